@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::rest::Reply;
 use crate::support::runtime::START;
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
@@ -238,7 +238,7 @@ async fn message_history_is_served_at_the_edge_without_the_object() {
         let error = get(format!("{root}/sessions/{session}/messages?limit=x")).await.assert_error(400, "invalid_field");
         assert_eq!(error["field"], "limit");
     }
-    world.db.fail(BatchKind::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Reads, permanent_error());
     get(format!("/api/sessions/{session}/messages")).await.assert_error(503, "hub_unavailable");
     // Sending a message needs the object.
     let send = with_token("POST", &format!("/api/sessions/{session}/messages"), "secret:team");

@@ -364,7 +364,7 @@ async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
     for format in [Format::Json, Format::Sse] {
         closed.push(world.try_subscribe_with_expiry(&query, None, format, Some(expires)).await.unwrap());
     }
-    let mut permanent = world.web(&query).await;
+    let mut with_access_token = world.web(&query).await;
     world.advance(expires - 1 - world.now()).await;
     world.hibernate_and_wake().await;
     cli.send_message(&session, "hello").await;
@@ -376,15 +376,15 @@ async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
             "connection-changed, two heartbeats, session-updated, message-received"
         );
     }
-    permanent.events().await;
+    with_access_token.events().await;
     world.hibernate_and_wake().await;
     world.advance(30_000).await;
     for socket in &mut closed {
         assert_eq!(socket.wait_for_close().await, 4401);
         assert_eq!(socket.drain().await.len(), 1, "the last heartbeat");
     }
-    let last = permanent.next_event_of("heartbeat").await;
-    assert!(permanent.0.is_open(), "an access token does not expire");
+    let last = with_access_token.next_event_of("heartbeat").await;
+    assert!(with_access_token.0.is_open(), "an access token does not expire");
     // With a new token, a client resumes, although the hub slept.
     cli.send_message(&session, "more").await;
     let (first, mut back) = reconnect(&world, &query, last["eventId"].as_str()).await;

@@ -4,7 +4,7 @@
 use crate::support::cli::Cli;
 use crate::support::edge::EdgeRequest;
 use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
@@ -239,13 +239,12 @@ impl Fixture {
 
     fn inject(&self, fault: Fault) {
         let db = &self.world.db;
-        let transient = || DbError::Retryable("Network connection lost".into());
         let timed_out = || DbError::from_message("D1 did not answer in time".into());
         match fault {
-            Fault::Transient => (0..2).for_each(|_| db.fail(BatchKind::Writes, transient())),
-            Fault::AnswerLost => db.lose_response(transient()),
+            Fault::Transient => (0..2).for_each(|_| db.fail(BatchKind::Writes, retryable_error())),
+            Fault::AnswerLost => db.lose_response(retryable_error()),
             Fault::Slow => db.hold(BatchKind::Writes),
-            Fault::Permanent => db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into())),
+            Fault::Permanent => db.fail(BatchKind::Writes, permanent_error()),
             Fault::TimedOut => db.fail(BatchKind::Writes, timed_out()),
             Fault::TimedOutCommitted => db.lose_response(timed_out()),
         }
@@ -378,7 +377,6 @@ async fn get(fixture: &Fixture, path: &str) -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn reads_are_retried_after_transient_faults() {
-    let transient = || DbError::Retryable("Network connection lost".into());
     let fixture = Fixture::new().await;
     let world = &fixture.world;
     let session = &fixture.session;
@@ -393,12 +391,12 @@ async fn reads_are_retried_after_transient_faults() {
     for path in paths {
         world.hibernate_and_wake().await;
         for _ in 0..2 {
-            world.db.fail(BatchKind::Reads, transient());
+            world.db.fail(BatchKind::Reads, retryable_error());
         }
         get(&fixture, &path).await.ok();
         world.hibernate_and_wake().await;
-        for fault in [transient(), DbError::Refused("disk I/O error".into()), DbError::TimedOut("late".into())] {
-            let (reads, attempts) = (world.db.read_count(), if fault == transient() { 6 } else { 1 });
+        for fault in [retryable_error(), permanent_error(), DbError::TimedOut("late".into())] {
+            let (reads, attempts) = (world.db.read_count(), if fault == retryable_error() { 6 } else { 1 });
             world.db.fail_all(BatchKind::Reads, fault);
             let refused = get(&fixture, &path).await;
             assert_eq!(world.db.read_count() - reads, attempts, "{path}");

@@ -5,19 +5,11 @@ use std::sync::Arc;
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::SESSION_TIMEOUT_MS;
 use session_gateway_hub::store::DbError;
-
-fn retryable_error() -> DbError {
-    DbError::Retryable("Network connection lost".into())
-}
-
-fn refused_error() -> DbError {
-    DbError::Refused("disk I/O error".into())
-}
 
 fn message(session: &str, n: u64) -> Value {
     json!({"sid": session, "message": {"n": n}})
@@ -111,7 +103,7 @@ async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
     assert_eq!(world.db.write_count(), writes);
     world.db.release();
     for (name, payload) in &keep_alives[..3] {
-        world.db.fail(BatchKind::Writes, refused_error());
+        world.db.fail(BatchKind::Writes, permanent_error());
         let reply = cli.emit_with_ack(name, payload).await;
         assert_eq!((&reply["ok"], &reply["code"]), (&json!(false), &json!("unavailable")), "{name}: {reply}");
         // The failed change was reverted, so that the same keep-alive is a change again.
@@ -262,7 +254,7 @@ async fn a_refused_batch_is_reverted_and_leaves_no_gap_in_the_seqs() {
     assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
     assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
 
-    world.db.fail(BatchKind::Writes, refused_error());
+    world.db.fail(BatchKind::Writes, permanent_error());
     let failed = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
     assert_eq!((&failed["ok"], &failed["code"]), (&json!(false), &json!("unavailable")), "{failed}");
     web.0.assert_no_frames().await;
@@ -277,7 +269,7 @@ async fn a_refused_batch_is_reverted_and_leaves_no_gap_in_the_seqs() {
 async fn a_refused_batch_reverts_versions() {
     let (world, session, mut cli) = live_session().await;
     let update = |version: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"v": version}});
-    world.db.fail(BatchKind::Writes, refused_error());
+    world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.emit_with_ack("update-state", &update(1)).await["result"], "error");
     let current = world.get_session(&session).await;
     assert_eq!((&current["agentState"], &current["agentStateVersion"]), (&Value::Null, &json!(1)));
@@ -289,7 +281,7 @@ async fn a_refused_batch_reverts_versions() {
 async fn changes_built_on_a_failed_change_fail_with_it() {
     let (world, session, mut cli) = live_session().await;
     world.db.hold(BatchKind::Writes);
-    world.db.fail(BatchKind::Writes, refused_error());
+    world.db.fail(BatchKind::Writes, permanent_error());
     let first = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     let dependent = cli.emit_for_ack("message", &message(&session, 2));
@@ -305,7 +297,7 @@ async fn changes_built_on_a_failed_change_fail_with_it() {
 async fn a_session_exists_after_its_deletion_failed() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    world.db.fail(BatchKind::Writes, refused_error());
+    world.db.fail(BatchKind::Writes, permanent_error());
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
     assert_eq!(world.get_session(&session).await["tag"], "/code");
     assert_eq!(world.create_session("/code").await, session);
@@ -331,7 +323,7 @@ async fn a_tag_requested_while_its_session_is_deleted_creates_a_new_session() {
 #[tokio::test(start_paused = true)]
 async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     let (world, session, cli) = live_session().await;
-    world.db.fail(BatchKind::Writes, refused_error());
+    world.db.fail(BatchKind::Writes, permanent_error());
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
@@ -346,7 +338,7 @@ async fn a_failed_read_is_a_503_and_the_next_request_succeeds() {
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(BatchKind::Reads, refused_error());
+        world.db.fail(BatchKind::Reads, permanent_error());
         world.get(&path).await.assert_error(503, "hub_unavailable");
         world.get(&path).await.ok();
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::support::cli::Cli;
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
 use crate::support::{World, run_until_idle};
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -16,10 +16,6 @@ use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, 
 
 fn timed_out() -> DbError {
     DbError::from_message("D1 did not answer in time".into())
-}
-
-fn transient() -> DbError {
-    DbError::from_message("Network connection lost".into())
 }
 
 /// A CLI sends a message whose batch times out, and is still in flight. Returns the batch.
@@ -85,7 +81,7 @@ async fn a_late_batch_that_arrives_before_the_next_read_is_found() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.db.fail_all(BatchKind::Reads, transient());
+    world.db.fail_all(BatchKind::Reads, retryable_error());
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     world.db.deliver_late(&late).unwrap();
     world.db.repair();
@@ -98,7 +94,7 @@ async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
-    world.db.fail(BatchKind::Writes, transient());
+    world.db.fail(BatchKind::Writes, retryable_error());
     let renamed = world.start("PATCH", &path, r#"{"name":"early"}"#.to_owned());
     run_until_idle().await;
     let first = world.db.write_batches().pop().unwrap();
@@ -115,7 +111,7 @@ async fn a_restart_before_the_epoch_was_stored_keeps_the_fence() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.db.fail_all(BatchKind::Reads, transient());
+    world.db.fail_all(BatchKind::Reads, retryable_error());
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     world.redeploy();
     world.db.repair();
@@ -206,7 +202,7 @@ async fn a_sleep_before_the_epoch_was_stored_keeps_the_fence() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
-    world.db.fail_all(BatchKind::Reads, transient());
+    world.db.fail_all(BatchKind::Reads, retryable_error());
     world.db.fail(BatchKind::Writes, timed_out());
     let path = format!("/api/sessions/{session}");
     world.request("PATCH", &path, r#"{"name":"late"}"#).await.assert_error(503, "hub_unavailable");
@@ -281,9 +277,9 @@ async fn a_batch_rejected_for_a_later_epoch_may_be_repeated() {
     assert!(overtaken.as_mut().now_or_never().is_none(), "it is in flight");
     let mut lost = Box::pin(fenced.batch(&mut second));
     assert!(lost.as_mut().now_or_never().is_none());
-    gate.db.fail(BatchKind::Writes, transient());
+    gate.db.fail(BatchKind::Writes, retryable_error());
     enter(1);
-    assert_eq!(lost.await, Err(transient()));
+    assert_eq!(lost.await, Err(retryable_error()));
     let mut newer = Box::pin(fenced.batch(&mut third));
     assert!(newer.as_mut().now_or_never().is_none());
     enter(1);

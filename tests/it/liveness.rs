@@ -3,7 +3,7 @@
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
 use crate::support::runtime::START;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
@@ -346,7 +346,7 @@ async fn an_expiry_is_retried_until_the_database_is_reachable() {
     let (world, session, cli) = live_session().await;
     cli.socket.close();
     world.hibernate_and_wake().await;
-    let unreachable = session_gateway_hub::store::DbError::Retryable("Network connection lost".into());
+    let unreachable = retryable_error();
     world.db.fail_all(BatchKind::Reads, unreachable);
     world.advance(60_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 1);

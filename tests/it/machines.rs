@@ -2,10 +2,9 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 /// A machine that is online and has registered both methods.
 async fn online_machine() -> (World, Cli) {
@@ -257,7 +256,7 @@ async fn a_machine_is_registered_even_if_the_cache_is_cleared_during_its_lookup(
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the lookup of the machine is held");
     world.db.stop_holding();
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&session, "lost").await["ok"], false);
     world.db.release();
     registration.reply().await.ok();

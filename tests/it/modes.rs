@@ -3,10 +3,9 @@
 use crate::lifecycle::{end_session, post_action, session_with_methods};
 use crate::support::cli::Cli;
 use crate::support::rest::Reply;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 /// Sets a mode, to which the CLI replies with `result`. Returns the parameters of the call and the reply to the web.
 async fn set_mode(
@@ -95,7 +94,7 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_mode_whose_write_fails_does_not_change() {
     let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     let applied = json!({"applied": {"permissionMode": "plan"}});
     let (_, reply) = set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
     reply.assert_error(503, "hub_unavailable");

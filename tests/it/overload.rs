@@ -3,12 +3,12 @@
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session_with_machine;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
-use session_gateway_hub::store::{DbError, Statement, Value as Param};
+use session_gateway_hub::store::{Statement, Value as Param};
 
 /// Receives acknowledgements, with their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
@@ -253,7 +253,7 @@ async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_witho
     world.db.release();
     world.db.hold(BatchKind::Writes);
     run_until_idle().await;
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     world.db.release();
     let acks = acknowledgements(&mut cli).await;
     assert_eq!(acks.len(), sent.len());

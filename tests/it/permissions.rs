@@ -5,10 +5,9 @@ use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
 use crate::support::rest::Reply;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 async fn pending(world: &World, session: &str) -> Vec<String> {
     agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
@@ -340,7 +339,7 @@ async fn an_answer_succeeds_only_after_the_commit() {
     world.db.release();
     reply.reply().await.ok();
     state_event(&mut web).await;
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     let reply = start_answer(&world, &session, "r2/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
     reply.reply().await.assert_error(503, "hub_unavailable");

@@ -2,14 +2,9 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::PendingReply;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::store::DbError;
-
-fn permanent_error() -> DbError {
-    DbError::Refused("disk I/O error".into())
-}
 
 /// Makes a write fail, which clears the cache.
 async fn fail_a_write(world: &World, cli: &mut Cli, session: &str) {
@@ -201,9 +196,8 @@ async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     let mut unrelated = world.bare_cli().await;
     run_until_idle().await;
     // The batch is written, but its answer is lost, and then the database is unreachable.
-    let unreachable = || DbError::Retryable("Network connection lost".into());
-    world.db.lose_response(unreachable());
-    world.db.fail_all(BatchKind::Writes, unreachable());
+    world.db.lose_response(retryable_error());
+    world.db.fail_all(BatchKind::Writes, retryable_error());
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l"});
     let lost = sender.emit_for_ack("message", &message);
     for _ in 0..10 {
@@ -236,7 +230,7 @@ async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resyn
     let mut cli = world.live_cli(&new).await;
     run_until_idle().await;
     drop(web.events().await);
-    world.db.lose_response(DbError::Retryable("Network connection lost".into()));
+    world.db.lose_response(retryable_error());
     world.db.fail_all(BatchKind::Writes, permanent_error());
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
@@ -257,7 +251,7 @@ async fn a_refused_retry_after_a_lost_answer_is_an_uncertain_commit() {
     let mut sender = world.live_cli(&session).await;
     let mut other = world.cli(&session).await;
     run_until_idle().await;
-    world.db.lose_response(DbError::Retryable("Network connection lost".into()));
+    world.db.lose_response(retryable_error());
     world.db.fail_all(BatchKind::Writes, permanent_error());
     let lost = sender.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}}));
     run_until_idle().await;

@@ -3,10 +3,9 @@
 use crate::support::cli::{Call, Cli, Received, parse_frame};
 use crate::support::rest::PendingReply;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 /// The metadata that a resume needs.
 fn resumable_metadata() -> Value {
@@ -359,7 +358,7 @@ async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_meanwhile() {
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the read of the machines");
     world.db.stop_holding();
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);
     world.db.release();
     runner.serve("spawnSession", &json!({"success": true})).await;

@@ -4,12 +4,12 @@
 use crate::support::live_session::live_session_with_machine;
 use crate::support::rest::Reply;
 use crate::support::run_until_idle;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
 use session_gateway_hub::store::parts::{PART_BYTES, PARTS_AT_ONCE};
-use session_gateway_hub::store::{DbError, Statement, Value as Param};
+use session_gateway_hub::store::{Statement, Value as Param};
 
 /// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
 fn object(members: &str, bytes: usize) -> String {
@@ -207,7 +207,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
             world.db.hold(BatchKind::Writes);
         }
         run_until_idle().await;
-        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+        world.db.fail(BatchKind::Writes, permanent_error());
         world.db.release();
         assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
         assert_eq!(world.get_session(&session).await["seq"], 0);
@@ -215,13 +215,12 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
     }
     assert!(parts() > 0, "some were written before the fault");
     // Each of its transactions is retried after a retryable error or a lost response.
-    let transient = || DbError::Retryable("Network connection lost".into());
     world.db.hold(BatchKind::Writes);
     let ack = cli.emit_raw("message", &event);
     for _ in 0..4 {
         run_until_idle().await;
-        world.db.fail(BatchKind::Writes, transient());
-        world.db.lose_response(transient());
+        world.db.fail(BatchKind::Writes, retryable_error());
+        world.db.lose_response(retryable_error());
         for _ in 0..4 {
             world.db.release();
             world.db.hold(BatchKind::Writes);

@@ -2,10 +2,9 @@
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 async fn send(cli: &mut Cli, session: &str, message: &Value) {
     let ack = cli.emit_with_ack("message", &json!({"sid": session, "message": message})).await;
@@ -143,7 +142,7 @@ async fn a_list_is_persisted_with_its_message() {
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}));
     assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     let lost = cli
         .emit_with_ack("message", &json!({"sid": session, "message": agent_message(output_content(todo_list("lost")))}))
         .await;
@@ -226,7 +225,7 @@ async fn a_failed_search_is_repeated() {
     clear_stored_todos(&world).await;
     // Loads the session, so that the next read is the search.
     cli.update_state(&session, 1, &json!({})).await;
-    world.db.fail(BatchKind::Reads, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Reads, permanent_error());
     let path = format!("/api/sessions/{session}");
     let first = world.get(&path).await;
     if first.status != 503 {

@@ -2,15 +2,10 @@
 
 use super::{MIB, live_session, metadata, padding, reload, set_metadata, stored_part_count};
 use crate::support::run_until_idle;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{response::respond, router};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
-use session_gateway_hub::store::DbError;
-
-fn retryable_error() -> DbError {
-    DbError::Retryable("Network connection lost".into())
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
@@ -28,7 +23,7 @@ async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_part
             world.db.hold(BatchKind::Writes);
         }
         run_until_idle().await;
-        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+        world.db.fail(BatchKind::Writes, permanent_error());
         world.db.release();
         assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
         assert!(world.get_session(&session).await["agentState"] == first, "{written}");

@@ -1,15 +1,13 @@
-//! A merge of two histories that fails or is cut off: all of it is done, or nothing.
+//! Merges that fail or are interrupted: a merge is atomic.
 
 use crate::support::cli::Cli;
-use crate::support::merge::{
-    MergeFixture, begin_merge, merge_fixture, permanent, resume, send_text, success, texts, transient,
-};
-use crate::support::sqlite::BatchKind;
+use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, send_text, success, texts};
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
 
-/// Either both sessions are as they were, or they are merged with all that belongs to it; and what stands can be used.
-async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli) {
+/// Asserts that both sessions are unchanged or merged completely, and that the new one accepts messages.
+async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
     world.db.repair();
     world.db.release();
     run_until_idle().await;
@@ -17,11 +15,7 @@ async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli
     send_text(cli, new, "five", None).await;
     if merged {
         assert_eq!(texts(world, new).await, ["one", "two", "three", "four", "five"]);
-        assert_eq!(
-            world.get_session(new).await["metadata"]["name"],
-            "Mine",
-            "the history came along, the name did not"
-        );
+        assert_eq!(world.get_session(new).await["metadata"]["name"], "Mine", "the history was moved, but not the name");
         return;
     }
     assert_eq!(texts(world, old).await, ["one", "two", "three"]);
@@ -30,70 +24,70 @@ async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_that_the_database_refuses_is_not_half_done() {
+async fn a_merge_that_fails_permanently_is_atomic() {
     for lost in [false, true] {
-        let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        begin_merge(&mut merge_fixture, Some((permanent(), lost))).await;
-        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
+        let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+        begin_merge(&mut fixture, Some((permanent_error(), lost))).await;
+        let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
         run_until_idle().await;
         world.db.release();
         reply.reply().await.assert_error(503, "hub_unavailable");
-        assert_eq!(cli.wait_for_ack(late).await["ok"], true, "whoever waited for it goes on");
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
+        assert_eq!(cli.wait_for_ack(late).await["ok"], true, "messages that waited for the merge are stored");
+        assert_atomic(&world, &old, &new, &mut cli).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_fault_of_the_database_does_not_stop_a_merge() {
+async fn a_merge_is_retried_after_a_retryable_error() {
     for lost in [false, true] {
-        let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        let mut web = merge_fixture.world.web("all=true").await;
-        begin_merge(&mut merge_fixture, Some((transient(), lost))).await;
-        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
+        let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+        let mut web = fixture.world.web("all=true").await;
+        begin_merge(&mut fixture, Some((retryable_error(), lost))).await;
+        let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         world.db.release();
         world.advance(1_000).await;
-        assert_eq!(reply.reply().await.ok(), success(&new), "every other write is tried again");
+        assert_eq!(reply.reply().await.ok(), success(&new), "the write is retried");
         assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str());
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
+        assert_atomic(&world, &old, &new, &mut cli).await;
         world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_after_the_merge_may_fail_and_nothing_is_half_done() {
+async fn what_is_written_after_the_merge_may_fail_and_assert_atomic() {
     for lost in [false, true] {
-        let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        let mut web = merge_fixture.world.web("all=true").await;
-        begin_merge(&mut merge_fixture, None).await;
-        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
+        let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+        let mut web = fixture.world.web("all=true").await;
+        begin_merge(&mut fixture, None).await;
+        let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         match lost {
-            true => world.db.lose_response(permanent()),
-            false => world.db.fail(BatchKind::Writes, permanent()),
+            true => world.db.lose_response(permanent_error()),
+            false => world.db.fail(BatchKind::Writes, permanent_error()),
         }
         world.db.release();
         reply.reply().await;
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
-        assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str(), "whoever shows it must hear");
+        assert_atomic(&world, &old, &new, &mut cli).await;
+        assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str(), "the removal is published");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_of_a_merge_leaves_nothing_half_done() {
-    let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
+async fn a_merge_is_atomic_across_a_restart() {
+    let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
     reply.abort();
     world.restart();
-    nothing_is_half_done(&world, &old, &new, &mut cli).await;
+    assert_atomic(&world, &old, &new, &mut cli).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_while_the_session_comes_back_does_not_leave_its_history_behind() {
+async fn a_failed_write_before_the_keep_alive_does_not_prevent_the_merge() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let second = resume(&world, &old);
     run_until_idle().await;
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
     cli.send_keep_alive(&world, &new).await;
     for reply in [reply, second] {

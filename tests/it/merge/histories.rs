@@ -1,21 +1,20 @@
-//! A session that came back under another id: how two histories become one.
+//! Merge of two sessions: a session that was resumed under a new id gets the messages of the old one.
 
 use crate::support::cli::Cli;
 use crate::support::merge::{
-    MergeFixture, begin_merge, history, merge_fixture, permanent, resumable_metadata, resume, send_text, success, texts,
+    MergeFixture, begin_merge, history, merge_fixture, resumable_metadata, resume, send_text, success, texts,
 };
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// The runner is asked for nothing.
 async fn assert_no_frames(runner: &mut Cli) {
     runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
+async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let mut web = world.web("all=true").await;
     let mut of_new = world.web(&format!("sessionId={new}")).await;
@@ -27,21 +26,21 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
             .map(|(text, id): (&str, Option<&str>)| (text.to_owned(), id.map(str::to_owned)))
             .collect();
     assert_eq!(history(&world, &new).await, merged);
-    let shown = world.get_session(&new).await;
-    assert_eq!((&shown["seq"], &shown["active"]), (&json!(4), &json!(true)));
+    let record = world.get_session(&new).await;
+    assert_eq!((&record["seq"], &record["active"]), (&json!(4), &json!(true)));
     assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str());
     assert_eq!(world.get("/api/sessions?archived=include").await.ok()["sessions"].as_array().unwrap().len(), 1);
     world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
-    let seq = async |web: &mut Web| loop {
+    let wait_for_seq = async |web: &mut Web| loop {
         let data = web.next_event_of("session-updated").await["data"].clone();
         if data["seq"] == 4 {
             return;
         }
     };
-    seq(&mut of_new).await;
+    wait_for_seq(&mut of_new).await;
 
-    // Life goes on: numbers behind the merged ones, and every local id still stands for its message.
+    // New messages are numbered after the merged ones, and repeated local ids are found.
     send_text(&mut cli, &new, "five", None).await;
     for (local_id, seq) in [("b", 2), ("c", 3), ("d", 4)] {
         let again = json!({"sid": new, "message": {"text": "again"}, "localId": local_id});
@@ -56,46 +55,47 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_gave_the_old_session_is_carried_over() {
-    let given = json!({
+async fn metadata_set_by_users_is_taken_from_the_old_session() {
+    let old_metadata = json!({
         "name": "Mine", "worktree": {"basePath": "/w", "branch": "b", "name": "n"},
         "summary": {"text": "newer", "updatedAt": 20},
     });
     let MergeFixture { world, new, mut cli, reply, .. } =
-        merge_fixture(given.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}})).await;
+        merge_fixture(old_metadata.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}}))
+            .await;
     cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
-    for round in ["before a sleep", "after it"] {
+    for round in ["before hibernation", "after hibernation"] {
         let metadata = world.get_session(&new).await["metadata"].clone();
         for field in ["name", "worktree", "summary"] {
-            assert_eq!(metadata[field], given[field], "{field} {round}");
+            assert_eq!(metadata[field], old_metadata[field], "{field} {round}");
         }
         assert_eq!((&metadata["path"], &metadata["version"]), (&json!("/work#2"), &json!("2")));
-        assert_eq!(metadata.get("betaSessionId"), None, "the agent's id is the new one's own matter");
+        assert_eq!(metadata.get("betaSessionId"), None, "the agent id is not copied");
         world.hibernate_and_wake().await;
     }
     let update = cli.next_event("update").await["body"].clone();
     assert_eq!((&update["metadata"]["version"], &update["metadata"]["value"]["name"]), (&json!(2), &json!("Mine")));
 
     let newer = json!({"name": "Other", "summary": {"text": "newest", "updatedAt": 30}, "worktree": {"name": "o"}});
-    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(given, newer.clone()).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(old_metadata, newer.clone()).await;
     cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     let metadata = world.get_session(&new).await["metadata"].clone();
     for field in ["name", "worktree", "summary"] {
-        assert_eq!(metadata[field], newer[field], "what the new one has itself stays: {field}");
+        assert_eq!(metadata[field], newer[field], "fields of the new session are kept: {field}");
     }
 }
 
 fn todos(status: &str) -> Value {
-    let todos = json!([{"id": "1", "content": "dig", "status": status, "priority": "high"}]);
+    let todos = json!([{"id": "1", "content": "test", "status": status, "priority": "high"}]);
     let data = json!({"type": "tool-call", "name": "TodoWrite", "input": {"todos": todos}});
     json!({"role": "agent", "content": {"type": "beta", "data": data}, "text": status})
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
-    for own in [false, true] {
+async fn todos_are_copied_unless_the_new_session_has_some() {
+    for has_todos in [false, true] {
         let world = World::new();
         let mut runner = world.spawner("m", "box").await;
         let old = world.create_session_with("/code", resumable_metadata()).await;
@@ -104,13 +104,13 @@ async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
         let reply = resume(&world, &old);
         let new = world.create_session("/new").await;
         let mut cli = world.cli(&new).await;
-        if own {
+        if has_todos {
             cli.emit_with_ack("message", &json!({"sid": new, "message": todos("completed")})).await;
         }
         runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
         cli.send_keep_alive(&world, &new).await;
         reply.reply().await.ok();
-        let expected = if own { "completed" } else { "pending" };
+        let expected = if has_todos { "completed" } else { "pending" };
         assert_eq!(world.get_session(&new).await["todos"][0]["status"], expected);
         world.hibernate_and_wake().await;
         assert_eq!(world.get_session(&new).await["todos"][0]["status"], expected);
@@ -118,7 +118,7 @@ async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completed_requests_of_both_are_kept() {
+async fn completed_requests_of_both_sessions_are_kept() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.create_session_with("/code", resumable_metadata()).await;
@@ -143,11 +143,11 @@ async fn completed_requests_of_both_are_kept() {
     let tools: Vec<&Value> = ["a", "b", "x", "w"].iter().map(|id| &completed[*id]["tool"]).collect();
     assert_eq!(tools, ["A", "B", "new", "W"], "{completed}");
     assert_eq!(completed["w"]["status"], "canceled");
-    assert_eq!(state["requests"], json!({"p": {"tool": "P"}}), "what waits in the new one still waits");
+    assert_eq!(state["requests"], json!({"p": {"tool": "P"}}), "requests of the new session stay pending");
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_in_parts_are_merged_whole() {
+async fn messages_with_parts_are_merged() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
     send_text(&mut cli, &new, &long, Some("long")).await;
@@ -155,17 +155,17 @@ async fn messages_in_parts_are_merged_whole() {
     reply.reply().await.ok();
     let all = texts(&world, &new).await;
     assert_eq!(all[..4], ["one", "two", "three", "four"]);
-    assert!(all[4] == long, "the long message is whole");
+    assert!(all[4] == long, "the long message is unchanged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
-    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
+async fn messages_during_a_merge_wait_and_are_appended_in_order() {
+    let mut fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = fixture;
     let late = |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
     let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late(n))).collect();
-    // One that both histories know already, and one that is sent twice.
+    // A local id of the merged messages, and one that is sent twice.
     acks.push(cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
     acks.push(cli.emit_for_ack("message", &late(4)));
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
@@ -187,31 +187,31 @@ async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrives_during_the_second_of_two_merges_into_one_session_waits_for_that_one_too() {
-    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
-    let older = merge_fixture.world.create_session_with("/older", resumable_metadata()).await;
-    let mut before = merge_fixture.world.cli(&older).await;
+async fn messages_during_the_second_of_two_merges_into_one_session_wait_for_it_too() {
+    let mut fixture = merge_fixture(json!({}), json!({})).await;
+    let older = fixture.world.create_session_with("/older", resumable_metadata()).await;
+    let mut before = fixture.world.cli(&older).await;
     send_text(&mut before, &older, "zero", None).await;
-    let second = resume(&merge_fixture.world, &older);
-    let call = merge_fixture.runner.next_call().await;
-    merge_fixture.runner.respond(&call, &json!({"success": true, "sessionId": merge_fixture.new}));
+    let second = resume(&fixture.world, &older);
+    let call = fixture.runner.next_call().await;
+    fixture.runner.respond(&call, &json!({"success": true, "sessionId": fixture.new}));
     run_until_idle().await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = fixture;
     let merges = |world: &World| {
         let batch = world.db.write_batches().pop().unwrap();
         batch.iter().filter(|statement| statement.sql.contains("UPDATE messages SET session_id")).count()
     };
-    let mut late = 0;
-    // The first merge ends, and what follows from it is written, until the second one is on its way.
+    let mut writes = 0;
+    // Commits the first merge and the writes after it, until the second one starts.
     world.db.release_one(0);
     run_until_idle().await;
     while merges(&world) == 0 {
         assert_eq!(world.db.held_count(), 1);
         world.db.release_one(0);
         run_until_idle().await;
-        late += 1;
-        assert!(late < 10, "no second merge began");
+        writes += 1;
+        assert!(writes < 10, "no second merge has started");
     }
     reply.reply().await.ok();
     let message = json!({"sid": new, "message": {"text": "late"}});
@@ -224,10 +224,10 @@ async fn what_arrives_during_the_second_of_two_merges_into_one_session_waits_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
-    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, old, new, mut runner, reply, .. } = merge_fixture;
+async fn a_resume_during_the_merge_makes_no_call() {
+    let mut fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, old, new, mut runner, reply, .. } = fixture;
     drop(runner.socket.drain().await);
     let again = resume(&world, &old);
     assert_no_frames(&mut runner).await;
@@ -238,15 +238,15 @@ async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
-    for what in ["state", "metadata", "message", "alive", "end", "rename", "archive", "delete"] {
-        let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        // So that both are in memory with all that belongs to them.
-        merge_fixture.world.get_session(&merge_fixture.old).await;
-        merge_fixture.world.get_session(&merge_fixture.new).await;
-        let lingering = merge_fixture.world.cli(&merge_fixture.old).await;
-        begin_merge(&mut merge_fixture, None).await;
-        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
+async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
+    for change in ["state", "metadata", "message", "alive", "end", "rename", "archive", "delete"] {
+        let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+        // Loads both sessions completely.
+        fixture.world.get_session(&fixture.old).await;
+        fixture.world.get_session(&fixture.new).await;
+        let lingering = fixture.world.cli(&fixture.old).await;
+        begin_merge(&mut fixture, None).await;
+        let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         let path = format!("/api/sessions/{old}");
         let state = json!({"completedRequests": {"late": {"tool": "T", "status": "denied"}}});
         let metadata = json!({"path": "/code", "host": "box", "name": "Mine", "late": 1});
@@ -254,7 +254,7 @@ async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
             lingering.emit(event, &payload);
             None
         };
-        let request = match what {
+        let request = match change {
             "state" => emit("update-state", json!({"sid": old, "expectedVersion": 1, "agentState": state})),
             "metadata" => emit("update-metadata", json!({"sid": old, "expectedVersion": 1, "metadata": metadata})),
             "message" => emit("message", json!({"sid": old, "message": {"text": "lost"}})),
@@ -267,33 +267,33 @@ async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
         run_until_idle().await;
         world.db.release();
         let reply = reply.reply().await;
-        assert_eq!(reply.status, 200, "{what}: {reply:?}");
+        assert_eq!(reply.status, 200, "{change}: {reply:?}");
         if let Some(request) = request {
-            // Nothing that was answered as done is lost: the session is gone by then.
+            // No success is reported, as the session no longer exists.
             request.reply().await.assert_error(404, "session_not_found");
         }
         run_until_idle().await;
         send_text(&mut cli, &new, "five", None).await;
-        assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{what}");
+        assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{change}");
         world.get(&path).await.assert_error(404, "session_not_found");
-        assert!(world.get_session(&new).await["metadata"]["name"].is_string(), "{what}");
-        assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1, "{what}");
+        assert!(world.get_session(&new).await["metadata"]["name"].is_string(), "{change}");
+        assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1, "{change}");
         world.hibernate_and_wake().await;
         world.get(&path).await.assert_error(404, "session_not_found");
         world.advance(60_000).await;
         assert!(
             world.rt.stored_entries().keys().all(|key| !key.contains(&old)),
-            "{what}: {:?}",
+            "{change}: {:?}",
             world.rt.stored_entries()
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
-    let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
+async fn changes_of_the_new_session_during_the_merge_are_kept() {
+    let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = fixture;
     let state =
         json!({"requests": {"r": {"tool": "R"}}, "completedRequests": {"late": {"tool": "T", "status": "denied"}}});
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": state}));
@@ -306,21 +306,21 @@ async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
     assert_eq!(cli.wait_for_ack(state).await["result"], "success");
     let metadata = cli.wait_for_ack(metadata).await;
     assert!(["success", "version-mismatch"].contains(&metadata["result"].as_str().unwrap()), "{metadata}");
-    for round in ["before a sleep", "after it"] {
-        let shown = world.get_session(&new).await;
-        assert_eq!(shown["agentState"]["requests"], json!({"r": {"tool": "R"}}), "{round}");
-        assert_eq!(shown["agentState"]["completedRequests"]["late"]["tool"], "T", "{round}");
-        assert_eq!(shown["metadata"]["name"], "Mine", "{round}");
+    for round in ["before hibernation", "after hibernation"] {
+        let record = world.get_session(&new).await;
+        assert_eq!(record["agentState"]["requests"], json!({"r": {"tool": "R"}}), "{round}");
+        assert_eq!(record["agentState"]["completedRequests"]["late"]["tool"], "T", "{round}");
+        assert_eq!(record["metadata"]["name"], "Mine", "{round}");
         if metadata["result"] == "success" {
-            assert_eq!(shown["metadata"]["late"], 1, "{round}");
+            assert_eq!(record["metadata"]["late"], 1, "{round}");
         }
-        assert_eq!(shown["seq"], 4, "{round}");
+        assert_eq!(record["seq"], 4, "{round}");
         world.hibernate_and_wake().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_its_place() {
+async fn a_resume_of_a_session_that_is_deleted_meanwhile_returns_the_new_one() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let second = resume(&world, &old);
     run_until_idle().await;
@@ -333,11 +333,11 @@ async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_over() {
-    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
-    let mut web = merge_fixture.world.web("all=true").await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, old, new, cli, reply, .. } = merge_fixture;
+async fn deleting_the_new_session_during_the_merge_deletes_the_merged_messages_too() {
+    let mut fixture = merge_fixture(json!({}), json!({})).await;
+    let mut web = fixture.world.web("all=true").await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, old, new, cli, reply, .. } = fixture;
     cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{new}"), "");
@@ -356,7 +356,7 @@ async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_begins_however_many_others_write() {
+async fn a_merge_starts_while_other_sessions_are_written() {
     let MergeFixture { world, new, cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let busy = world.create_session("/busy").await;
     let other = world.cli(&busy).await;
@@ -364,16 +364,16 @@ async fn a_merge_begins_however_many_others_write() {
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     for n in 0..10 {
-        // There is always something noted when a batch comes back.
+        // There is a pending change whenever a batch ends.
         other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
         run_until_idle().await;
         world.db.release();
         world.db.hold(BatchKind::Writes);
         run_until_idle().await;
     }
-    let written = world.db.write_batches();
-    let begun = written.iter().flatten().any(|statement| statement.sql.contains("UPDATE messages"));
-    assert!(begun, "it had to wait until nobody wrote");
+    let batches = world.db.write_batches();
+    let has_started = batches.iter().flatten().any(|statement| statement.sql.contains("UPDATE messages"));
+    assert!(has_started, "the merge must not wait for other sessions");
     world.db.release();
     assert_eq!(reply.reply().await.ok(), success(&new));
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
@@ -381,9 +381,9 @@ async fn a_merge_begins_however_many_others_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_it_up_before() {
+async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_the_merge() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
-    // So many that memory does not hold them all: older ones are looked up.
+    // More local ids than the cache holds; older ones are looked up in the database.
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 5100)
          INSERT INTO messages (session_id, seq, id, local_id, content, created_at)
@@ -391,28 +391,28 @@ async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_i
          WHERE session_id = '{new}' AND seq = 2;
          UPDATE sessions SET seq = 5100 WHERE id = '{new}';"
     ));
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
     send_text(&mut cli, &new, "again", Some("l5000")).await;
-    let mut beside = world.cli(&new).await;
+    let mut second = world.cli(&new).await;
 
     world.db.hold(BatchKind::Reads);
     let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "it is looked up");
+    assert_eq!(world.db.held_count(), 1, "the lookup is held");
     world.db.stop_holding();
-    beside.send_keep_alive(&world, &new).await;
+    second.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     world.db.release();
-    let acknowledged = cli.wait_for_ack(late).await;
-    assert_eq!((&acknowledged["ok"], &acknowledged["seq"]), (&json!(true), &json!(3)), "{acknowledged}");
+    let ack = cli.wait_for_ack(late).await;
+    assert_eq!((&ack["ok"], &ack["seq"]), (&json!(true), &json!(3)), "{ack}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_message_that_waited_for_a_merge_is_refused_when_the_session_has_ended_by_then() {
-    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut merge_fixture, None).await;
-    let MergeFixture { world, new, cli, .. } = merge_fixture;
+async fn a_web_message_that_waited_for_a_merge_is_rejected_if_the_session_has_ended() {
+    let mut fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut fixture, None).await;
+    let MergeFixture { world, new, cli, .. } = fixture;
     cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"late"}"#);

@@ -1,12 +1,11 @@
 //! How many events the log retains, for how long, and what it costs.
 
 use crate::support::replay::{
-    TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, resume, retryable, scene, texts,
+    TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, resume, scene, texts,
 };
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]
 async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
@@ -141,7 +140,7 @@ async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
     cli.send_message(&session, "missed").await;
     web.0.close();
     cli.socket.close();
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, permanent_error());
     world.advance(TEN_MINUTES).await;
     assert_eq!(count_rows(&world), 2);
     let first = first_event(&world, &query).await;
@@ -163,7 +162,7 @@ async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
     let received = id(&web.next_event().await);
     web.0.close();
     cli.socket.close();
-    world.db.fail(BatchKind::Writes, retryable());
+    world.db.fail(BatchKind::Writes, retryable_error());
     world.advance(TEN_MINUTES).await;
     assert_eq!(count_rows(&world), 1, "the next attempt deletes it");
     let first = first_event(&world, &query).await;

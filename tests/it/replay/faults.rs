@@ -1,14 +1,11 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
-use crate::support::replay::{
-    FORMATS, exhaust_retries, first_event, id, message, reconnect, resume, retryable, scene, texts,
-};
+use crate::support::replay::{FORMATS, exhaust_retries, first_event, id, message, reconnect, resume, scene, texts};
 use crate::support::run_until_idle;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
@@ -101,10 +98,10 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
         let mut web = Web(world.try_subscribe(&query, None, format).await.unwrap());
         let first = web.next_event().await;
         for _ in 0..5 {
-            world.db.lose_response(retryable());
+            world.db.lose_response(retryable_error());
         }
         // The last attempt fails, after the batch was committed by an earlier one.
-        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+        world.db.fail(BatchKind::Writes, permanent_error());
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
         exhaust_retries(&world).await;
         assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
@@ -124,7 +121,7 @@ async fn a_batch_that_was_not_committed_is_not_published() {
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
-    for error in [retryable(), DbError::Refused("disk I/O error".into())] {
+    for error in [retryable_error(), permanent_error()] {
         world.db.fail_all(BatchKind::Writes, error);
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
         exhaust_retries(&world).await;
@@ -146,9 +143,9 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     for _ in 0..6 {
-        world.db.lose_response(retryable());
+        world.db.lose_response(retryable_error());
     }
-    world.db.fail_all(BatchKind::Reads, retryable());
+    world.db.fail_all(BatchKind::Reads, retryable_error());
     cli.emit("message", &message(&session, "m"));
     exhaust_retries(&world).await;
     let back = world.object.clone();

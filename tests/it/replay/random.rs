@@ -1,7 +1,7 @@
 //! Web clients that reconnect many times, with random sleeps, restarts and faults.
 
-use crate::support::replay::{FORMATS, exhaust_retries, id, message, retryable, scene};
-use crate::support::sqlite::BatchKind;
+use crate::support::replay::{FORMATS, exhaust_retries, id, message, scene};
+use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::{Web, number};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                 }
                 13 => {
                     // Either one response is lost, or those to all attempts.
-                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_response(retryable()));
+                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_response(retryable_error()));
                     cli.emit("message", &message(&session, "uncertain"));
                     exhaust_retries(&world).await;
                 }

@@ -33,11 +33,11 @@ impl Fault {
     }
 }
 
-pub fn transient() -> DbError {
+pub fn retryable_error() -> DbError {
     DbError::from_message("Network connection lost".into())
 }
 
-pub fn permanent() -> DbError {
+pub fn permanent_error() -> DbError {
     DbError::from_message("D1_ERROR: constraint failed".into())
 }
 
@@ -349,7 +349,7 @@ impl Database for RemoteDatabase {
         async move {
             let (sender, answer) = oneshot::channel();
             self.add(Operation::Batch(statements.to_vec(), (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(transient()))
+            answer.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
     }
@@ -358,7 +358,7 @@ impl Database for RemoteDatabase {
         async move {
             let (sender, answer) = oneshot::channel();
             self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(transient()))
+            answer.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
     }

@@ -292,15 +292,15 @@ impl Oracle {
 
     /// A client received an event. `again`: with the number of its previous event.
     pub fn observe_event(&mut self, number: u64, event: &Value, again: bool) {
-        // A heartbeat event is not logged and has the number of the previous event.
-        let is_heartbeat = is_heartbeat(event);
-        assert!(is_heartbeat || !again, "two events with one number: {event}");
+        // An event for a keep-alive without a change is not logged and has the number of the previous event.
+        let is_keep_alive = reports_keep_alive(event);
+        assert!(is_keep_alive || !again, "two events with one number: {event}");
         match self.events.get(&number) {
-            Some(known) if self::is_heartbeat(known) && !is_heartbeat => {
+            Some(known) if reports_keep_alive(known) && !is_keep_alive => {
                 drop(self.events.insert(number, event.clone()))
             }
             Some(known) => {
-                assert!(is_heartbeat || known == event, "event {number} was observed as {known} and {event}")
+                assert!(is_keep_alive || known == event, "event {number} was observed as {known} and {event}")
             }
             None if again => {}
             None => drop(self.events.insert(number, event.clone())),
@@ -342,7 +342,7 @@ fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) 
 }
 
 /// Whether an event may report a keep-alive without a change.
-pub fn is_heartbeat(event: &Value) -> bool {
+pub fn reports_keep_alive(event: &Value) -> bool {
     let data = &event["data"];
     let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
     data["active"] == true && (updated || event["type"] == "machine-updated")

@@ -7,7 +7,7 @@ use serde_json::Value;
 use session_gateway_hub::hub::events::log::{HEAD_KEY, LogHead};
 use session_gateway_hub::hub::ports::Runtime;
 
-use super::oracle::is_heartbeat;
+use super::oracle::reports_keep_alive;
 use super::rows::{number, text};
 use super::world::{NEIGHBOUR, TEAM, World};
 
@@ -88,7 +88,7 @@ impl World {
             let observed = self.oracles[ns].events.keys().next_back().copied().unwrap_or(0);
             let up_to = if self.db.has_unknown_outcome(self.objects[ns].name) { observed } else { u64::MAX };
             // KeepAlive events without a change are not logged.
-            let changes = self.oracles[ns].events.iter().filter(|(_, event)| !is_heartbeat(event));
+            let changes = self.oracles[ns].events.iter().filter(|(_, event)| !reports_keep_alive(event));
             let mut changes: BTreeMap<u64, &Value> = changes.map(|(number, event)| (*number, event)).collect();
             changes.extend(logged.events.range(..=up_to).map(|(number, event)| (*number, event)));
             for web in self.webs.iter().filter(|web| web.ns == ns && web.connection.is_some() && web.is_greeted) {
@@ -101,7 +101,7 @@ impl World {
                     );
                 }
                 for (number, event) in web.received.range(start + 1..) {
-                    let is_committed = is_heartbeat(event) || logged.contains(*number);
+                    let is_committed = reports_keep_alive(event) || logged.contains(*number);
                     assert!(
                         is_committed,
                         "a client of {} received event {number} without a commit: {event}",

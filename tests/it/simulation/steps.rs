@@ -4,7 +4,7 @@ use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 
 use super::cli::{Cli, Phase, Role};
-use super::database::{Fault, permanent, timeout, transient};
+use super::database::{Fault, permanent_error, retryable_error, timeout};
 use super::oracle::ValueKind;
 use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
@@ -214,7 +214,7 @@ impl World {
             Step::Fault => self.fault(),
             Step::Outage => {
                 let on = self.reads_or_writes();
-                let error = if self.rng.chance(70) { transient() } else { permanent() };
+                let error = if self.rng.chance(70) { retryable_error() } else { permanent_error() };
                 self.db.fail_all(on, error);
             }
             Step::SlowDatabase => {
@@ -378,15 +378,15 @@ impl World {
 
     fn fault(&mut self) {
         let on = self.reads_or_writes();
-        let error = if self.rng.chance(70) { transient() } else { permanent() };
+        let error = if self.rng.chance(70) { retryable_error() } else { permanent_error() };
         match self.rng.below(10) {
             0..4 => {
                 for _ in 0..self.rng.between(1, 3) {
-                    self.db.inject(on, Fault::After(transient()));
+                    self.db.inject(on, Fault::After(retryable_error()));
                 }
             }
             4..6 => {
-                let error = if self.rng.chance(50) { transient() } else { timeout() };
+                let error = if self.rng.chance(50) { retryable_error() } else { timeout() };
                 for _ in 0..self.rng.weighted(&[(6, 1), (3, 2), (1, 6)]) {
                     self.db.inject(BatchKind::Writes, Fault::Late(error.clone()));
                 }

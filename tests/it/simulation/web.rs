@@ -29,7 +29,7 @@ pub struct Web {
     pub last: u64,
     /// Since this event number it must have received all events of its subscription.
     pub since: u64,
-    /// The events received since then, by number. A heartbeat event with the number of another received event is omitted.
+    /// The events received since then, by number. An event for a keep-alive with the number of another received event is omitted.
     pub received: BTreeMap<u64, Value>,
 }
 

@@ -2,13 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
 use session_gateway_hub::store::retry::Retrying;
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
-
-fn transient() -> DbError {
-    DbError::Retryable("Network connection lost".into())
-}
 
 type Pauses = Arc<Mutex<Vec<u64>>>;
 
@@ -33,12 +29,12 @@ async fn reads_and_writes_share_one_policy() {
     for on in [BatchKind::Reads, BatchKind::Writes] {
         for faults in 0..=6 {
             let before = (db.read_count(), db.write_count());
-            (0..faults).for_each(|_| db.fail(on, transient()));
+            (0..faults).for_each(|_| db.fail(on, retryable_error()));
             let result = match on {
                 BatchKind::Reads => read(&retrying).await,
                 BatchKind::Writes => retrying.batch(&mut write()).await.map(drop),
             };
-            assert_eq!(result, if faults < 6 { Ok(()) } else { Err(transient()) }, "{on:?}, {faults} faults");
+            assert_eq!(result, if faults < 6 { Ok(()) } else { Err(retryable_error()) }, "{on:?}, {faults} faults");
             let attempts = db.read_count() - before.0 + db.write_count() - before.1;
             assert_eq!(attempts, (faults + 1).min(6), "{on:?}, {faults} faults");
             assert_eq!(std::mem::take(&mut *pauses.lock().unwrap()), [50, 100, 200, 400, 800][..faults.min(5)]);
@@ -63,7 +59,7 @@ async fn only_transient_faults_are_retried() {
 #[tokio::test]
 async fn a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_committed() {
     let (db, retrying, _) = retrying();
-    db.lose_response(transient());
+    db.lose_response(retryable_error());
     db.fail(BatchKind::Writes, DbError::Refused("constraint failed".into()));
     let error = retrying.batch(&mut write()).await.unwrap_err();
     assert!(error.may_have_committed(), "{error}");

@@ -82,8 +82,8 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
 }
 
 /// Starts the merge and holds its result. `fault`: an error, and whether the merge is committed nevertheless.
-pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
-    let MergeFixture { world, new, cli, .. } = merge_fixture;
+pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
+    let MergeFixture { world, new, cli, .. } = fixture;
     world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
@@ -99,12 +99,4 @@ pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbErro
     let batch = world.db.write_batches().pop().unwrap();
     assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge has started");
     assert_eq!(world.db.held_count(), 1);
-}
-
-pub fn permanent() -> DbError {
-    DbError::Refused("disk I/O error".into())
-}
-
-pub fn transient() -> DbError {
-    DbError::Retryable("Network connection lost".into())
 }

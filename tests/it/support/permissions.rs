@@ -24,12 +24,12 @@ pub async fn session_with_requests(flavor: &Value) -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// Starts a request such as `r1/approve`.
+/// Posts a decision such as `r1/approve`.
 pub fn start_answer(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/permissions/{action}"), body.to_string())
 }
 
-/// Answers a request and responds to the call. Returns the params of the call.
+/// Posts a decision and responds to its call. Returns the parameters of the call.
 pub async fn answer(world: &World, session: &str, cli: &mut Cli, action: &str, body: &Value) -> Value {
     let reply = start_answer(world, session, action, body);
     let params = cli.serve("permission", &json!({"ok": true})).await;

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
 use super::web::Web;
@@ -53,10 +52,6 @@ pub fn count_rows(world: &World) -> i64 {
 }
 
 /// An error after which a batch may or may not have been committed.
-pub fn retryable() -> DbError {
-    DbError::Retryable("Network connection lost".into())
-}
-
 /// The argument of `message` for an agent's message with this text.
 pub fn message(session: &str, text: &str) -> Value {
     json!({"sid": session, "message": {"role": "agent", "content": text}})

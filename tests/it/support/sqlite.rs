@@ -10,6 +10,18 @@ use session_gateway_hub::store::columns::Columns;
 use session_gateway_hub::store::fence::is_read_only;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, query};
 
+/// An error after which the hub retries a batch.
+pub fn retryable_error() -> DbError {
+    DbError::Retryable("Network connection lost".into())
+}
+
+/// An error that the hub does not retry.
+pub fn permanent_error() -> DbError {
+    DbError::Refused("disk I/O error".into())
+}
+
+/// An error after which the hub retries a batch.
+/// An error that the hub does not retry.
 /// A kind of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
