@@ -1,4 +1,4 @@
-//! The fuzz targets without a fuzzer: every body runs over its seeds, among them all inputs that fuzzing ever found.
+//! Runs the fuzz targets on their seeds, which include all inputs for which fuzzing found a fault.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
-/// One JSON string a line.
+/// The seeds of a target. Each line of the file is a JSON string.
 fn seeds(target: &str) -> Vec<String> {
     let file = fuzz_folder().join("seeds").join(format!("{target}.jsonl"));
     let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -20,12 +20,12 @@ fn seeds(target: &str) -> Vec<String> {
 }
 
 fn check(target: &str, input: &str) {
-    let held = std::panic::catch_unwind(|| bodies::run(target, input));
-    assert!(held.is_ok(), "{target} fails on {input:?}; why stands above");
+    let result = std::panic::catch_unwind(|| bodies::run(target, input));
+    assert!(result.is_ok(), "{target} panics on {input:?}; the panic message is above");
 }
 
 #[test]
-fn every_property_holds_for_every_seed_and_for_every_input_that_was_found() {
+fn every_property_holds_for_every_seed() {
     for (target, _) in bodies::TARGETS {
         for seed in seeds(target) {
             check(target, &seed);
@@ -34,7 +34,7 @@ fn every_property_holds_for_every_seed_and_for_every_input_that_was_found() {
 }
 
 #[test]
-fn every_property_holds_for_a_seed_that_is_cut_short_doubled_or_changed_in_a_character() {
+fn every_property_holds_for_truncated_doubled_and_changed_seeds() {
     for (target, _) in bodies::TARGETS {
         for seed in seeds(target) {
             check(target, &seed.repeat(2));

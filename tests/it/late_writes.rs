@@ -45,7 +45,7 @@ async fn a_late_batch_does_not_overwrite_newer_changes() {
     world.request("PATCH", &path, r#"{"name":"early"}"#).await.assert_error(503, "hub_unavailable");
     let late = world.db.write_batches().pop().unwrap();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
-    world.db.deliver_late(&late).unwrap_err();
+    world.db.execute_late(&late).unwrap_err();
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "newer");
 }
@@ -58,7 +58,7 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     // Another change of the session, with the seq from before the message.
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
-    world.db.deliver_late(&late).unwrap_err();
+    world.db.execute_late(&late).unwrap_err();
     for text in ["second", "third"] {
         assert_eq!(cli.emit_with_ack("message", &message(&session, text)).await["ok"], true);
     }
@@ -72,7 +72,7 @@ async fn a_late_batch_does_not_change_what_was_read_after_its_timeout() {
     let mut cli = world.live_cli(&session).await;
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     assert_eq!(world.get_session(&session).await["seq"], 0);
-    world.db.deliver_late(&late).unwrap_err();
+    world.db.execute_late(&late).unwrap_err();
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
 
@@ -83,7 +83,7 @@ async fn a_late_batch_that_arrives_before_the_next_read_is_found() {
     let mut cli = world.live_cli(&session).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
-    world.db.deliver_late(&late).unwrap();
+    world.db.execute_late(&late).unwrap();
     world.db.repair();
     assert_eq!(world.get_session(&session).await["seq"], 1);
     assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], 2);
@@ -101,7 +101,7 @@ async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
     world.rt.set_now(world.now() + 1_000);
     renamed.reply().await.ok();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
-    world.db.deliver_late(&first).unwrap_err();
+    world.db.execute_late(&first).unwrap_err();
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "newer");
 }
@@ -117,7 +117,7 @@ async fn a_restart_before_the_epoch_was_stored_keeps_the_fence() {
     world.db.repair();
     let mut cli = world.live_cli(&session).await;
     assert_eq!(cli.emit_with_ack("message", &message(&session, "newer")).await["ok"], true);
-    world.db.deliver_late(&late).unwrap_err();
+    world.db.execute_late(&late).unwrap_err();
     assert_eq!(texts(&world, &session).await, ["newer"]);
 }
 
@@ -155,7 +155,7 @@ async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
 /// The late batch is rejected once the hub has read the session.
 async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) {
     assert_eq!(world.get_session(session).await["metadataVersion"], 1);
-    world.db.deliver_late(late).unwrap_err();
+    world.db.execute_late(late).unwrap_err();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
     world.hibernate_and_wake().await;
     let shown = world.get_session(session).await;
@@ -180,7 +180,7 @@ async fn a_batch_of_an_earlier_hub_that_arrives_before_the_next_hub_reads_is_fou
     let session = world.create_session("/code").await;
     let late = rename_in_flight(&world, &session).await;
     world.redeploy();
-    world.db.deliver_late(&late).unwrap();
+    world.db.execute_late(&late).unwrap();
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "late");
 }
 

@@ -1,6 +1,6 @@
-//! The native integration tests: the whole hub in memory, with the real migrations on SQLite. One crate, one module a topic.
+//! Native integration tests: the whole hub in memory, on SQLite with the migrations of D1. Each module tests one topic.
 //!
-//! `cargo test NAME` runs the tests whose path contains `NAME`: a topic (`replay::faults`) or one test.
+//! `cargo test --test it NAME` runs the tests whose path contains `NAME`, such as `replay::faults`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,19 +1,19 @@
-//! The frames that docs/PROTOCOL.md shows go over the wire as they stand there.
+//! The example frames in docs/PROTOCOL.md are those that the hub sends and accepts.
 
 use crate::support::World;
 use crate::support::socket::Socket;
 use serde_json::json;
 
-/// A section of the document, up to the next one of its rank.
+/// The text of a section of the document.
 fn section(heading: &str) -> &'static str {
     let text = include_str!("../../docs/PROTOCOL.md");
     let (_, after) = text.split_once(&format!("\n## {heading}\n")).expect(heading);
     after.split("\n## ").next().unwrap()
 }
 
-/// Whether a frame is what the document shows, in which `…` stands for any word.
-fn is_shown(frame: &str, shown: &str) -> bool {
-    let mut parts = shown.split('…');
+/// Whether a frame matches an example, in which `…` matches any alphanumeric text.
+fn matches(frame: &str, expected: &str) -> bool {
+    let mut parts = expected.split('…');
     let Some(mut rest) = frame.strip_prefix(parts.next().unwrap()) else { return false };
     for part in parts {
         let word = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
@@ -23,14 +23,14 @@ fn is_shown(frame: &str, shown: &str) -> bool {
     rest.is_empty()
 }
 
-async fn receive(socket: &mut Socket, shown: &str) -> String {
-    let heard = socket.next_text().await;
-    assert!(is_shown(&heard, shown), "the document shows {shown}, but the hub says {heard}");
-    heard
+async fn receive(socket: &mut Socket, expected: &str) -> String {
+    let frame = socket.next_text().await;
+    assert!(matches(&frame, expected), "the document has {expected}, but the hub sends {frame}");
+    frame
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
+async fn the_example_conversation_of_a_cli_is_correct() {
     let world = World::new();
     let session = world.create_session("/home/ada/project").await;
     let mut cli = world.open_cli(false);
@@ -40,20 +40,20 @@ async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
         section("The socket of a CLI").lines().filter_map(|line| line.strip_prefix("    ")).collect();
     assert_eq!(lines.len(), 10);
     for line in lines {
-        let (direction, shown) = line.split_at(2);
-        let shown = shown.replace("<sessionId>", &session);
+        let (direction, expected) = line.split_at(2);
+        let expected = expected.replace("<sessionId>", &session);
         if direction == "> " {
-            let named = shown.replace(r#""token":"…""#, &format!(r#""token":"{}""#, world.token()));
-            cli.send(named.replace("…", &session).replace("5023", &ack));
-        } else if shown.contains("rpc-request") {
+            let with_token = expected.replace(r#""token":"…""#, &format!(r#""token":"{}""#, world.token()));
+            cli.send(with_token.replace("…", &session).replace("5023", &ack));
+        } else if expected.contains("rpc-request") {
             call = Some(world.start("GET", &format!("/api/sessions/{session}/git-status"), ""));
-            let heard = receive(&mut cli, &shown.replace("5023", "…")).await;
-            ack = heard.chars().skip("42/cli,".len()).take_while(char::is_ascii_digit).collect();
+            let frame = receive(&mut cli, &expected.replace("5023", "…")).await;
+            ack = frame.chars().skip("42/cli,".len()).take_while(char::is_ascii_digit).collect();
         } else {
-            if shown == "2" {
+            if expected == "2" {
                 world.advance(60_000).await;
             }
-            receive(&mut cli, &shown).await;
+            receive(&mut cli, &expected).await;
         }
     }
     let status = call.unwrap().reply().await.ok();
@@ -62,7 +62,7 @@ async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_is_asked_for_as_the_document_shows_it() {
+async fn the_example_of_a_permission_request_is_correct() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.cli(&session).await;

@@ -1,4 +1,4 @@
-//! Uploads: what is checked, what the CLI is called with, and every way in which a file does not arrive.
+//! Uploads: validation, the call to the CLI, and failed transfers.
 
 use crate::support::cli::Cli;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
@@ -25,7 +25,7 @@ fn body(name: &str, bytes: &[u8]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_reaches_the_cli_and_its_answer_comes_back_to_the_letter() {
+async fn a_file_is_sent_to_the_cli_and_its_result_is_returned_unchanged() {
     let (world, session, mut cli) = live_session().await;
     let names = ["notes.txt", "grüße \u{1f600}.txt", "\"content\":\"x\"", "a\\\"content\\\":\\\"b", "\u{0}\u{1f}"];
     for name in names {
@@ -41,7 +41,7 @@ async fn a_file_reaches_the_cli_and_its_answer_comes_back_to_the_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_file_is_a_file_and_a_refusal_of_the_cli_is_an_answer() {
+async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() {
     let (world, session, mut cli) = live_session().await;
     let upload = world.start_complete_upload(&path(&session), &body("empty", b"").to_string());
     let request = cli.next_call().await;
@@ -51,17 +51,17 @@ async fn an_empty_file_is_a_file_and_a_refusal_of_the_cli_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_body_is_said_before_the_cli_hears_of_it() {
+async fn an_invalid_body_is_rejected_without_a_call() {
     let (world, session, mut cli) = live_session().await;
-    let good = body("a", b"x");
+    let valid = body("a", b"x");
     let with = |field: &str, value: Value| {
-        let mut body = good.clone();
+        let mut body = valid.clone();
         body[field] = value;
         body.to_string()
     };
     let mut table: Vec<(&str, String)> = Vec::new();
     for field in ["filename", "mimeType", "content"] {
-        let mut body = good.clone();
+        let mut body = valid.clone();
         body.as_object_mut().unwrap().remove(field);
         table.push((field, body.to_string()));
         for value in [json!(null), json!(5), json!([]), json!({}), json!(true)] {
@@ -76,8 +76,8 @@ async fn what_is_wrong_with_a_body_is_said_before_the_cli_hears_of_it() {
         table.push(("content", with("content", json!(content))));
     }
     for (field, body) in table {
-        let refusal = world.upload(&path(&session), &body).await.assert_error(400, "invalid_field");
-        assert_eq!(refusal["field"], field, "{body}");
+        let error = world.upload(&path(&session), &body).await.assert_error(400, "invalid_field");
+        assert_eq!(error["field"], field, "{body}");
     }
     for body in ["", "[]", "null", "{", "5", r#"{"filename":"a","content":"","mimeType":"m"} x"#] {
         world.upload(&path(&session), body).await.assert_error(400, "invalid_body");
@@ -86,7 +86,7 @@ async fn what_is_wrong_with_a_body_is_said_before_the_cli_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_count_by_their_characters() {
+async fn the_length_of_a_file_name_is_in_code_points() {
     let (world, session, mut cli) = live_session().await;
     let upload = world.start_complete_upload(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
     let request = cli.next_call().await;
@@ -95,7 +95,7 @@ async fn names_count_by_their_characters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_arrive_is_told_by_what_became_of_it() {
+async fn each_fault_of_a_transfer_has_its_error() {
     let (world, session, mut cli) = live_session().await;
     let table = [
         (UploadFault::TooLarge, 413, "too_large"),
@@ -114,35 +114,38 @@ async fn a_body_that_does_not_arrive_is_told_by_what_became_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_sends_too_slowly_is_told_how_much_was_awaited_in_which_time() {
+async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
     let (world, session, _cli) = live_session().await;
     let (upload, arrival) = world.start_upload(&path(&session), None);
     arrival.send(Err(UploadFault::Stalled)).unwrap();
-    let refused = upload.reply().await.assert_error(408, "upload_stalled");
-    assert_eq!(refused["error"], "The upload was too slow: less than 64 KiB in 15 seconds.");
+    let error = upload.reply().await.assert_error(408, "upload_stalled");
+    assert_eq!(error["error"], "The upload was too slow: less than 64 KiB in 15 seconds.");
     let protocol = include_str!("../../docs/PROTOCOL.md");
     let rule = "less than 64 KiB of an upload came within 15 s";
-    assert!(protocol.contains(&format!("| 408 | `upload_stalled` | {rule} |")), "the page says the same");
+    assert!(
+        protocol.contains(&format!("| 408 | `upload_stalled` | {rule} |")),
+        "PROTOCOL.md must have the same limits"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inactive_session_takes_no_uploads() {
+async fn an_inactive_session_accepts_no_uploads() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    let good = body("a", b"x").to_string();
-    world.upload(&path(&session), &good).await.assert_error(409, "session_inactive");
+    let valid = body("a", b"x").to_string();
+    world.upload(&path(&session), &valid).await.assert_error(409, "session_inactive");
     let file = json!({"path": "/x"});
     world.post(&format!("{}/delete", path(&session)), &file).await.assert_error(409, "session_inactive");
     world.upload(&path(&session), "{}").await.assert_error(400, "invalid_field");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_missing_or_anothers_is_refused_before_its_upload_is_read() {
+async fn an_upload_to_an_unknown_or_foreign_session_is_rejected_before_it_is_read() {
     let (world, session, _cli) = live_session().await;
     for (world, session, status, code) in
-        [(&world, "nobody", 404, "session_not_found"), (&world.neighbour(), &session, 403, "forbidden")]
+        [(&world, "unknown", 404, "session_not_found"), (&world.neighbour(), &session, 403, "forbidden")]
     {
-        let (upload, _never) = world.start_upload(&path(session), Some(5));
+        let (upload, _arrival) = world.start_upload(&path(session), Some(5));
         upload.reply().await.assert_error(status, code);
         let delete = world.post(&format!("{}/delete", path(session)), &json!({"path": "/x"})).await;
         delete.assert_error(status, code);
@@ -150,32 +153,32 @@ async fn a_session_that_is_missing_or_anothers_is_refused_before_its_upload_is_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_does_not_serve_uploads_dies_or_stays_silent_makes_a_500() {
+async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    let good = body("a", b"x").to_string();
-    let refusal = world.upload(&path(&session), &good).await.assert_error(500, "upload_failed");
-    assert!(refusal["error"].as_str().unwrap().contains("No handler registered for uploadFile"), "{refusal}");
+    let valid = body("a", b"x").to_string();
+    let error = world.upload(&path(&session), &valid).await.assert_error(500, "upload_failed");
+    assert!(error["error"].as_str().unwrap().contains("No handler registered for uploadFile"), "{error}");
 
     cli.register("uploadFile").await;
-    let silent = world.start_complete_upload(&path(&session), &good);
+    let unanswered = world.start_complete_upload(&path(&session), &valid);
     cli.next_call().await;
     world.advance(RPC_TIMEOUT_MS - 1_000).await;
-    assert!(!silent.is_ready());
+    assert!(!unanswered.is_ready());
     world.advance(1_001).await;
-    let refusal = silent.reply().await.assert_error(500, "upload_failed");
-    assert!(refusal["error"].as_str().unwrap().contains("RPC timed out: uploadFile"), "{refusal}");
+    let error = unanswered.reply().await.assert_error(500, "upload_failed");
+    assert!(error["error"].as_str().unwrap().contains("RPC timed out: uploadFile"), "{error}");
 
     cli.send_keep_alive(&world, &session).await;
-    let cut = world.start_complete_upload(&path(&session), &good);
+    let interrupted = world.start_complete_upload(&path(&session), &valid);
     cli.next_call().await;
     cli.socket.close();
-    cut.reply().await.assert_error(500, "upload_failed");
+    interrupted.reply().await.assert_error(500, "upload_failed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_file_gets_more_time_than_a_call() {
+async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
     let (world, session, mut cli) = live_session().await;
     let (upload, arrival) = world.start_upload(&path(&session), Some(40 * 1024 * 1024));
     arrival.send(Ok(body("large", b"x").to_string())).unwrap();
@@ -187,31 +190,31 @@ async fn a_large_file_gets_more_time_than_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_came_back_while_the_file_arrived_gets_it() {
+async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
     let (world, session, cli) = live_session().await;
-    let good = body("a", b"x").to_string();
-    let (upload, arrival) = world.start_upload(&path(&session), Some(good.len() as u64));
+    let valid = body("a", b"x").to_string();
+    let (upload, arrival) = world.start_upload(&path(&session), Some(valid.len() as u64));
     run_until_idle().await;
     cli.socket.close();
-    let mut back = world.live_cli(&session).await;
-    back.register(&format!("{session}:uploadFile")).await;
-    arrival.send(Ok(good)).unwrap();
-    let request = back.next_call().await;
+    let mut reconnected = world.live_cli(&session).await;
+    reconnected.register(&format!("{session}:uploadFile")).await;
+    arrival.send(Ok(valid)).unwrap();
+    let request = reconnected.next_call().await;
     assert_eq!(request.method, format!("{session}:uploadFile"));
-    back.respond(&request, &json!({"success": true}));
+    reconnected.respond(&request, &json!({"success": true}));
     upload.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_uploads_are_held_one_after_another() {
+async fn large_uploads_are_buffered_one_at_a_time() {
     let (world, session, mut cli) = live_session().await;
     let large = Some(60 * 1024 * 1024);
-    let good = body("a", b"x").to_string();
+    let valid = body("a", b"x").to_string();
     let (first, first_arrival) = world.start_upload(&path(&session), large);
     let (second, second_arrival) = world.start_upload(&path(&session), large);
     second_arrival.send(Ok(body("b", b"x").to_string())).unwrap();
     cli.socket.assert_no_frames().await;
-    first_arrival.send(Ok(good)).unwrap();
+    first_arrival.send(Ok(valid)).unwrap();
     for (upload, name) in [(first, "a"), (second, "b")] {
         let request = cli.next_call().await;
         assert_eq!(request.params["filename"], name);
@@ -230,17 +233,17 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
     assert_eq!((request.method.as_str(), &request.params), ("deleteUploadFile", &json!({"path": "/x/a"})));
     cli.respond(&request, &json!({"success": false, "error": "No such file."}));
     assert_eq!(delete.reply().await.ok(), json!({"success": false, "error": "No such file."}));
-    for bad in [json!({}), json!({"path": ""}), json!({"path": 5}), json!({"path": "x".repeat(4_097)})] {
-        assert_eq!(world.post(&route, &bad).await.assert_error(400, "invalid_field")["field"], "path");
+    for invalid in [json!({}), json!({"path": ""}), json!({"path": 5}), json!({"path": "x".repeat(4_097)})] {
+        assert_eq!(world.post(&route, &invalid).await.assert_error(400, "invalid_field")["field"], "path");
     }
     cli.socket.close();
     world.advance(RECONNECT_GRACE_MS).await;
-    let gone = world.post(&route, &json!({"path": "/x/a"})).await;
-    assert!(gone.assert_error(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
+    let reply = world.post(&route, &json!({"path": "/x/a"})).await;
+    assert!(reply.assert_error(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_file_of_unknown_length_takes_the_whole_room_only_until_it_is_read() {
+async fn an_upload_of_unknown_length_reserves_the_maximum_only_until_it_is_read() {
     let (world, session, mut cli) = live_session().await;
     let (small, arrival) = world.start_upload(&path(&session), None);
     let other = world.start_complete_upload(&path(&session), &body("b", b"x").to_string());
@@ -249,7 +252,7 @@ async fn a_small_file_of_unknown_length_takes_the_whole_room_only_until_it_is_re
     for name in ["a", "b"] {
         assert_eq!(cli.next_call().await.params["filename"], name);
     }
-    // Nor does it get the time of a large one.
+    // Its timeout is that of a small file too.
     world.advance(RPC_TIMEOUT_MS + 1_000).await;
     for upload in [small, other] {
         upload.reply().await.assert_error(500, "upload_failed");

@@ -1,7 +1,7 @@
 //! Notifications about permission requests and finished agents, from the CLI to the browser.
 
 use crate::support::World;
-use crate::support::pushes::{Browser, ENDPOINT, header, pending, scene, second_browser};
+use crate::support::pushes::{Browser, ENDPOINT, header, pending, push_fixture, second_browser};
 use crate::support::runtime::START;
 use crate::support::sqlite::BatchKind;
 use serde_json::json;
@@ -11,7 +11,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test(start_paused = true)]
 async fn a_permission_request_is_pushed_to_the_browser() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.advance(499).await;
     assert!(world.rt.take_pushes().is_empty());
@@ -32,7 +32,7 @@ async fn a_permission_request_is_pushed_to_the_browser() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     let mut state = pending(&["r1"]);
     state["context"] = json!("x".repeat(3_000_000));
     cli.update_state(&session, 1, &state).await;
@@ -43,7 +43,7 @@ async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool()
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     cli.send_ready(&session).await;
     world.advance(1).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -62,7 +62,7 @@ async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let mut visible = world.web("visibility=visible").await;
     let mut hidden = world.web("").await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
@@ -80,7 +80,7 @@ async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_gone_is_deleted() {
     for status in [404, 410] {
-        let (world, session, mut cli, browser) = scene().await;
+        let (world, session, mut cli, browser) = push_fixture().await;
         second_browser(&world, &[(status, None)]).await;
         cli.send_ready(&session).await;
         world.advance(1).await;
@@ -154,7 +154,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_object_reads_the_subscriptions() {
-    let (world, session, _, browser) = scene().await;
+    let (world, session, _, browser) = push_fixture().await;
     // Like a new deployment with a copy of the database.
     let restored = World::in_namespace("team", std::sync::Arc::clone(&world.db));
     restored.live_cli(&session).await.send_ready(&session).await;
@@ -166,7 +166,7 @@ async fn a_new_object_reads_the_subscriptions() {
 #[tokio::test(start_paused = true)]
 async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
     for sleeps in [true, false] {
-        let (world, session, mut cli, browser) = scene().await;
+        let (world, session, mut cli, browser) = push_fixture().await;
         world.db.execute("CREATE TABLE backup AS SELECT * FROM push_subscriptions");
         let unsubscribe = json!({"endpoint": browser.endpoint}).to_string();
         world.request("DELETE", "/api/push/subscribe", unsubscribe).await.ok();
@@ -186,7 +186,7 @@ async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_are_read_once() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     cli.send_ready(&session).await;
     world.advance(6_000).await;
     let before = costs(&world);
@@ -206,7 +206,7 @@ async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
         (502, Some("soon"), 5_000),
         (0, None, 5_000),
     ] {
-        let (world, session, mut cli, _) = scene().await;
+        let (world, session, mut cli, _) = push_fixture().await;
         let browser = second_browser(&world, &[(status, retry_after), (201, None)]).await;
         cli.send_ready(&session).await;
         world.fire_alarm_at(world.now() + 1).await;
@@ -234,7 +234,7 @@ async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_fifth_attempt_is_the_last() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     second_browser(&world, &[(500, None)]).await;
     cli.send_ready(&session).await;
     world.advance(3_600_000).await;
@@ -249,7 +249,7 @@ async fn the_fifth_attempt_is_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_survives_a_sleep_and_a_restart() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -266,7 +266,7 @@ async fn a_retry_survives_a_sleep_and_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.restart();
     world.advance(501).await;
@@ -304,7 +304,7 @@ async fn a_too_long_message_is_shortened_once() {
 #[tokio::test(start_paused = true)]
 async fn other_statuses_are_not_retried() {
     for status in [200, 301, 307, 400, 401, 403, 406] {
-        let (world, session, mut cli, _) = scene().await;
+        let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(status, None)]).await;
         cli.send_ready(&session).await;
         world.advance(600_000).await;
@@ -316,7 +316,7 @@ async fn other_statuses_are_not_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_push_service_blocks_nothing_else() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     world.rt.hang_pushes(ENDPOINT);
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -330,7 +330,7 @@ async fn an_unresponsive_push_service_blocks_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_within_half_a_second_are_one_notification() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.advance(400).await;
     cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
@@ -347,7 +347,7 @@ async fn requests_within_half_a_second_are_one_notification() {
 
 #[tokio::test(start_paused = true)]
 async fn further_requests_do_not_delay_the_first_one() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     for version in 1..=5 {
         cli.update_state(&session, version, &pending(&[&format!("r{version}")])).await;
         world.advance(125).await;
@@ -358,7 +358,7 @@ async fn further_requests_do_not_delay_the_first_one() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
     world.rt.hang_pushes(&slow.endpoint);
     cli.update_state(&session, 1, &pending(&["r1"])).await;
@@ -378,7 +378,7 @@ async fn the_last_request_still_pending_is_pushed() {
         vec![pending(&["r1", "r2", "r3"])],
         vec![pending(&["r1"]), pending(&["r1", "r2"]), pending(&["r1", "r2", "r3"])],
     ] {
-        let (world, session, mut cli, browser) = scene().await;
+        let (world, session, mut cli, browser) = push_fixture().await;
         let versions = states.len() as u64;
         for (version, state) in (1..).zip(&states) {
             cli.update_state(&session, version, state).await;
@@ -397,7 +397,7 @@ async fn the_last_request_still_pending_is_pushed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     cli.update_state(&session, 2, &pending(&[])).await;
     world.advance(1_000).await;
@@ -411,7 +411,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_not_committed_is_not_pushed() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     world.db.fail_all(BatchKind::Writes, DbError::Refused("no".into()));
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
@@ -422,7 +422,7 @@ async fn a_request_that_was_not_committed_is_not_pushed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_waits_while_the_database_is_unavailable() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     cli.send_ready(&session).await;
     let fault = DbError::TimedOut("D1 did not answer in time".into());
     world.hibernate_and_wake().await;

@@ -1,7 +1,7 @@
 //! A notification with several rounds: what each round decides again, the limits on requests, and the push log.
 
 use crate::support::World;
-use crate::support::pushes::{Browser, pending, scene, second_browser};
+use crate::support::pushes::{Browser, pending, push_fixture, second_browser};
 use crate::support::sqlite::BatchKind;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
@@ -13,7 +13,7 @@ fn outage() -> DbError {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_while_the_database_is_unavailable_is_delayed() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -34,7 +34,7 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     second_browser(&world, &[(503, Some("10"))]).await;
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -53,7 +53,7 @@ async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
 #[tokio::test(start_paused = true)]
 async fn each_round_decides_again_whether_the_notification_is_needed() {
     for outcome in ["answered", "session-gone", "toast"] {
-        let (world, session, mut cli, _) = scene().await;
+        let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(503, Some("10"))]).await;
         cli.update_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
@@ -80,7 +80,7 @@ async fn each_round_decides_again_whether_the_notification_is_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_later_round_is_about_the_last_request_still_pending() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
     cli.update_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
     for (version, next, expected) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
@@ -96,7 +96,7 @@ async fn a_later_round_is_about_the_last_request_still_pending() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_replaced_during_a_failed_read_is_still_sent() {
-    let (world, session, mut cli, browser) = scene().await;
+    let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.db.hold(BatchKind::Reads);
     world.advance(501).await;
@@ -179,7 +179,7 @@ async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -199,7 +199,7 @@ async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_browser_that_unsubscribes_between_two_rounds_counts_as_failed() {
-    let (world, session, mut cli, _) = scene().await;
+    let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10"))]).await;
     cli.send_ready(&session).await;
     world.advance(1).await;

@@ -1,7 +1,7 @@
 //! The test harness: the hub of a namespace with a fake runtime, a database and clients.
 //!
-//! Tests run with a paused tokio clock (`start_paused`): a wait that can't end fails immediately, and
-//! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
+//! Tests run with a paused tokio clock (`start_paused`): a wait that cannot end fails immediately, and
+//! [`run_until_idle`] returns as soon as all tasks are waiting. The hub's own clock is the fake runtime's.
 
 pub mod cli;
 pub mod edge;
@@ -51,7 +51,7 @@ pub const RPC_TIMEOUT_MS: u64 = 30_000;
 /// How long a call waits for a CLI to reconnect.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 
-/// Returns when all tasks are waiting.
+/// Returns as soon as all tasks are waiting.
 pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -104,8 +104,13 @@ impl World {
     }
 
     /// The namespace `team` with the variable `VOCABULARY`.
-    pub fn with_vocabulary(words: &str) -> Self {
-        Self::build("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
+    pub fn with_vocabulary(vocabulary: &str) -> Self {
+        Self::build(
+            "team",
+            Arc::new(Sqlite::with_schema()),
+            Vocabulary::parse(vocabulary).unwrap(),
+            PushConfig::default(),
+        )
     }
 
     pub fn with_push_config(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {

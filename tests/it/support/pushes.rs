@@ -11,11 +11,11 @@ use web_push_native::{Auth, decrypt};
 use super::cli::Cli;
 use super::{World, run_until_idle};
 
-/// The endpoint of the browser in [`scene`].
+/// The endpoint of the browser in [`push_fixture`].
 pub const ENDPOINT: &str = "https://push.service.com/send/a";
 
 /// An active session with flavor beta, its CLI, and a subscribed browser.
-pub async fn scene() -> (World, String, Cli, Browser) {
+pub async fn push_fixture() -> (World, String, Cli, Browser) {
     let world = World::new();
     let session = world.create_session_with("/code/demo", json!({"flavor": "beta"})).await;
     let cli = world.live_cli(&session).await;
@@ -37,7 +37,6 @@ pub async fn second_browser(world: &World, responses: &[(u16, Option<&str>)]) ->
     Browser::subscribed(world, endpoint, 2).await
 }
 
-/// A browser.
 pub struct Browser {
     pub endpoint: String,
     secret: SecretKey,
@@ -51,7 +50,6 @@ impl Browser {
         Self { endpoint: endpoint.to_owned(), secret, auth: [seed; 16] }
     }
 
-    /// A browser that has subscribed.
     pub async fn subscribed(world: &World, endpoint: &str, seed: u8) -> Self {
         let browser = Self::new(endpoint, seed);
         assert_eq!(world.post("/api/push/subscribe", &browser.subscription()).await.ok(), json!({"ok": true}));
@@ -65,7 +63,7 @@ impl Browser {
         json!({"endpoint": self.endpoint, "keys": keys})
     }
 
-    /// Decrypts a push message to it.
+    /// Decrypts a push message to this browser.
     pub fn read(&self, request: &Request<Vec<u8>>) -> Value {
         assert_eq!(request.uri().to_string(), self.endpoint);
         let text = decrypt(request.body().clone(), &self.secret, &Auth::clone_from_slice(&self.auth)).unwrap();

@@ -193,3 +193,46 @@ impl Route {
         status == 200 || by_field || by_size || self.errors().iter().any(|error| error.status == status)
     }
 }
+
+const CLI_ERROR: Condition = Condition::CliResponds(r#"{"success":false,"error":"not now"}"#);
+const UNREACHABLE: &[Condition] = &[Condition::MethodNotRegistered, Condition::CliDisconnects];
+pub const CLI_UNREACHABLE: ExpectedError = error(503, "cli_unreachable", UNREACHABLE);
+pub const CLI_REFUSED: ExpectedError = error(503, "cli_refused", &[CLI_ERROR]);
+pub const RPC_TIMEOUT: ExpectedError = error(504, "rpc_timeout", &[Condition::CliTimesOut]);
+pub const INACTIVE: ExpectedError = error(409, "session_inactive", &[Condition::WrongState]);
+pub const NO_WRITES: ExpectedError = error(503, "hub_unavailable", &[Condition::FailingWrites]);
+/// PROTOCOL.md "Life cycle and modes".
+pub const NOT_APPLIED: ExpectedError = error(
+    409,
+    "mode_not_applied",
+    &[
+        Condition::MethodNotRegistered,
+        Condition::CliDisconnects,
+        Condition::CliTimesOut,
+        CLI_ERROR,
+        Condition::CliResponds("{}"),
+        Condition::CliResponds("7"),
+        Condition::CliResponds(r#"{"applied":{}}"#),
+    ],
+);
+/// PROTOCOL.md "Uploads".
+pub const UPLOAD_FAILED: ExpectedError = error(
+    500,
+    "upload_failed",
+    &[Condition::MethodNotRegistered, Condition::CliDisconnects, Condition::CliTimesOut, Condition::CliResponds("7")],
+);
+pub const UPLOAD_BREAKS: Condition = Condition::UploadFails(UploadFault::Broken);
+pub const FILE_TOO_LARGE: Condition = Condition::UploadFails(UploadFault::TooLarge);
+/// PROTOCOL.md "Machines".
+pub const NOT_CHECKED: ExpectedError = error(
+    500,
+    "check_failed",
+    &[
+        Condition::MethodNotRegistered,
+        Condition::CliDisconnects,
+        Condition::CliTimesOut,
+        CLI_ERROR,
+        Condition::CliResponds("7"),
+        Condition::CliResponds(r#"{"/code":"yes"}"#),
+    ],
+);

@@ -7,50 +7,10 @@
 use session_gateway_hub::hub::ports::UploadFault;
 
 use super::field_faults::{Field, Length, Opaque, Param, ParamKind};
-use super::route::{Condition, ExpectedError, Route, Scope, SessionState, error, invalid_field};
-
-const CLI_ERROR: Condition = Condition::CliResponds(r#"{"success":false,"error":"not now"}"#);
-const UNREACHABLE: &[Condition] = &[Condition::MethodNotRegistered, Condition::CliDisconnects];
-const CLI_UNREACHABLE: ExpectedError = error(503, "cli_unreachable", UNREACHABLE);
-const CLI_REFUSED: ExpectedError = error(503, "cli_refused", &[CLI_ERROR]);
-const RPC_TIMEOUT: ExpectedError = error(504, "rpc_timeout", &[Condition::CliTimesOut]);
-const INACTIVE: ExpectedError = error(409, "session_inactive", &[Condition::WrongState]);
-const NO_WRITES: ExpectedError = error(503, "hub_unavailable", &[Condition::FailingWrites]);
-/// PROTOCOL.md "Life cycle and modes".
-const NOT_APPLIED: ExpectedError = error(
-    409,
-    "mode_not_applied",
-    &[
-        Condition::MethodNotRegistered,
-        Condition::CliDisconnects,
-        Condition::CliTimesOut,
-        CLI_ERROR,
-        Condition::CliResponds("{}"),
-        Condition::CliResponds("7"),
-        Condition::CliResponds(r#"{"applied":{}}"#),
-    ],
-);
-/// PROTOCOL.md "Uploads".
-const UPLOAD_FAILED: ExpectedError = error(
-    500,
-    "upload_failed",
-    &[Condition::MethodNotRegistered, Condition::CliDisconnects, Condition::CliTimesOut, Condition::CliResponds("7")],
-);
-const UPLOAD_BREAKS: Condition = Condition::UploadFails(UploadFault::Broken);
-const FILE_TOO_LARGE: Condition = Condition::UploadFails(UploadFault::TooLarge);
-/// PROTOCOL.md "Machines".
-const NOT_CHECKED: ExpectedError = error(
-    500,
-    "check_failed",
-    &[
-        Condition::MethodNotRegistered,
-        Condition::CliDisconnects,
-        Condition::CliTimesOut,
-        CLI_ERROR,
-        Condition::CliResponds("7"),
-        Condition::CliResponds(r#"{"/code":"yes"}"#),
-    ],
-);
+use super::route::{
+    CLI_REFUSED, CLI_UNREACHABLE, Condition, ExpectedError, FILE_TOO_LARGE, INACTIVE, NO_WRITES, NOT_APPLIED,
+    NOT_CHECKED, RPC_TIMEOUT, Route, Scope, SessionState, UPLOAD_BREAKS, UPLOAD_FAILED, error, invalid_field,
+};
 
 const REASON: Field = Field::text("reason", 0, Length::CodePoints(1_000)).optional();
 /// The modes of flavor alpha.

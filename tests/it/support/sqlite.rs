@@ -1,5 +1,5 @@
-//! The database port over SQLite, the dialect of D1, with the real migrations. It can inject faults, lose an answer
-//! after the commit, and hold answers back.
+//! [`Database`] on SQLite, whose dialect D1 has, with the migrations of D1. It can inject faults, lose the result of a
+//! committed batch and delay results.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,6 @@ pub fn permanent_error() -> DbError {
 
 /// An error after which the hub retries a batch.
 /// An error that the hub does not retry.
-/// A kind of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
     Reads,
@@ -30,7 +29,6 @@ pub enum BatchKind {
 }
 
 impl BatchKind {
-    /// The kind of a batch.
     pub fn of(statements: &[Statement]) -> Self {
         if is_read_only(statements) { Self::Reads } else { Self::Writes }
     }
@@ -45,12 +43,12 @@ struct Fault {
 
 #[derive(Default)]
 struct Script {
-    /// Each meets one batch of its kind.
+    /// Each applies to one batch of its kind.
     faults: VecDeque<Fault>,
-    /// The next batch of this kind stays in flight.
-    lingering: Option<BatchKind>,
-    /// Meets every batch of its kind that no queued fault meets.
-    broken: Option<(BatchKind, DbError)>,
+    /// The next batch of this kind never returns.
+    hanging: Option<BatchKind>,
+    /// Applies to every batch of its kind without another fault.
+    permanent: Option<(BatchKind, DbError)>,
     held: Vec<BatchKind>,
     waiting: Vec<oneshot::Sender<()>>,
     /// The statements of every read, in order.
@@ -73,7 +71,6 @@ impl Sqlite {
         db
     }
 
-    /// A database on which no migration was run.
     pub fn without_schema() -> Self {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
@@ -91,17 +88,17 @@ impl Sqlite {
         }
     }
 
-    /// Runs SQL outside of the port, without counts and faults.
+    /// Runs SQL that is neither counted nor subject to faults.
     pub fn execute(&self, sql: &str) {
         lock(&self.connection).execute_batch(sql).unwrap();
     }
 
-    /// The rows of a query outside of the port, without counts and faults.
+    /// Runs a query that is neither counted nor subject to faults.
     pub fn select(&self, sql: &str) -> Vec<Row> {
         run(&lock(&self.connection), sql, &[]).unwrap()
     }
 
-    /// The only number that a query outside of the port returns.
+    /// The same for a query that returns one number.
     pub fn number(&self, sql: &str) -> i64 {
         match self.select(sql).pop().and_then(|mut row| row.pop()) {
             Some(Value::Integer(number)) => number,
@@ -121,37 +118,37 @@ impl Sqlite {
 
     /// The next batch of this kind is not run and never returns.
     pub fn hang_next(&self, on: BatchKind) {
-        lock(&self.script).lingering = Some(on);
+        lock(&self.script).hanging = Some(on);
     }
 
     /// Every batch of this kind fails from now on.
     pub fn fail_all(&self, on: BatchKind, error: DbError) {
-        lock(&self.script).broken = Some((on, error));
+        lock(&self.script).permanent = Some((on, error));
     }
 
     /// Ends all faults.
     pub fn repair(&self) {
         let mut script = lock(&self.script);
-        script.broken = None;
+        script.permanent = None;
         script.faults.clear();
     }
 
-    /// Batches of this kind are run, but their answers wait for [`release`](Self::release).
+    /// Batches of this kind are run, but their results wait for [`release`](Self::release).
     pub fn hold(&self, on: BatchKind) {
         lock(&self.script).held = vec![on];
     }
 
-    /// Batches of every kind are run, but their answers wait.
+    /// Batches of every kind are run, but their results wait.
     pub fn hold_all(&self) {
         lock(&self.script).held = vec![BatchKind::Reads, BatchKind::Writes];
     }
 
-    /// Releases one held answer by its index.
+    /// Releases one held result by its index.
     pub fn release_one(&self, at: usize) {
         let _ = lock(&self.script).waiting.remove(at).send(());
     }
 
-    /// Releases all held answers and stops holding.
+    /// Releases all held results and stops holding.
     pub fn release(&self) {
         let mut script = lock(&self.script);
         script.held.clear();
@@ -160,22 +157,19 @@ impl Sqlite {
         }
     }
 
-    /// Stops holding further answers.
+    /// Stops holding further results.
     pub fn stop_holding(&self) {
         lock(&self.script).held.clear();
     }
 
-    /// The number of held answers.
     pub fn held_count(&self) -> usize {
         lock(&self.script).waiting.len()
     }
 
-    /// The number of reads.
     pub fn read_count(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
-    /// The statements of each read.
     pub fn read_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
@@ -190,8 +184,8 @@ impl Sqlite {
         lock(&self.script).writes.clone()
     }
 
-    /// Runs an earlier batch now.
-    pub fn deliver_late(&self, batch: &[Statement]) -> Result<(), DbError> {
+    /// Executes a batch that timed out before.
+    pub fn execute_late(&self, batch: &[Statement]) -> Result<(), DbError> {
         self.commit(batch).map(drop)
     }
 
@@ -207,12 +201,12 @@ impl Sqlite {
         Ok(results)
     }
 
-    fn answer(&self, on: BatchKind, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+    fn run_batch(&self, on: BatchKind, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
         let fault = {
             let mut script = lock(&self.script);
             let position = script.faults.iter().position(|fault| fault.on == on);
             let queued = position.and_then(|position| script.faults.remove(position));
-            let permanent = script.broken.clone().filter(|(broken, _)| *broken == on);
+            let permanent = script.permanent.clone().filter(|(kind, _)| *kind == on);
             queued.or(permanent.map(|(on, error)| Fault { on, error, after_commit: false }))
         };
         match fault {
@@ -227,18 +221,18 @@ impl Database for Sqlite {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let on = BatchKind::of(statements);
-            let lingers = {
+            let hangs = {
                 let mut script = lock(&self.script);
                 match on {
                     BatchKind::Reads => script.reads.push(statements.to_vec()),
                     BatchKind::Writes => script.writes.push(statements.to_vec()),
                 }
-                script.lingering.take_if(|lingering| *lingering == on).is_some()
+                script.hanging.take_if(|kind| *kind == on).is_some()
             };
-            if lingers {
+            if hangs {
                 return std::future::pending().await;
             }
-            let answer = self.answer(on, statements);
+            let result = self.run_batch(on, statements);
             let waiting = {
                 let mut script = lock(&self.script);
                 script.held.contains(&on).then(|| {
@@ -250,7 +244,7 @@ impl Database for Sqlite {
             if let Some(waiting) = waiting {
                 let _ = waiting.await;
             }
-            answer
+            result
         })
     }
 
@@ -277,8 +271,8 @@ impl Database for Sqlite {
 /// Checks the limits of D1 that SQLite does not have: 100 parameters, texts of 2 MB.
 fn check_limits(statements: &[Statement]) -> Result<(), DbError> {
     for Statement { sql, params } in statements {
-        let too_long = |param: &Value| matches!(param, Value::Text(text) if text.len() > 2_000_000);
-        if params.len() > 100 || sql.len() > 100_000 || params.iter().any(too_long) {
+        let is_too_long = |param: &Value| matches!(param, Value::Text(text) if text.len() > 2_000_000);
+        if params.len() > 100 || sql.len() > 100_000 || params.iter().any(is_too_long) {
             return Err(DbError::from_message("string or blob too big: SQLITE_TOOBIG".into()));
         }
     }

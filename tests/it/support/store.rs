@@ -28,7 +28,7 @@ pub fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// What a hub holds in cache, as far as the journal is concerned.
+/// The part of the hub's cache that the journal reads.
 #[derive(Default)]
 pub struct Cache {
     pub sessions: HashMap<String, Session>,
@@ -61,7 +61,7 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
-/// The journals of these tests have no effects.
+/// For journals without effects.
 pub struct NoEffect;
 
 impl MemorySize for NoEffect {
@@ -77,7 +77,7 @@ pub async fn commit_as(
     mut journal: Journal<NoEffect>,
     cache: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = journal.take_batch(namespace, cache).expect("something to write");
+    let mut batch = journal.take_batch(namespace, cache).expect("the journal is empty");
     for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }
@@ -116,7 +116,7 @@ pub fn unlimited() -> Arc<ResponseBudget> {
     ResponseBudget::new(usize::MAX, usize::MAX)
 }
 
-/// The seqs of a page, and whether there is more.
+/// The seqs of a page, and whether there are more.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
     let Found::Owned(page) = read_page(db, &unlimited(), (&team(), session), range, limit).await.unwrap() else {
         panic!("no page")
