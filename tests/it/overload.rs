@@ -74,7 +74,7 @@ async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
         for (_, ack) in &refused {
             assert_eq!(ack["code"], "overloaded", "{name}: {ack}");
             let sentence = ack.get("reason").or(ack.get("error"));
-            assert!(sentence.and_then(Value::as_str).is_some_and(|s| s.contains("database")), "{ack}");
+            assert!(sentence.and_then(Value::as_str).is_some_and(|s| s.contains("queue is full")), "{ack}");
         }
         world.db.release();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
