@@ -1,9 +1,9 @@
-//! A session gateway hub: web clients watch and steer coding agents that run in CLIs on machines.
+//! A session gateway hub: web clients watch and control coding agents that run in CLIs on machines.
 //!
-//! One crate, three layers. The stateless worker (`platform::worker`) authenticates and routes; one Durable Object per
-//! namespace (`platform::object`) runs a [`hub`]; D1 behind [`store`] is the durable record. [`model`] holds the nouns,
-//! [`wire`] the packets and events, [`auth`] the tokens, [`push`] what a web push is made of, [`http`] the routes and the only map from errors to statuses.
-//! `platform` alone sees the runtime, and is compiled for wasm only; everything else is tested natively.
+//! The stateless worker (`platform::worker`) authenticates requests and routes them. One Durable Object per namespace
+//! (`platform::object`) runs the [`hub`], whose state is in memory. All durable data is in D1, behind [`store`].
+//!
+//! Only `platform`, which is compiled for wasm only, depends on the runtime. The other modules are tested natively.
 
 pub mod auth;
 pub mod http;

@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn debug_output_does_not_show_the_key() {
-        let shown = format!("{:?}", JwtKey::parse("visible-secret-visible-secret-visible").unwrap());
-        assert!(!shown.contains("visible") && !shown.contains("118"), "{shown}");
+        let debug_text = format!("{:?}", JwtKey::parse("visible-secret-visible-secret-visible").unwrap());
+        assert!(!debug_text.contains("visible") && !debug_text.contains("118"), "{debug_text}");
     }
 
     proptest! {

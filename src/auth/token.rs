@@ -229,8 +229,8 @@ mod tests {
             |required| AccessTokens::parse(Some("s3cret"), required).map(|tokens| verify(&tokens, "s3cret").is_some());
         let settings = [None, Some("false"), Some("True")];
         assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
-        for word in ["yes", "1", " true", "0"] {
-            assert!(accepts_shared(Some(word)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{word}");
+        for value in ["yes", "1", " true", "0"] {
+            assert!(accepts_shared(Some(value)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{value}");
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);
         for secret in [None, Some(""), Some(" \n"), Some(long.as_str())] {
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn debug_output_does_not_show_the_secret() {
-        let shown = format!("{:?}", AccessTokens::new("s3cret", false));
-        assert_eq!(shown, "AccessTokens { accepts_shared: true, .. }");
+        let debug_text = format!("{:?}", AccessTokens::new("s3cret", false));
+        assert_eq!(debug_text, "AccessTokens { accepts_shared: true, .. }");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! `/cli`: CLIs register and read their session and machine.
+//! `POST /cli/sessions` and `POST /cli/machines`.
 
 use std::sync::Arc;
 
@@ -6,17 +6,16 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedMachine, OwnedSession};
+use super::extract::JsonBody;
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::manage::NewSession;
 use crate::model::json::Json;
 
-/// The body of `POST /cli/sessions`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PutSession {
+pub struct PutSessionBody {
     tag: String,
     metadata: Json,
     agent_state: Option<Json>,
@@ -26,7 +25,7 @@ pub struct PutSession {
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
 pub async fn put_session(
     State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<PutSession>,
+    JsonBody(body): JsonBody<PutSessionBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
@@ -39,15 +38,9 @@ pub async fn put_session(
     }
 }
 
-/// `GET /cli/sessions/:id`.
-pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
-}
-
-/// The body of `POST /cli/machines`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PutMachine {
+pub struct PutMachineBody {
     id: String,
     metadata: Json,
     runner_state: Option<Json>,
@@ -56,16 +49,11 @@ pub struct PutMachine {
 /// `POST /cli/machines`.
 pub async fn put_machine(
     State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<PutMachine>,
+    JsonBody(body): JsonBody<PutMachineBody>,
 ) -> Result<JsonText, ErrorResponse> {
     if !body.metadata.is_object() {
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
     hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
     Ok(JsonText::wrap_text("machine", hub.serialize_machine(&body.id).await?))
-}
-
-/// `GET /cli/machines/:id`.
-pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }

@@ -55,10 +55,9 @@ pub async fn parse_request(
     Ok(EventsRequest { subscription, last_event_id })
 }
 
-/// The body of `POST /api/visibility`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Visibility {
+pub struct VisibilityBody {
     subscription_id: String,
     #[serde(deserialize_with = "keyword")]
     visibility: VisibilityState,
@@ -72,9 +71,9 @@ enum VisibilityState {
 }
 
 /// `POST /api/visibility`.
-pub async fn visibility(
+pub async fn set_visibility(
     State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<Visibility>,
+    JsonBody(body): JsonBody<VisibilityBody>,
 ) -> Result<JsonText, ErrorResponse> {
     hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
     Ok(JsonText::ok())

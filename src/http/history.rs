@@ -57,7 +57,7 @@ impl PageRequest {
         let after = query.number("afterSeq", 0..=MAX_SAFE_INTEGER)?;
         let range = match (reader, before, after) {
             (_, Some(_), Some(_)) => {
-                let message = "Query parameters `afterSeq` and `beforeSeq` can't be combined.";
+                let message = "Query parameters `afterSeq` and `beforeSeq` cannot be combined.";
                 return Err(Error::field("afterSeq", message));
             }
             (_, None, Some(after)) => PageRange::After(after),
@@ -93,12 +93,12 @@ impl PageRequest {
 }
 
 /// `GET /api/sessions/:id/messages`.
-pub async fn web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
+pub async fn list_for_web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
     respond(Reader::Web, hub, id, query).await
 }
 
 /// `GET /cli/sessions/:id/messages`.
-pub async fn cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
+pub async fn list_for_cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
     respond(Reader::Cli, hub, id, query).await
 }
 

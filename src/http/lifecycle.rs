@@ -13,21 +13,18 @@ use crate::hub::sessions::modes::Setting;
 
 type Response = Result<JsonText, ErrorResponse>;
 
-/// The body of `POST /api/sessions/:id/abort` and of `…/archive`.
 #[derive(Deserialize)]
-pub struct Reason {
+pub struct ReasonBody {
     reason: Option<String>,
 }
 
-/// The body of `POST /api/sessions/:id/permission-mode`.
 #[derive(Deserialize)]
-pub struct PermissionMode {
+pub struct PermissionModeBody {
     mode: String,
 }
 
-/// The body of `POST /api/sessions/:id/model`.
 #[derive(Deserialize)]
-pub struct Model {
+pub struct ModelBody {
     model: String,
 }
 
@@ -35,7 +32,7 @@ pub struct Model {
 pub async fn abort(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Reason>,
+    JsonBody(body): JsonBody<ReasonBody>,
 ) -> Response {
     hub.abort(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
@@ -51,38 +48,38 @@ pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession)
 pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Resumed {
+    struct ResumeResult {
         success: bool,
         session_id: String,
     }
-    Ok(JsonText::serialize(&Resumed { success: true, session_id: hub.resume(&id).await? }))
+    Ok(JsonText::serialize(&ResumeResult { success: true, session_id: hub.resume(&id).await? }))
 }
 
 /// `POST /api/sessions/:id/archive`.
 pub async fn archive(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Reason>,
+    JsonBody(body): JsonBody<ReasonBody>,
 ) -> Response {
     hub.archive(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
 /// `POST /api/sessions/:id/permission-mode`.
-pub async fn permission_mode(
+pub async fn set_permission_mode(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<PermissionMode>,
+    JsonBody(body): JsonBody<PermissionModeBody>,
 ) -> Response {
     hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
     Ok(JsonText::ok())
 }
 
 /// `POST /api/sessions/:id/model`.
-pub async fn model(
+pub async fn set_model(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Model>,
+    JsonBody(body): JsonBody<ModelBody>,
 ) -> Response {
     hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())

@@ -22,15 +22,14 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse
     Ok(JsonText::wrap("machines", &machines))
 }
 
-/// `GET /api/machines/:id`.
+/// `GET /api/machines/:id` and `GET /cli/machines/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }
 
-/// The body of `POST /api/machines/:id/spawn`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spawn {
+pub struct SpawnBody {
     directory: String,
     agent: Option<String>,
     model: Option<String>,
@@ -52,7 +51,7 @@ enum SessionType {
 pub async fn spawn(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,
-    JsonBody(body): JsonBody<Spawn>,
+    JsonBody(body): JsonBody<SpawnBody>,
 ) -> Result<JsonText, ErrorResponse> {
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
@@ -76,17 +75,16 @@ pub async fn spawn(
     Ok(JsonText::serialize(&hub.spawn_session(&id, &params).await?))
 }
 
-/// The body of `POST /api/machines/:id/paths/exists`.
 #[derive(Deserialize)]
-pub struct Paths {
+pub struct PathsBody {
     paths: List<String>,
 }
 
 /// `POST /api/machines/:id/paths/exists`.
-pub async fn paths_exist(
+pub async fn check_paths(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,
-    JsonBody(body): JsonBody<Paths>,
+    JsonBody(body): JsonBody<PathsBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let List(paths) = body.paths;
     if !(1..=MAX_PATHS).contains(&paths.len()) {

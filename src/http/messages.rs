@@ -17,10 +17,9 @@ use crate::wire::field_types::{List, Object, scalar};
 /// PROTOCOL.md "Limits".
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
-/// The body of `POST /api/sessions/:id/messages`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Send {
+pub struct SendBody {
     text: Option<String>,
     local_id: Option<String>,
     attachments: Option<List<Object<Attachment>>>,
@@ -79,7 +78,7 @@ struct SentMessage {
 pub async fn send(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Send>,
+    JsonBody(body): JsonBody<SendBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let text = body.text.unwrap_or_default();
     let attachments: Vec<Attachment> =

@@ -16,10 +16,9 @@ use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
 use crate::wire::field_types::{List, optional_keyword};
 
-/// The body of `POST /api/sessions/:id/permissions/:requestId/approve`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Approve {
+pub struct ApproveBody {
     mode: Option<String>,
     allow_tools: Option<List<String>>,
     #[serde(default, deserialize_with = "optional_keyword")]
@@ -27,9 +26,8 @@ pub struct Approve {
     answers: Option<Json>,
 }
 
-/// The body of `POST /api/sessions/:id/permissions/:requestId/deny`.
 #[derive(Deserialize)]
-pub struct Deny {
+pub struct DenyBody {
     #[serde(default, deserialize_with = "optional_keyword")]
     decision: Option<Decision>,
     reason: Option<String>,
@@ -40,7 +38,7 @@ pub async fn approve(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     RequestId(request): RequestId,
-    JsonBody(body): JsonBody<Approve>,
+    JsonBody(body): JsonBody<ApproveBody>,
 ) -> Result<JsonText, ErrorResponse> {
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
@@ -68,7 +66,7 @@ pub async fn deny(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     RequestId(request): RequestId,
-    JsonBody(body): JsonBody<Deny>,
+    JsonBody(body): JsonBody<DenyBody>,
 ) -> Result<JsonText, ErrorResponse> {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());

@@ -13,13 +13,13 @@ use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;
 
 /// `GET /api/push/vapid-public-key`.
-pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
+pub async fn show_public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap("publicKey", &hub.vapid_public_key().await?))
 }
 
-/// The body of `POST /api/push/subscribe`: a `PushSubscription` of a browser.
+/// The JSON of a browser's `PushSubscription`.
 #[derive(Deserialize)]
-pub struct Subscribe {
+pub struct SubscribeBody {
     endpoint: String,
     keys: Object<Keys>,
 }
@@ -34,29 +34,28 @@ struct Keys {
 pub async fn subscribe(
     State(hub): State<Arc<Hub>>,
     HubOrigin(origin): HubOrigin,
-    JsonBody(Subscribe { endpoint, keys }): JsonBody<Subscribe>,
+    JsonBody(SubscribeBody { endpoint, keys }): JsonBody<SubscribeBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let Object(Keys { p256dh, auth }) = keys;
     hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
     Ok(JsonText::ok())
 }
 
-/// The body of `DELETE /api/push/subscribe`.
 #[derive(Deserialize)]
-pub struct Unsubscribe {
+pub struct UnsubscribeBody {
     endpoint: String,
 }
 
 /// `DELETE /api/push/subscribe`.
 pub async fn unsubscribe(
     State(hub): State<Arc<Hub>>,
-    JsonBody(Unsubscribe { endpoint }): JsonBody<Unsubscribe>,
+    JsonBody(UnsubscribeBody { endpoint }): JsonBody<UnsubscribeBody>,
 ) -> Result<JsonText, ErrorResponse> {
     hub.unsubscribe_from_push(endpoint).await?;
     Ok(JsonText::ok())
 }
 
 /// `GET /api/push/log`.
-pub async fn log(State(hub): State<Arc<Hub>>) -> JsonText {
+pub async fn show_log(State(hub): State<Arc<Hub>>) -> JsonText {
     JsonText::of(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
 }

@@ -1,4 +1,4 @@
-//! `/api/sessions`: list, get, rename, delete.
+//! `/api/sessions` and `/cli/sessions`: list, get, rename, delete.
 
 use std::sync::Arc;
 
@@ -28,15 +28,14 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
     Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
 }
 
-/// `GET /api/sessions/:id`.
+/// `GET /api/sessions/:id` and `GET /cli/sessions/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
 }
 
-/// The body of `PATCH /api/sessions/:id`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rename {
+pub struct RenameBody {
     name: String,
     #[serde(default, deserialize_with = "optional_scalar")]
     expected_version: Option<u64>,
@@ -46,7 +45,7 @@ pub struct Rename {
 pub async fn rename(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Rename>,
+    JsonBody(body): JsonBody<RenameBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let name = body.name.trim();
     if !(1..=MAX_NAME_CHARS).contains(&name.chars().count()) {

@@ -10,9 +10,8 @@ use super::extract::{ExternalBody, JsonBody, OwnedSession};
 use super::response::JsonText;
 use crate::hub::Hub;
 
-/// The body of `POST /api/sessions/:id/upload/delete`.
 #[derive(Deserialize)]
-pub struct DeleteUpload {
+pub struct DeleteUploadBody {
     /// The path that the upload returned.
     path: String,
 }
@@ -30,7 +29,7 @@ pub async fn upload(
 pub async fn delete(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<DeleteUpload>,
+    JsonBody(body): JsonBody<DeleteUploadBody>,
 ) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::of(hub.delete_upload(&id, &body.path).await?))
 }

@@ -41,7 +41,7 @@ pub async fn git_diff_file(
 }
 
 /// `GET /api/sessions/:id/file?path`.
-pub async fn file(
+pub async fn read_file(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
@@ -51,7 +51,7 @@ pub async fn file(
 }
 
 /// `GET /api/sessions/:id/files?query&limit`.
-pub async fn files(
+pub async fn find_files(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
@@ -65,7 +65,7 @@ pub async fn files(
 }
 
 /// `GET /api/sessions/:id/directory?path`.
-pub async fn directory(
+pub async fn list_directory(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
@@ -76,12 +76,12 @@ pub async fn directory(
 }
 
 /// `GET /api/sessions/:id/slash-commands`.
-pub async fn slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
+pub async fn list_slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.slash_commands(&w).await))
 }
 
 /// `GET /api/sessions/:id/skills`.
-pub async fn skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
+pub async fn list_skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.skills(&w).await))
 }
 

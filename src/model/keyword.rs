@@ -27,7 +27,7 @@ pub fn parse_bool(name: &str, text: Option<&str>) -> Result<bool, String> {
     match text.map(str::to_ascii_lowercase).as_deref() {
         Some("true") => Ok(true),
         None | Some("false") => Ok(false),
-        Some(word) => Err(format!("{name} must be `true` or `false`, but is `{word}`.")),
+        Some(other) => Err(format!("{name} must be `true` or `false`, but is `{other}`.")),
     }
 }
 

@@ -112,14 +112,14 @@ mod tests {
     use super::*;
     use crate::model::vocabulary::Vocabulary;
 
-    fn flavor(word: Option<&str>) -> Flavor {
-        Vocabulary::default().flavor(word)
+    fn flavor(name: Option<&str>) -> Flavor {
+        Vocabulary::default().flavor(name)
     }
 
-    fn valid_modes(word: Option<&str>) -> Vec<&'static str> {
-        let flavor = flavor(word);
-        let words = PermissionMode::VARIANTS.iter().copied();
-        words.filter(|word| flavor.accepts_permission_mode(word.parse().unwrap())).collect()
+    fn valid_modes(flavor_name: Option<&str>) -> Vec<&'static str> {
+        let flavor = flavor(flavor_name);
+        let modes = PermissionMode::VARIANTS.iter().copied();
+        modes.filter(|mode| flavor.accepts_permission_mode(mode.parse().unwrap())).collect()
     }
 
     #[test]
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn an_unknown_flavor_accepts_the_default_permission_mode_only() {
-        for word in ["zeta", "", "Alpha", "alpha ", "unknown"] {
-            assert_eq!(valid_modes(Some(word)), ["default"], "{word:?}");
+        for name in ["zeta", "", "Alpha", "alpha ", "unknown"] {
+            assert_eq!(valid_modes(Some(name)), ["default"], "{name:?}");
         }
     }
 
@@ -150,21 +150,21 @@ mod tests {
     fn only_alpha_accepts_model_modes() {
         let accepting: Vec<_> = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
             .into_iter()
-            .filter(|word| flavor(Some(word)).accepts_model_modes())
+            .filter(|name| flavor(Some(name)).accepts_model_modes())
             .collect();
         assert_eq!(accepting, ["alpha"]);
     }
 
     #[test]
     fn keywords_are_matched_exactly() {
-        let words = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
-        assert_eq!(PermissionMode::VARIANTS, words);
+        let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
+        assert_eq!(PermissionMode::VARIANTS, modes);
         assert_eq!(ModelMode::VARIANTS, ["default", "model_fast", "model_strong"]);
-        for word in words {
-            assert_eq!(word.parse::<PermissionMode>().unwrap().as_str(), word);
+        for name in modes {
+            assert_eq!(name.parse::<PermissionMode>().unwrap().as_str(), name);
         }
-        for word in ["", "Default", "accept-edits", "acceptedits", "read_only", "yolo ", "model_fast"] {
-            assert!(word.parse::<PermissionMode>().is_err(), "{word:?}");
+        for name in ["", "Default", "accept-edits", "acceptedits", "read_only", "yolo ", "model_fast"] {
+            assert!(name.parse::<PermissionMode>().is_err(), "{name:?}");
         }
     }
 

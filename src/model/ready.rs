@@ -30,12 +30,12 @@ pub fn is_ready(content: &str) -> bool {
 }
 
 fn is_ready_event(content: &str) -> bool {
-    let data = data_of(content, "\"event\"").flatten();
-    data.is_some_and(|data| data_of(data.get(), "\"ready\"").is_some())
+    let data = parse_data(content, "\"event\"").flatten();
+    data.is_some_and(|data| parse_data(data.get(), "\"ready\"").is_some())
 }
 
 /// Returns the `data` of an object if its `type` is `kind`, a JSON string.
-fn data_of<'a>(text: &'a str, kind: &str) -> Option<Option<&'a RawValue>> {
+fn parse_data<'a>(text: &'a str, kind: &str) -> Option<Option<&'a RawValue>> {
     let typed: Typed = JsonObject::parse(text).and_then(|_| serde_json::from_str(text).ok())?;
     typed.kind.is_some_and(|known| known.get() == kind).then_some(typed.data)
 }

@@ -16,12 +16,12 @@ fn extract_value(content: &Value) -> Option<Vec<TodoItem>> {
 
 /// Formats each entry as `id content status priority`.
 fn format_items(todos: &[TodoItem]) -> Vec<String> {
-    let word = |value: Value| value.as_str().unwrap().to_owned();
+    let string = |value: Value| value.as_str().unwrap().to_owned();
     todos
         .iter()
         .map(|todo| {
-            let status = word(serde_json::to_value(todo.status).unwrap());
-            let priority = word(serde_json::to_value(todo.priority).unwrap());
+            let status = string(serde_json::to_value(todo.status).unwrap());
+            let priority = string(serde_json::to_value(todo.priority).unwrap());
             format!("{} {} {status} {priority}", todo.id, todo.content)
         })
         .collect()
@@ -194,7 +194,7 @@ fn missing_fields_of_an_entry_have_defaults() {
     let entries = json!([
         {"content": "no status"},
         {"content": "null status", "status": null, "priority": null, "id": null},
-        {"content": "odd priority", "status": "pending", "priority": "urgent"},
+        {"content": "invalid priority", "status": "pending", "priority": "urgent"},
         {"content": "priority of another type", "priority": 1},
         {"content": "number as id", "id": 17},
         {"content": "empty id", "id": ""},
@@ -206,7 +206,7 @@ fn missing_fields_of_an_entry_have_defaults() {
         [
             "1 no status pending medium",
             "2 null status pending medium",
-            "3 odd priority pending medium",
+            "3 invalid priority pending medium",
             "4 priority of another type pending medium",
             "17 number as id pending medium",
             "6 empty id pending medium",

@@ -270,6 +270,6 @@ mod tests {
             assert!(error.ends_with('.'), "{error}");
         }
         assert!(Vocabulary::parse(&long.replacen('z', "", 1)).is_ok(), "64 bytes are not too many");
-        assert!(Vocabulary::parse(&many.replacen(r#""z0":"alpha","#, "", 1)).is_ok(), "100 words are not too many");
+        assert!(Vocabulary::parse(&many.replacen(r#""z0":"alpha","#, "", 1)).is_ok(), "100 aliases are not too many");
     }
 }

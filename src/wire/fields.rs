@@ -276,13 +276,13 @@ mod tests {
         for side in [r#"{"left":null}"#, "[]", r#"["left"]"#, "0", "true", r#""Left""#, r#""""#] {
             assert_eq!(field(&format!(r#"{{"name":"a","side":{side}}}"#)), "side", "{side}");
         }
-        let words = [
+        let values = [
             (r#""left""#, Some(Side::Left)),
             (r#""right""#, Some(Side::Right)),
             (r#""l\u0065ft""#, Some(Side::Left)),
             ("null", None),
         ];
-        for (side, expected) in words {
+        for (side, expected) in values {
             let text = format!(r#"{{"name":"a","side":{side}}}"#);
             assert_eq!(read_object::<Outer<'_>>(&text).unwrap().side, expected, "{side}");
         }

@@ -103,7 +103,7 @@ fn malformed_packets_are_rejected() {
         ("7[]", DecodeError::UnknownType('7')),
         (" 2[\"x\"]", DecodeError::UnknownType(' ')),
         ("\u{1F980}", DecodeError::UnknownType('\u{1F980}')),
-        // A payload of the wrong type, or none where one is due.
+        // A payload of the wrong type, or a missing one.
         ("0[]", invalid(PacketType::Connect, "/", None)),
         ("0null", invalid(PacketType::Connect, "/", None)),
         (r#"0/cli,"token""#, invalid(PacketType::Connect, "/cli", None)),
@@ -235,10 +235,10 @@ fn a_truncated_packet_is_rejected() {
 
 #[test]
 fn strings_are_escaped() {
-    let odd = "a\"b\\c\n\u{0}\u{1f}\u{7f}\u{2028}\u{1F980}";
-    let frame = event_frame("/", None, odd, &[]);
+    let special = "a\"b\\c\n\u{0}\u{1f}\u{7f}\u{2028}\u{1F980}";
+    let frame = event_frame("/", None, special, &[]);
     let Ok(Packet::Event { name, .. }) = decode(message(&frame)) else { panic!("{frame:?}") };
-    assert_eq!(name, odd);
+    assert_eq!(name, special);
     for control in ["\u{0}", "\n", "\u{1f}"] {
         let frame = connect_error_frame("/", control);
         assert!(!frame.contains(control), "{frame:?}");
