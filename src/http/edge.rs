@@ -144,7 +144,7 @@ impl Edge {
         Self { tokens, cors, routing, db, page_budget, jwt: Mutex::new(jwt) }
     }
 
-    /// Decides about a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None` without a
+    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None` without a
     /// random source.
     pub async fn route(
         &self,
@@ -165,8 +165,8 @@ impl Edge {
     ) -> Result<Action, ErrorResponse> {
         let is_under =
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let (api, cli) = (is_under("/api"), is_under("/cli"));
-        if head.method == "OPTIONS" && (api || cli) {
+        let (is_api, is_cli) = (is_under("/api"), is_under("/cli"));
+        if head.method == "OPTIONS" && (is_api || is_cli) {
             return Ok(Action::Respond(StatusCode::NO_CONTENT.into_response()));
         }
         match head.path.as_str() {
@@ -174,16 +174,16 @@ impl Edge {
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/socket.io" | "/socket.io/" => self.route_cli_socket(head),
             "/api/events" => {
-                let bearer = self.verify_web_client(head, now_ms, generate_secret).await?;
+                let token = self.verify_web_client(head, now_ms, generate_secret).await?;
                 self.check_origin(head)?;
                 let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
-                require_method(head, &["GET"], || action(bearer))
+                require_method(head, &["GET"], || action(token))
             }
-            _ if api => {
-                let bearer = self.verify_web_client(head, now_ms, generate_secret).await?;
-                self.route_session(head, Reader::Web, bearer.namespace).await
+            _ if is_api => {
+                let token = self.verify_web_client(head, now_ms, generate_secret).await?;
+                self.route_session(head, Reader::Web, token.namespace).await
             }
-            _ if cli => {
+            _ if is_cli => {
                 let namespace = bearer_token(head).and_then(|token| self.tokens.verify(token));
                 self.route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?).await
             }

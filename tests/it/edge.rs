@@ -181,7 +181,7 @@ async fn only_events_are_served_over_a_websocket() {
 async fn a_token_in_the_query_is_accepted_for_events_only() {
     let edge = edge("token", "");
     let stream = head("GET", "/api/events?token=secret%3Ateam&all=true");
-    assert!(matches!(route(&edge, &stream).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
+    assert!(matches!(route(&edge, &stream).await, Action::Sse(token) if token.namespace.as_ref() == "team"));
     let upgrade = RequestHead { is_upgrade: true, ..stream };
     assert_eq!(object_namespace(&edge, &upgrade).await, "team");
     reply(&edge, &head("GET", "/api/events?token=wrong")).await.assert_error(401, "unauthorized");
