@@ -274,16 +274,18 @@ describe('a frame of a CLI', () => {
   ];
   const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
 
+  const isNoPing = (frame) => frame !== '2';
+
   for (const [how, withUpgrade] of [['directly to the object', true], ['through the worker', false]]) {
     test(`that is invalid gets an error, and the socket keeps working (${how})`, async (t) => {
       const { socket, frames } = await connectRawCli(t, withUpgrade);
       const checkAlive = async (number) => {
         socket.send(`42/cli,${number}["ping"]`);
-        assert.equal(await frames.next(() => true, 'the next frame'), `43/cli,${number}[{"ok":true}]`);
+        assert.equal(await frames.next(isNoPing, 'the next frame'), `43/cli,${number}[{"ok":true}]`);
       };
       for (const [index, frame] of FRAMES.entries()) {
         socket.send(frame);
-        const answer = await frames.next(() => true, `an answer to ${frame.slice(0, 40)}`);
+        const answer = await frames.next(isNoPing, `an answer to ${frame.slice(0, 40)}`);
         assert.match(answer, /^42\/cli,\["error",\{"message":".{10,}","code":"(bad-packet|binary-unsupported|not-found)"/s, frame.slice(0, 40));
         await checkAlive(index);
       }
