@@ -43,7 +43,7 @@ async fn the_open_packet_is_valid_for_the_official_client() {
 #[tokio::test(start_paused = true)]
 async fn a_valid_token_connects_in_connect_or_in_the_upgrade_request() {
     let world = World::new();
-    let connected = |heard| matches!(heard, Received::Connected(data) if data["sid"].is_string());
+    let connected = |reply| matches!(reply, Received::Connected(data) if data["sid"].is_string());
     let auth = |auth: Value| format!("40/cli,{auth}");
     assert!(connected(connect(&world, false, &auth(json!({"token": "secret:team"}))).await));
     let everything = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
@@ -146,9 +146,9 @@ async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
     cli.emit("rpc-register", &json!({"method": "readFile"}));
     cli.emit("ping", &Value::Null);
     cli.socket.assert_no_frames().await;
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["seq"], &shown["thinking"], &shown["metadata"]), (&json!(1), &json!(true), &metadata));
-    assert_eq!((&shown["metadataVersion"], &shown["agentStateVersion"]), (&json!(2), &json!(2)));
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["seq"], &record["thinking"], &record["metadata"]), (&json!(1), &json!(true), &metadata));
+    assert_eq!((&record["metadataVersion"], &record["agentStateVersion"]), (&json!(2), &json!(2)));
     let machine = world.get("/api/machines").await.ok()["machines"][0].clone();
     assert_eq!((&machine["runnerState"], &machine["runnerStateVersion"]), (&json!({"pid": 1}), &json!(2)));
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));

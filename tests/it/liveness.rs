@@ -144,9 +144,9 @@ async fn a_session_expires_30_seconds_after_its_last_keep_alive() {
     world.advance(1).await;
     let data = update(&mut web).await;
     assert_eq!((&data["active"], &data["thinking"]), (&json!(false), &json!(false)));
-    let shown = world.get_session(&session).await;
+    let record = world.get_session(&session).await;
     assert_eq!(
-        (&shown["active"], &shown["thinking"], &shown["thinkingAt"]),
+        (&record["active"], &record["thinking"], &record["thinkingAt"]),
         (&json!(false), &json!(false), &json!(world.now()))
     );
     assert_eq!(world.db.number("SELECT active + thinking FROM sessions"), 0, "persisted");
@@ -321,8 +321,8 @@ async fn an_active_session_without_a_stored_timer_gets_a_full_timeout_after_a_re
     let session = world.create_session("/code").await;
     world.db.execute("UPDATE sessions SET active = 1, thinking = 1");
     world.restart();
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["active"], &shown["thinking"]), (&json!(true), &json!(true)));
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["active"], &record["thinking"]), (&json!(true), &json!(true)));
     world.advance(29_999).await;
     assert!(is_active(&world, &session).await);
     world.advance(6_000).await;

@@ -39,7 +39,7 @@ async fn sessions_beyond_a_number_are_evicted_and_stay_in_the_list() {
     let [first, second, third] = [&sessions[0], &sessions[1], &sessions[2]];
     let list = world.get("/api/sessions").await;
     assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS);
-    let shown = world.get_session(second).await;
+    let record = world.get_session(second).await;
     assert!(is_cached(&world, first).await && is_cached(&world, second).await);
     for n in 0..3 {
         world.create_session(&format!("/more/{n}")).await;
@@ -49,7 +49,7 @@ async fn sessions_beyond_a_number_are_evicted_and_stay_in_the_list() {
     assert!(is_cached(&world, first).await && is_cached(&world, second).await, "recently used");
     assert!(!is_cached(&world, third).await, "the least recently used one");
     assert!(is_cached(&world, third).await);
-    assert_eq!(world.get_session(second).await, shown);
+    assert_eq!(world.get_session(second).await, record);
     assert_eq!(world.get("/api/sessions").await.ok(), grown, "evictions do not change the list");
 }
 
@@ -151,9 +151,9 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     own.respond(&request, &json!({"success": true}));
     approved.reply().await.ok();
     assert_eq!(own.send_message(first, "on").await["seq"], 1);
-    let shown = world.get_session(first).await;
+    let record = world.get_session(first).await;
     assert_eq!(
-        (&shown["active"], &shown["agentState"]["completedRequests"]["r"]["status"]),
+        (&record["active"], &record["agentState"]["completedRequests"]["r"]["status"]),
         (&json!(true), &json!("approved"))
     );
     world.advance(31_000).await;
@@ -171,12 +171,12 @@ async fn an_evicted_session_is_loaded_unchanged() {
     let sent = json!({"sid": session, "message": {"role": "agent"}, "localId": "one"});
     assert_eq!(cli.emit_with_ack("message", &sent).await["seq"], 1);
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-    let shown = world.get_session(&session).await;
+    let record = world.get_session(&session).await;
     cli.socket.close();
     fill_cache(&world).await;
     assert!(!is_cached(&world, &session).await);
     fill_cache(&world).await;
-    assert_eq!(world.get_session(&session).await, shown);
+    assert_eq!(world.get_session(&session).await, record);
     let mut reconnected = world.cli(&session).await;
     assert_eq!(reconnected.emit_with_ack("message", &sent).await["seq"], 1, "the local id is known");
     assert_eq!(reconnected.send_message(&session, "next").await["seq"], 2);
@@ -188,7 +188,7 @@ async fn a_stale_read_is_repeated() {
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     world.db.hold(BatchKind::Reads);
-    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
+    let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     let by_tag = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
     run_until_idle().await;
@@ -199,9 +199,9 @@ async fn a_stale_read_is_repeated() {
     let renamed = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await;
     renamed.ok();
     fill_cache(&world).await;
-    assert!(!shown.is_ready() && !by_tag.is_ready() && !listed.is_ready());
+    assert!(!reply.is_ready() && !by_tag.is_ready() && !listed.is_ready());
     world.db.release();
-    assert_eq!(shown.reply().await.ok()["session"]["seq"], 1);
+    assert_eq!(reply.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(by_tag.reply().await.ok()["session"]["seq"], 1);
     let listed = listed.reply().await.ok();
     let line = listed["sessions"].as_array().unwrap().iter().find(|line| line["id"] == session.as_str());
@@ -225,12 +225,12 @@ async fn a_tag_whose_session_was_created_and_evicted_during_the_read_is_read_aga
 #[tokio::test(start_paused = true)]
 async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loading_sessions() {
     let world = World::new();
-    let odd = json!({
+    let metadata = json!({
         "name": "a \"name\" with \u{1F980}, \\ and \u{0} in it", "machineId": "m", "flavor": null, "tools": ["x"],
         "summary": {"text": "doing\nthings", "updatedAt": 1.5}, "lifecycleState": "running",
         "worktree": {"branch": "b", "n": [1.50, 1e3, {"deep": [null, true]}], "": 12_345_678},
     });
-    let session = world.create_session_with("/odd", odd).await;
+    let session = world.create_session_with("/metadata", metadata).await;
     world.create_session_with("/plain", json!({})).await;
     world.create_session_with("/other", json!({"summary": 7, "worktree": "w", "name": null, "flavor": "beta"})).await;
     world.create_session_with("/large", json!({"padding": "x".repeat(LARGE)})).await;

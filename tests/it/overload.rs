@@ -229,7 +229,7 @@ fn seqs(world: &World) -> Vec<i64> {
 fn integer(value: &Param) -> i64 {
     match value {
         Param::Integer(number) => *number,
-        odd => panic!("{odd:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

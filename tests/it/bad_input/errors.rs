@@ -225,7 +225,7 @@ async fn the_response_to_several_errors_is_the_first_in_the_documented_order() {
         let url = |id: &str| format!("{}?{invalid_query}", fixture.path(id).replace("/r1/", "/r2/"));
         let own_url = valid.url.split('?').next().unwrap().replace("/r1/", "/r2/");
         let body = if route.body.is_empty() { vec![] } else { b"[]".to_vec() };
-        let all_invalid = EdgeRequest { token: None, url: url("nobody"), body, ..valid.clone() };
+        let all_invalid = EdgeRequest { token: None, url: url("unknown"), body, ..valid.clone() };
 
         let send = async |request: &EdgeRequest| fixture.world.send_to_edge(request.clone()).reply().await;
         send(&all_invalid).await.assert_error(401, "unauthorized");

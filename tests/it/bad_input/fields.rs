@@ -66,9 +66,10 @@ async fn a_body_that_is_not_a_json_object_is_rejected() {
     let mut mismatches = Vec::new();
     for route in all_routes().filter(|route| !route.body.is_empty()) {
         let mut requests = Fixture::new(route).await;
-        let good = String::from_utf8(requests.fixture.valid_request().body).unwrap();
-        let truncated = &good[..good.len() - 1];
-        let around = [format!("[{good}]"), format!("{good} x"), format!("{good}{good}"), format!("{good} // all")];
+        let valid = String::from_utf8(requests.fixture.valid_request().body).unwrap();
+        let truncated = &valid[..valid.len() - 1];
+        let surrounded =
+            [format!("[{valid}]"), format!("{valid} x"), format!("{valid}{valid}"), format!("{valid} // all")];
         let deep = ["[".repeat(100_000), "{\"a\":".repeat(100_000), "[".repeat(10_000) + &"]".repeat(10_000)];
         let texts = [
             "x",
@@ -93,7 +94,7 @@ async fn a_body_that_is_not_a_json_object_is_rejected() {
             "a=1&b=2",
             truncated,
         ];
-        for text in texts.into_iter().chain(around.iter().chain(&deep).map(String::as_str)) {
+        for text in texts.into_iter().chain(surrounded.iter().chain(&deep).map(String::as_str)) {
             requests.check_error(text, 400, "invalid_body", "").await;
         }
         for bytes in
@@ -153,16 +154,16 @@ async fn the_error_for_an_invalid_value_names_the_field() {
 async fn optional_fields_may_be_null_and_unknown_fields_are_ignored() {
     for route in all_routes().filter(|route| !route.body.is_empty() && route.call.is_none()) {
         let fixture = RouteFixture::new(route).await;
-        let mut good = fixture.valid_request();
-        let mut body: serde_json::Value = serde_json::from_slice(&good.body).unwrap();
+        let mut valid = fixture.valid_request();
+        let mut body: serde_json::Value = serde_json::from_slice(&valid.body).unwrap();
         for field in route.body.iter().filter(|field| !field.required) {
             body[field.name] = json!(null);
         }
         for unknown in ["unknown", "__proto__", "constructor", ""] {
             body[unknown] = json!({"a": [1e300, null, "\u{0}"]});
         }
-        good.body = body.to_string().into_bytes();
-        assert_eq!(fixture.world.send_to_edge(good).reply().await.status, 200, "{} {}", route.method, route.path);
+        valid.body = body.to_string().into_bytes();
+        assert_eq!(fixture.world.send_to_edge(valid).reply().await.status, 200, "{} {}", route.method, route.path);
     }
 }
 
@@ -173,20 +174,22 @@ async fn the_error_for_an_invalid_query_names_the_parameter() {
         let mut requests = Fixture::new(route).await;
         for param in route.query {
             for (query, code) in param.faults() {
-                let good = requests.fixture.valid_request();
+                let valid = requests.fixture.valid_request();
                 let rest: Vec<_> =
                     route.query.iter().filter(|other| other.is_required() && other.name != param.name).collect();
                 let rest: String = rest.iter().map(|other| format!("&{}={}", other.name, other.valid())).collect();
                 let query = requests.fixture.substitute(&format!("{query}{rest}"));
-                let url = format!("{}?{query}", good.url.split('?').next().unwrap());
-                let mismatch =
-                    requests.send(EdgeRequest { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
+                let url = format!("{}?{query}", valid.url.split('?').next().unwrap());
+                let mismatch = requests
+                    .send(EdgeRequest { url: url.clone(), ..valid })
+                    .await
+                    .error_mismatch(400, code, param.name);
                 mismatches.extend(mismatch.map(|mismatch| format!("{} {url}: {mismatch}", route.method)));
             }
         }
-        let good = requests.fixture.valid_request();
-        let url = format!("{}&unknown=1&__proto__=2&%zz=%zz&&=&", good.url);
-        let reply = requests.send(EdgeRequest { url, ..good }).await;
+        let valid = requests.fixture.valid_request();
+        let url = format!("{}&unknown=1&__proto__=2&%zz=%zz&&=&", valid.url);
+        let reply = requests.send(EdgeRequest { url, ..valid }).await;
         assert_ne!(reply.status, 400, "unknown parameters are ignored: {} {}", route.method, route.path);
         mismatches.extend(std::mem::take(&mut requests.mismatches));
     }

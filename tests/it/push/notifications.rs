@@ -131,7 +131,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     let world = World::new();
     let session = world.create_session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
-    // The first notification reads the database. The key-value storage keeps the result over a sleep.
+    // The first notification reads the database. The key-value storage keeps the result during hibernation.
     cli.send_ready(&session).await;
     world.advance(6_000).await;
     world.hibernate_and_wake().await;

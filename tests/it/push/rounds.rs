@@ -171,7 +171,7 @@ async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
     world.advance(6_000).await;
     world.live_cli(&sessions[0]).await.send_ready(&sessions[0]).await;
     world.advance(53_000).await;
-    assert!(world.rt.take_pushes().is_empty(), "a sleep starts no new window");
+    assert!(world.rt.take_pushes().is_empty(), "a hibernation starts no new window");
     world.advance(1_000).await;
     assert_eq!(world.rt.take_pushes().len(), 100);
     assert_eq!(world.outcomes().await, ["sent"; 14]);

@@ -1,7 +1,7 @@
 //! How many events the log retains, for how long, and what it costs.
 
 use crate::support::replay::{
-    TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, push_fixture, reconnect, resume, texts,
+    TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
@@ -9,7 +9,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
 async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     let mut events = Vec::new();
     for n in 0..130 {
@@ -39,7 +39,7 @@ async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     let mut ids = Vec::new();
     for n in 0..100 {
@@ -58,7 +58,7 @@ async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "before").await;
     let before = id(&web.next_event().await);
@@ -81,7 +81,7 @@ async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_ends_ten_minutes_after_the_last_client_left() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let (mut first, second) = (world.web(&query).await, world.web("").await);
     cli.send_message(&session, "received").await;
     let received = id(&first.next_event().await);
@@ -112,7 +112,7 @@ async fn the_log_ends_ten_minutes_after_the_last_client_left() {
 
 #[tokio::test(start_paused = true)]
 async fn the_ten_minutes_start_with_a_restart_and_no_wake_extends_them() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -133,7 +133,7 @@ async fn the_ten_minutes_start_with_a_restart_and_no_wake_extends_them() {
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -156,7 +156,7 @@ async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -180,7 +180,7 @@ async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_call() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let event_rows = |world: &World| {
         let written = world.db.write_batches();
         written.last().unwrap().iter().filter(|statement| statement.sql.contains("INTO events")).count()

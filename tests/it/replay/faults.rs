@@ -1,7 +1,7 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
 use crate::support::replay::{
-    FORMATS, exhaust_retries, first_event, id, message, push_fixture, reconnect, resume, texts,
+    FORMATS, exhaust_retries, first_event, id, message, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
@@ -12,7 +12,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = push_fixture().await;
+        let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
         let mut survivor = Web(world.try_subscribe(&query, None, format).await.unwrap());
         cli.send_message(&session, "received").await;
@@ -35,7 +35,7 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
 
 #[tokio::test(start_paused = true)]
 async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_twice() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut first = world.web(&query).await;
     let mut second = world.web(&query).await;
     for n in 0..3 {
@@ -62,7 +62,7 @@ async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_tw
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
-    let (world, session, cli, query) = push_fixture().await;
+    let (world, session, cli, query) = replay_fixture().await;
     world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "lost"));
     run_until_idle().await;
@@ -76,7 +76,7 @@ async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "m"));
     run_until_idle().await;
@@ -96,7 +96,7 @@ async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = push_fixture().await;
+        let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = Web(world.try_subscribe(&query, None, format).await.unwrap());
         let first = web.next_event().await;
         for _ in 0..5 {
@@ -119,7 +119,7 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_was_not_committed_is_not_published() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -140,7 +140,7 @@ async fn a_batch_that_was_not_committed_is_not_published() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_database_is_unavailable_no_client_can_resume() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -166,7 +166,7 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_committed_late_is_a_gap() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -184,7 +184,7 @@ async fn a_batch_committed_late_is_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -212,7 +212,7 @@ async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
 #[tokio::test(start_paused = true)]
 async fn no_client_resumes_across_a_missing_row() {
     for missing in 0..4 {
-        let (world, session, mut cli, query) = push_fixture().await;
+        let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
         for n in 0..4 {
             cli.send_message(&session, &format!("{n}")).await;

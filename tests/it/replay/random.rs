@@ -1,6 +1,6 @@
 //! Web clients that reconnect many times, with random sleeps, restarts and faults.
 
-use crate::support::replay::{FORMATS, exhaust_retries, id, message, push_fixture};
+use crate::support::replay::{FORMATS, exhaust_retries, id, message, replay_fixture};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::{Web, number};
 use crate::support::{World, run_until_idle};
@@ -76,7 +76,7 @@ impl Client {
 async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_stays() {
     let (mut connects, mut gaps) = (0, 0);
     for seed in 1..=12 {
-        let (world, session, mut cli, query) = push_fixture().await;
+        let (world, session, mut cli, query) = replay_fixture().await;
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         // Its socket is open all the time.
         let mut witness = world.web(&query).await;

@@ -1,8 +1,8 @@
-//! Web clients that reconnect: after a sleep, restart or merge they receive every event that they missed, once and in order,
-//! or are told of a gap.
+//! Web clients that reconnect: after hibernation, restart or merge they receive every missed event once, in order,
+//! or a `gap`.
 
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES, count_rows, first_event, id, push_fixture, reconnect, resume, texts,
+    FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::BatchKind;
 use crate::support::web::number;
@@ -13,7 +13,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 #[tokio::test(start_paused = true)]
 async fn missed_events_are_replayed_after_sleeps_and_restarts() {
     for format in FORMATS {
-        let (world, session, mut cli, query) = push_fixture().await;
+        let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
@@ -43,7 +43,7 @@ async fn missed_events_are_replayed_after_sleeps_and_restarts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replayed_event_equals_the_published_one() {
-    let (world, session, mut cli, _) = push_fixture().await;
+    let (world, session, mut cli, _) = replay_fixture().await;
     let machine_id = "box\t1\n\"two\"";
     world.post("/cli/machines", &json!({"id": machine_id, "metadata": {"host": "h"}})).await.ok();
     let encoded = machine_id.replace('\t', "%09").replace('\n', "%0A").replace('"', "%22");
@@ -74,7 +74,7 @@ async fn a_replayed_event_equals_the_published_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_other_events_resumes_from_its_first() {
-    let (world, session, _, query) = push_fixture().await;
+    let (world, session, _, query) = replay_fixture().await;
     let first = first_event(&world, &query).await;
     world.redeploy();
     assert_eq!(resume(&world, &query, &id(&first)).await, "ok");
@@ -86,7 +86,7 @@ async fn a_client_without_other_events_resumes_from_its_first() {
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_are_neither_logged_nor_replayed() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_keep_alive(&world, &session).await;
     let became_active = web.next_event().await;
@@ -106,7 +106,7 @@ async fn keep_alives_are_neither_logged_nor_replayed() {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_read_from_the_database_once_and_only_to_resume() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     for n in 0..30 {
         cli.send_message(&session, &format!("{n}")).await;
@@ -133,7 +133,7 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
@@ -156,7 +156,7 @@ async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
 
 #[tokio::test(start_paused = true)]
 async fn numbers_grow_and_ids_stay_valid_when_the_clock_goes_back() {
-    let (world, session, mut cli, query) = push_fixture().await;
+    let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = web.next_event().await;

@@ -281,7 +281,7 @@ impl World {
     /// Requests every session and compares it with the database.
     fn compare_all_sessions(&mut self) {
         // Delayed responses may be stale.
-        self.shown.clear();
+        self.read_sessions.clear();
         for ns in [TEAM, NEIGHBOUR] {
             for session in self.oracles[ns].existing_sessions() {
                 let path = format!("/api/sessions/{session}");
@@ -290,22 +290,22 @@ impl World {
         }
         self.run_until_idle();
         let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
-        for (ns, shown) in std::mem::take(&mut self.shown) {
-            self.compare(ns, &shown, &mut rows[ns]);
+        for (ns, response) in std::mem::take(&mut self.read_sessions) {
+            self.compare(ns, &response, &mut rows[ns]);
         }
     }
 
     /// Compares a response with the database.
-    fn compare(&mut self, ns: usize, shown: &Value, rows: &mut BTreeMap<String, Row>) {
-        self.oracle(ns).observe_snapshot(shown, &LowerBound::default());
-        let session = shown["id"].as_str().unwrap();
+    fn compare(&mut self, ns: usize, response: &Value, rows: &mut BTreeMap<String, Row>) {
+        self.oracle(ns).observe_snapshot(response, &LowerBound::default());
+        let session = response["id"].as_str().unwrap();
         let Some(row) = rows.remove(session) else { panic!("{session} is not in the database") };
         let mut state = row.state.clone();
         if !row.completed.is_empty() {
             state = if state.is_object() { state } else { Value::Object(Map::new()) };
             state["completedRequests"] = row.completed.iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
         }
-        let held = [
+        let stored = [
             ("tag", Value::from(row.tag)),
             ("seq", row.seq.into()),
             ("metadata", row.metadata),
@@ -314,10 +314,10 @@ impl World {
             ("agentStateVersion", row.state_version.into()),
             ("updatedAt", row.updated_at.into()),
         ];
-        let presence = row.presence.as_object().unwrap().iter().map(|(name, held)| (&**name, held.clone()));
-        for (name, held) in held.into_iter().chain(presence) {
-            let shown = shown.get(name).unwrap_or(&Value::Null);
-            assert!(*shown == held, "{name} of {session} is {shown} in the response and {held} in the database");
+        let presence = row.presence.as_object().unwrap().iter().map(|(name, stored)| (&**name, stored.clone()));
+        for (name, stored) in stored.into_iter().chain(presence) {
+            let value = response.get(name).unwrap_or(&Value::Null);
+            assert!(*value == stored, "{name} of {session} is {value} in the response and {stored} in the database");
         }
     }
 

@@ -205,10 +205,10 @@ impl Oracle {
 
     /// The newest observed version.
     pub fn newest_version(&self, owner: &str, kind: ValueKind) -> u64 {
-        let heard = self.versions.get(&(owner.to_owned(), kind)).and_then(|known| known.keys().next_back());
+        let newest = self.versions.get(&(owner.to_owned(), kind)).and_then(|known| known.keys().next_back());
         let named = self.names.range((owner.to_owned(), 0)..=(owner.to_owned(), u64::MAX)).next_back();
         let named = named.filter(|_| kind == ValueKind::Metadata).map(|((_, version), _)| version);
-        heard.max(named).copied().unwrap_or(0)
+        newest.max(named).copied().unwrap_or(0)
     }
 
     pub fn value(&self, owner: &str, kind: ValueKind, version: u64) -> Option<&Value> {

@@ -212,7 +212,7 @@ impl World {
             Purpose::Tag { tag, cli, race } => self.on_session(ns, tag, *cli, *race, &body["session"]),
             Purpose::Machine { cli } => self.cli_open_socket(*cli),
             Purpose::Show { floor, .. } => self.oracle(ns).observe_snapshot(&body["session"], floor),
-            Purpose::Compare { .. } => self.shown.push((ns, body["session"].clone())),
+            Purpose::Compare { .. } => self.read_sessions.push((ns, body["session"].clone())),
             Purpose::List { deleted } => {
                 let sessions = body["sessions"].as_array().unwrap();
                 let listed = sessions.iter().find(|session| deleted.iter().any(|id| session["id"] == id.as_str()));

@@ -111,7 +111,7 @@ pub struct World {
     pub races: BTreeMap<u64, String>,
     pub merges_in_progress: Vec<Merge>,
     /// Received sessions that are compared with the database.
-    pub shown: Vec<(usize, Value)>,
+    pub read_sessions: Vec<(usize, Value)>,
     pub pushes: Pushes,
     /// The remaining number of messages and values that are larger than a row; `None` in a run without any.
     pub large_left: Option<u64>,
@@ -142,7 +142,7 @@ impl World {
             crashes: 0,
             races: BTreeMap::new(),
             merges_in_progress: Vec::new(),
-            shown: Vec::new(),
+            read_sessions: Vec::new(),
             pushes: Pushes::default(),
             large_left: max_large(seed),
             last: 0,

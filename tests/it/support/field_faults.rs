@@ -242,13 +242,13 @@ impl Field {
                 invalid
             }
             FieldKind::Object => {
-                // The values of a good object in their order, but without their names.
+                // The values of a valid object in their order, but without their names.
                 let values: Vec<&str> =
                     JsonObject::parse(self.valid).unwrap().members().map(|(_, v)| v.get()).collect();
                 texts(&[&format!("[{}]", values.join(",")), r#""{}""#])
             }
             FieldKind::Objects => {
-                // The values of a good object in their order, but without their names.
+                // The values of a valid object in their order, but without their names.
                 let element = self.valid.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap();
                 let values: Vec<&str> = JsonObject::parse(element).unwrap().members().map(|(_, v)| v.get()).collect();
                 let nameless = format!("[[{}]]", values.join(","));

@@ -192,16 +192,16 @@ impl Race {
     /// Checks that memory, database and events agree on the session, and that each version was published once and in order.
     /// Returns the session.
     pub async fn check_agreement(&mut self, session: &str) -> Value {
-        let shown = self.world.get_session(session).await;
+        let record = self.world.get_session(session).await;
         for (version, field) in [("metadataVersion", "metadata"), ("agentStateVersion", "agentState")] {
             let versions: Vec<u64> = self.versions(version).await;
             assert!(versions.is_sorted_by(|a, b| a < b), "{version} {versions:?}");
-            assert!(versions.last().is_none_or(|last| *last == shown[version]), "{version} {versions:?} of {shown}");
-            assert!(!shown[field].is_null() || shown[version] == 1, "{shown}");
+            assert!(versions.last().is_none_or(|last| *last == record[version]), "{version} {versions:?} of {record}");
+            assert!(!record[field].is_null() || record[version] == 1, "{record}");
         }
         self.world.hibernate_and_wake().await;
-        assert_eq!(self.world.get_session(session).await, shown, "the session in the database");
-        shown
+        assert_eq!(self.world.get_session(session).await, record, "the session in the database");
+        record
     }
 
     /// The versions of a value in the unread events of both web clients.

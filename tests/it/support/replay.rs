@@ -13,7 +13,7 @@ pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
 pub const TEN_MINUTES: u64 = 600_000;
 
 /// A session with a CLI, and the query of a web client that receives all its events.
-pub async fn push_fixture() -> (World, String, Cli, String) {
+pub async fn replay_fixture() -> (World, String, Cli, String) {
     let world = World::new();
     let session = world.create_session("/code").await;
     let cli = world.cli(&session).await;

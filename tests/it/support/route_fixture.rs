@@ -142,7 +142,7 @@ impl RouteFixture {
             Condition::Token(token) => request.token = Some(token.to_owned()),
             Condition::WebToken => request.token = Some(self.web_token().await),
             Condition::UnsupportedMethod => request.method = "PUT".into(),
-            Condition::UnknownId => request.url = at("nobody"),
+            Condition::UnknownId => request.url = at("unknown"),
             Condition::ForeignId => {
                 request.url =
                     at(&self.substitute(if self.of_machine() { "$foreign_machine" } else { "$foreign_session" }))
