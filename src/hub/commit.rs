@@ -54,27 +54,18 @@ impl Hub {
         })
     }
 
-    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and starts the commit of what it
-    /// queued, without waiting for it.
+    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and waits until what it queued is
+    /// durable.
     pub(super) async fn with_session<T>(
         self: &Arc<Self>,
         id: &str,
         change: impl FnOnce(&mut State) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.load_session(id).await?;
-        let result = change(&mut self.state())?;
-        self.start_commit();
-        Ok(result)
-    }
-
-    /// Changes a session like [`Hub::with_session`], and waits until the change is durable.
-    pub(super) async fn commit_session<T>(
-        self: &Arc<Self>,
-        id: &str,
-        change: impl FnOnce(&mut State) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let (result, committed) =
-            self.with_session(id, |state| change(state).map(|result| (result, state.commit_waiter()))).await?;
+        let (result, committed) = {
+            let mut state = self.state();
+            (change(&mut state)?, state.commit_waiter())
+        };
         self.wait_for_commit(committed).await?;
         Ok(result)
     }

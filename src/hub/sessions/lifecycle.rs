@@ -41,7 +41,7 @@ impl Hub {
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
-        self.commit_session(id, |state| {
+        self.with_session(id, |state| {
             state.cache.session_mut(id)?.session.mode = Some(ControlMode::Remote);
             state.presence_changed(id)
         })

@@ -109,7 +109,7 @@ impl Hub {
 
     /// Deletes an inactive session with its messages.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.commit_session(id, |state| {
+        self.with_session(id, |state| {
             if state.cache.session(id)?.session.active {
                 return Err(Error::SessionActive);
             }

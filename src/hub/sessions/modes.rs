@@ -62,7 +62,7 @@ impl Hub {
             }
         }
         let applied = self.apply(id, &setting).await?;
-        self.commit_session(id, |state| {
+        self.with_session(id, |state| {
             let s = &mut state.cache.session_mut(id)?.session;
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
             s.model_mode = applied.model_mode.or(s.model_mode.take());
