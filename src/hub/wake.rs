@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::events::numbering::EventNumbers;
-use super::limits::MAX_RESPONSE_BYTES;
+use super::limits::{MAX_RESPONSE_BYTES, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use super::peers::connections::{Connections, Peer};
 use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
@@ -119,15 +119,18 @@ impl State {
             // The last keep-alive is in the socket's attachment while it is connected, and in the storage afterwards.
             // With neither, all sockets were lost at once: a reconnecting CLI gets one full timeout, counted from now.
             let disconnected_at = value.parse().ok();
-            let active_at = keep_alives.max().or(disconnected_at);
+            let attached_at = keep_alives.max();
+            let active_at = attached_at.or(disconnected_at);
             if active_at.is_none() {
                 rt.kv_put(&key, &now.to_string());
             }
+            // An attachment lacks the keep-alives that came within the interval after the one it holds.
+            let started_at = attached_at.map_or(active_at.unwrap_or(now), |at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
             if self.connections.of_owner(&owner).is_empty() {
                 self.rpc.grace.owner_lost(owner.clone(), disconnected_at, now);
             }
             let is_stored = disconnected_at.is_some() || active_at.is_none();
-            self.liveness.restore(owner, active_at, now, is_stored);
+            self.liveness.restore(owner, started_at, active_at, is_stored);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::support::live_session::live_session;
 use crate::support::runtime::{Frame, START};
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 
 /// Calls `gitStatus` of a session. Returns the name of the CLI that was called, or the error.
 async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {
@@ -182,10 +183,24 @@ async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
             cli.socket.close();
         }
         world.hibernate_and_wake().await;
-        world.advance(30_000).await;
+        world.advance(30_000 + MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
         let shown = world.get_session(&session).await;
         assert_eq!((&shown["active"], &shown["activeAt"]), (&json!(false), &json!(START + 20_000)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_does_not_expire_early_after_two_keep_alives_within_a_second_and_a_hibernation() {
+    let (world, session, mut cli) = live_session().await;
+    world.advance(5_000).await;
+    cli.send_keep_alive(&world, &session).await;
+    world.advance(900).await;
+    cli.send_keep_alive(&world, &session).await;
+    world.hibernate_and_wake().await;
+    world.advance(29_999).await;
+    assert_eq!(world.get_session(&session).await["active"], true, "30 s after the second keep-alive have not passed");
+    world.advance(MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
+    assert_eq!(world.get_session(&session).await["active"], false);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
 
@@ -238,7 +239,7 @@ async fn only_the_last_socket_of_a_session_or_machine_writes_to_storage_when_it_
     assert_eq!(world.rt.kv_writes(), writes);
     world.advance(closed_at + 29_999 - world.now()).await;
     assert!(is_active(&world, &session).await);
-    world.advance(1).await;
+    world.advance(1 + MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
     assert!(!is_active(&world, &session).await);
     assert!(is_online(&world).await);
     let writes = world.rt.kv_writes();

@@ -58,11 +58,10 @@ impl Liveness {
         true
     }
 
-    /// Restores a timer when the object wakes. `active_at` is `None` if the time was lost in a restart; the timer then
-    /// starts now. `is_disconnected`: whether storage holds the time of the disconnect.
-    pub fn restore(&mut self, owner: Owner, active_at: Option<u64>, now: u64, is_disconnected: bool) {
-        let timer = Timer { started_at: active_at.unwrap_or(now), active_at: active_at.unwrap_or(0), is_disconnected };
-        self.timers.insert(owner, timer);
+    /// Restores a timer when the object wakes. `active_at` is `None` if the time was lost in a restart. `is_disconnected`:
+    /// whether storage holds the time of the disconnect.
+    pub fn restore(&mut self, owner: Owner, started_at: u64, active_at: Option<u64>, is_disconnected: bool) {
+        self.timers.insert(owner, Timer { started_at, active_at: active_at.unwrap_or(0), is_disconnected });
     }
 
     /// Returns the time of the last keep-alive or disconnect in Unix milliseconds; 0 if only the database knows it.
@@ -145,7 +144,7 @@ mod tests {
         let (started, restored) = (Owner::Session("started".into()), Owner::Session("restored".into()));
         let mut liveness = Liveness::default();
         assert!(liveness.start(started.clone(), 1_000));
-        liveness.restore(restored.clone(), None, 1_000, false);
+        liveness.restore(restored.clone(), 1_000, None, false);
         assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (0, 0));
         assert_eq!(liveness.next_deadline(), Some(31_000));
         liveness.record_keep_alive(started.clone(), 2_000);
