@@ -7,14 +7,14 @@ use super::oracle::ValueKind;
 use super::world::World;
 use crate::support::RPC_TIMEOUT_MS;
 
-/// A call is pending for at least this time after it was received, which is at most a second late.
+/// The hub waits at least this long after the CLI has received a call. A call arrives less than two seconds after its start.
 const MIN_PENDING_MS: u64 = RPC_TIMEOUT_MS - 2_000;
 
 #[derive(Debug, Clone, Copy)]
 enum Reaction {
-    Immediately,
+    RespondNow,
     /// Or never.
-    Later,
+    RespondLater,
     Reject,
     Disconnect,
 }
@@ -26,11 +26,15 @@ impl World {
         let params = serde_json::from_str(request["params"].as_str().unwrap()).unwrap();
         let call = Call { connection, ack, method, params, received_at: self.now(), crashes: self.crashes };
         self.check_call(i, &call);
-        let reactions =
-            [(66, Reaction::Immediately), (18, Reaction::Later), (8, Reaction::Reject), (8, Reaction::Disconnect)];
+        let reactions = [
+            (66, Reaction::RespondNow),
+            (18, Reaction::RespondLater),
+            (8, Reaction::Reject),
+            (8, Reaction::Disconnect),
+        ];
         match self.rng.weighted(&reactions) {
-            Reaction::Immediately => self.cli_execute(i, call),
-            Reaction::Later => self.clis[i].unanswered_calls.push(call),
+            Reaction::RespondNow => self.cli_execute(i, call),
+            Reaction::RespondLater => self.clis[i].unanswered_calls.push(call),
             Reaction::Reject => self.cli_respond(i, &call, &json!({"success": false, "error": "not today"})),
             Reaction::Disconnect => self.cli_disconnect(i),
         }
@@ -38,14 +42,15 @@ impl World {
 
     /// Checks that the hub does not repeat a completed or pending call.
     fn check_call(&mut self, i: usize, call: &Call) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         if call.method == "permission" {
             let session = self.clis[i].session().unwrap();
             let id = call.params["id"].as_str().unwrap();
-            let answered = self.oracle(ns).session(&session).requests.get(id).and_then(|request| request.answered);
-            assert!(answered.is_none(), "a call for request {id}, which was already answered with {answered:?}");
+            let approved =
+                self.oracle(namespace_index).session(&session).requests.get(id).and_then(|request| request.approved);
+            assert!(approved.is_none(), "a call for request {id}, which was already answered with {approved:?}");
         }
-        let same = |other: &&Call| {
+        let is_duplicate = |other: &&Call| {
             let has_id = !call.params["id"].is_null() || !call.params["sessionId"].is_null();
             let is_exclusive =
                 has_id && matches!(&*call.method, "spawnSession" | "permission") && other.method == call.method;
@@ -54,11 +59,16 @@ impl World {
                 && is_pending
                 && ["id", "sessionId"].iter().all(|name| other.params[*name] == call.params[*name])
         };
-        let duplicate = self.clis.iter().filter(|cli| cli.ns == ns).flat_map(|cli| &cli.unanswered_calls).find(same);
+        let duplicate = self
+            .clis
+            .iter()
+            .filter(|cli| cli.namespace_index == namespace_index)
+            .flat_map(|cli| &cli.unanswered_calls)
+            .find(is_duplicate);
         assert!(duplicate.is_none(), "two concurrent calls for one operation: {duplicate:?} and {call:?}");
     }
 
-    /// The CLI executes the call and responds.
+    /// Executes the call and responds, unless the CLI has reconnected.
     pub fn cli_execute(&mut self, i: usize, call: Call) {
         if self.clis[i].connection != Some(call.connection) {
             return;
@@ -93,21 +103,22 @@ impl World {
         }
     }
 
+    /// Responds to the call, unless the CLI has reconnected.
     pub fn cli_respond(&mut self, i: usize, call: &Call, result: &Value) {
         if self.clis[i].connection == Some(call.connection) {
             self.send(call.connection, format!("43/cli,{}[{}]", call.ack, json!(result.to_string())));
         }
     }
 
-    /// The CLI ends its session.
+    /// Sends a `session-end` for the session of the CLI.
     pub fn cli_end_session(&mut self, i: usize) {
-        let (ns, now) = (self.clis[i].ns, self.now());
+        let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
         let Some(session) = self.clis[i].session() else { return };
-        self.oracle(ns).record_end(&session);
+        self.oracle(namespace_index).record_end(&session);
         self.cli_emit(i, "session-end", &json!({"sid": session, "time": now}), PendingAck::End { session });
     }
 
-    /// The CLI itself completes a permission request.
+    /// Moves a permission request of the agent state from `requests` to `completedRequests`.
     fn cli_complete_request(&mut self, i: usize, params: &Value) {
         let id = params["id"].as_str().unwrap();
         let (_, mut state) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or_default();
@@ -119,69 +130,74 @@ impl World {
         self.cli_update_state(i, state, None, false);
     }
 
-    /// Updates the agent state, based on the current version or a stale one.
+    /// Updates the agent state. `request` is the id of an added permission request; `stale`: with a stale expected version.
     pub fn cli_update_state(&mut self, i: usize, mut state: Value, request: Option<String>, stale: bool) {
         let Some(session) = self.clis[i].session() else { return };
         let (version, _) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or((1, Value::Null));
         let expected = if stale { version.saturating_sub(1) } else { version };
         state["n"] = json!(self.next_number());
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
-        let waiting =
+        let pending_ack =
             PendingAck::Update { owner: session, kind: ValueKind::AgentState, expected, value: state, request };
-        self.cli_emit(i, "update-state", &update, waiting);
+        self.cli_emit(i, "update-state", &update, pending_ack);
     }
 
-    /// A runner starts a CLI: for a new session, or for a resume with the same or another session.
+    /// Starts a CLI on a runner. Without `sessionId` in the call, the CLI has a new session. Otherwise it resumes that session, or
+    /// has a new session to merge with it.
     fn runner_spawn(&mut self, i: usize, call: Call) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         let Some(session) = call.params["sessionId"].as_str().map(str::to_owned) else {
             return self.runner_start_cli(i, call, "spawned");
         };
-        if self.rng.chance(65) || !self.exists(ns, &session) {
+        if self.rng.chance(65) || !self.exists(namespace_index, &session) {
             let answer = json!({"success": true, "sessionId": session});
             if self.rng.chance(80) {
-                self.start_cli(ns, &session);
+                self.start_cli(namespace_index, &session);
             }
             return self.cli_respond(i, &call, &answer);
         }
-        self.runner_start_cli(i, call, "again");
+        self.runner_start_cli(i, call, "resumed");
     }
 
     /// Starts a CLI with a new tag; the runner responds when it has a session.
-    fn runner_start_cli(&mut self, i: usize, call: Call, why: &str) {
-        let (ns, number) = (self.clis[i].ns, self.next_number());
-        let tag = format!("/{}-{why}-{number}", self.objects[ns].name);
-        let mut cli = Cli::new(ns, Role::Session { tag, id: None });
+    fn runner_start_cli(&mut self, i: usize, call: Call, tag_name: &str) {
+        let (namespace_index, number) = (self.clis[i].namespace_index, self.next_number());
+        let tag = format!("/{}-{tag_name}-{number}", self.objects[namespace_index].name);
+        let mut cli = Cli::new(namespace_index, Role::Session { tag, id: None });
         cli.spawned_for = Some((i, call));
         self.clis.push(cli);
         self.cli_connect(self.clis.len() - 1);
     }
 
-    /// Connects a CLI of a session: a disconnected one, or a new one.
-    fn start_cli(&mut self, ns: usize, session: &str) {
-        let away =
-            |cli: &Cli| cli.phase == Phase::Disconnected && cli.ns == ns && cli.session().as_deref() == Some(session);
-        let i = self.clis.iter().position(away).unwrap_or_else(|| {
-            let tag = self.oracles[ns].sessions[session].tag.clone();
-            self.clis.push(Cli::new(ns, Role::Session { tag, id: Some(session.to_owned()) }));
+    /// Connects a disconnected or new CLI with a session.
+    fn start_cli(&mut self, namespace_index: usize, session: &str) {
+        let is_disconnected = |cli: &Cli| {
+            cli.phase == Phase::Disconnected
+                && cli.namespace_index == namespace_index
+                && cli.session().as_deref() == Some(session)
+        };
+        let i = self.clis.iter().position(is_disconnected).unwrap_or_else(|| {
+            let tag = self.oracles[namespace_index].sessions[session].tag.clone();
+            self.clis.push(Cli::new(namespace_index, Role::Session { tag, id: Some(session.to_owned()) }));
             self.clis.len() - 1
         });
         self.cli_connect(i);
     }
 
-    /// The runner reports the session of a started CLI. If it differs from the session to resume, the hub merges the two.
+    /// Responds to the runner's call with the session of the CLI that it started. If the call is a resume of another session, the
+    /// hub merges the two.
     pub fn report_spawned(&mut self, i: usize) {
         let Some((runner, call)) = self.clis[i].spawned_for.take() else { return };
         let Some(new) = self.clis[i].session() else { return };
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         if self.clis[runner].connection != Some(call.connection) {
             return;
         }
         if let Some(old) = call.params["sessionId"].as_str() {
-            if !self.exists(ns, old) {
+            if !self.exists(namespace_index, old) {
                 return;
             }
-            self.begin_merge(ns, old, &new);
+            self.begin_merge(namespace_index, old, &new);
         }
         self.cli_respond(runner, &call, &json!({"success": true, "sessionId": new}));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::cli::Cli;
+use super::cli::{Cli, Phase};
 use super::oracle::{Existence, LowerBound, ValueKind};
 use super::responses::Purpose;
 use super::rows::Row;
@@ -15,14 +15,14 @@ const SESSION_MS: u64 = 30_000;
 const MACHINE_MS: u64 = 45_000;
 
 impl World {
-    /// Runs until the world is idle and checks all invariants.
-    pub fn settle_and_check(&mut self) {
+    /// Runs until the world is idle, then checks the invariants that hold with the current faults.
+    pub fn run_until_idle_and_check(&mut self) {
         self.reconnect_watchers();
         self.run_until_idle();
-        for ns in [TEAM, NEIGHBOUR] {
-            // A write of an earlier incarnation can commit until the next incarnation sends its first batch.
-            if !self.db.has_abandoned_writes(self.objects[ns].name) {
-                self.check_namespace(ns);
+        for namespace_index in [TEAM, NEIGHBOUR] {
+            // A write of an earlier incarnation can still commit until the next incarnation has raised the epoch.
+            if !self.db.has_abandoned_writes(self.objects[namespace_index].name) {
+                self.check_namespace(namespace_index);
             }
         }
         if self.is_undisturbed() {
@@ -38,62 +38,75 @@ impl World {
         self.db.in_flight() == 0 && !self.db.is_faulty() && !self.alarms_delayed
     }
 
-    fn check_namespace(&mut self, ns: usize) {
-        let rows = self.read_rows(ns);
-        self.resolve_merges(ns, &rows);
-        self.resolve_deletions(ns, &rows);
+    fn check_namespace(&mut self, namespace_index: usize) {
+        let rows = self.read_rows(namespace_index);
+        self.resolve_merges(namespace_index, &rows);
+        self.resolve_deletions(namespace_index, &rows);
         for row in rows.values() {
-            self.observe_session(ns, &row.id, &row.tag);
-            self.check_row(ns, row);
+            self.observe_session(namespace_index, &row.id, &row.tag);
+            self.check_row(namespace_index, row);
             if self.is_undisturbed() {
-                self.check_keep_alive(ns, row);
+                self.check_keep_alive(namespace_index, row);
             }
-            self.oracle(ns).session(&row.id).may_end = false;
+            self.oracle(namespace_index).session(&row.id).may_end = false;
         }
         if self.is_undisturbed() {
-            self.check_subscriptions(ns);
-            self.check_machines(ns);
-            self.clis.iter().filter(|cli| cli.ns == ns).for_each(|cli| self.check_history(cli, &rows));
+            self.check_subscriptions(namespace_index);
+            self.check_machines(namespace_index);
+            self.clis
+                .iter()
+                .filter(|cli| cli.namespace_index == namespace_index)
+                .for_each(|cli| self.check_history(cli, &rows));
         }
     }
 
-    /// Determines from the database whether a session exists whose deletion has no result.
-    fn resolve_deletions(&mut self, ns: usize, rows: &BTreeMap<String, Row>) {
+    /// Checks that exactly the sessions exist that must exist. Reads from the database whether a session exists whose deletion has
+    /// no result.
+    fn resolve_deletions(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
         let in_flight = |id: &str| {
-            self.pending.values().any(|request| request.ns == ns && request.purpose.ends(id))
-                || self.merges_in_progress.iter().any(|shift| shift.ns == ns && shift.old == id)
+            self.pending.values().any(|request| request.namespace_index == namespace_index && request.purpose.ends(id))
+                || self
+                    .merges_in_progress
+                    .iter()
+                    .any(|merge| merge.namespace_index == namespace_index && merge.old == id)
         };
-        let decided: Vec<String> = self.oracles[ns].sessions.keys().filter(|id| !in_flight(id)).cloned().collect();
-        for (id, known) in &mut self.oracles[ns].sessions {
-            let there = rows.contains_key(id);
+        let decided: Vec<String> =
+            self.oracles[namespace_index].sessions.keys().filter(|id| !in_flight(id)).cloned().collect();
+        for (id, known) in &mut self.oracles[namespace_index].sessions {
+            let is_stored = rows.contains_key(id);
             match known.existence {
                 Existence::Unknown if decided.contains(id) => {
-                    known.existence = if there { Existence::Certain } else { Existence::Deleted }
+                    known.existence = if is_stored { Existence::Certain } else { Existence::Deleted }
                 }
-                Existence::Certain => assert!(there, "session {id} is missing without a request to delete it"),
-                Existence::Deleted => assert!(!there, "session {id} exists after its deletion"),
+                Existence::Certain => assert!(is_stored, "session {id} is missing without a request to delete it"),
+                Existence::Deleted => assert!(!is_stored, "session {id} exists after its deletion"),
                 Existence::Unknown => {}
             }
         }
     }
 
-    /// Checks that a merge was executed completely or not at all.
-    fn resolve_merges(&mut self, ns: usize, rows: &BTreeMap<String, Row>) {
-        let resumes = |old: &str| {
+    /// Checks that each merge whose request has ended was executed completely or not at all. Discards the CLIs' renumbered
+    /// histories.
+    fn resolve_merges(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
+        let is_being_resumed = |old: &str| {
             let of_old = |purpose: &Purpose| matches!(purpose, Purpose::Resume { session } if session == old);
-            self.pending.values().any(|request| request.ns == ns && of_old(&request.purpose))
+            self.pending.values().any(|request| request.namespace_index == namespace_index && of_old(&request.purpose))
         };
-        let (over, rest): (Vec<Merge>, Vec<Merge>) =
-            std::mem::take(&mut self.merges_in_progress).into_iter().partition(|s| s.ns == ns && !resumes(&s.old));
-        self.merges_in_progress = rest;
-        for Merge { old, new, .. } in over {
+        let (ended, in_progress): (Vec<Merge>, Vec<Merge>) = std::mem::take(&mut self.merges_in_progress)
+            .into_iter()
+            .partition(|s| s.namespace_index == namespace_index && !is_being_resumed(&s.old));
+        self.merges_in_progress = in_progress;
+        for Merge { old, new, .. } in ended {
             if !rows.contains_key(&old) && rows.contains_key(&new) {
-                self.check_merged(ns, &old, &rows[&new]);
+                self.check_merged(namespace_index, &old, &rows[&new]);
             }
             for id in [&old, &new] {
-                let still = self.merges_in_progress.iter().any(|s| s.ns == ns && (s.old == *id || s.new == *id));
-                let known = self.oracles[ns].sessions.get_mut(id).unwrap();
-                known.is_merging = still;
+                let is_merging = self
+                    .merges_in_progress
+                    .iter()
+                    .any(|s| s.namespace_index == namespace_index && (s.old == *id || s.new == *id));
+                let known = self.oracles[namespace_index].sessions.get_mut(id).unwrap();
+                known.is_merging = is_merging;
                 known.seqs =
                     rows.get(id).into_iter().flat_map(|row| &row.messages).map(|(n, m)| (*n, m.0.clone())).collect();
                 for i in 0..self.clis.len() {
@@ -109,47 +122,47 @@ impl World {
     }
 
     /// Checks that the messages of the merged session precede those of the other, both in their order.
-    fn check_merged(&mut self, ns: usize, old: &str, new: &Row) {
-        let oracle = self.oracle(ns);
+    fn check_merged(&mut self, namespace_index: usize, old: &str, new: &Row) {
+        let oracle = self.oracle(namespace_index);
         let position = |id: &String| new.messages.iter().find(|(_, message)| message.0 == *id).map(|(seq, _)| *seq);
-        let gone = oracle.sessions[old].clone();
-        let moved: Vec<u64> = gone.seqs.values().filter_map(position).collect();
-        if moved.len() < gone.seqs.len() {
+        let merged = oracle.sessions[old].clone();
+        let merged_seqs: Vec<u64> = merged.seqs.values().filter_map(position).collect();
+        if merged_seqs.len() < merged.seqs.len() {
             // The session was deleted instead.
             return assert!(
-                moved.is_empty() && gone.deletion_requested,
+                merged_seqs.is_empty() && merged.deletion_requested,
                 "messages of {old} were lost in the merge into {}",
                 new.id
             );
         }
-        let own = oracle.sessions[&new.id].seqs.clone();
-        let stayed: Vec<u64> =
-            own.values().filter(|id| !gone.seqs.values().any(|old| old == *id)).filter_map(position).collect();
+        let observed_seqs = oracle.sessions[&new.id].seqs.clone();
+        let is_merged = |id: &&String| merged.seqs.values().any(|old| old == *id);
+        let own_seqs: Vec<u64> = observed_seqs.values().filter(|id| !is_merged(id)).filter_map(position).collect();
         assert!(
-            moved.is_sorted() && stayed.is_sorted(),
+            merged_seqs.is_sorted() && own_seqs.is_sorted(),
             "the merge of {old} and {} changed the order of the messages",
             new.id
         );
         assert!(
-            moved.last() < stayed.first() || stayed.is_empty(),
+            merged_seqs.last() < own_seqs.first() || own_seqs.is_empty(),
             "the messages of {old} do not precede those of {}",
             new.id
         );
         for sent in oracle.messages.values_mut().filter(|sent| sent.session == old) {
             sent.session.clone_from(&new.id);
         }
-        let stays = oracle.session(&new.id);
-        for (request, entry) in gone.completed {
-            stays.completed.entry(request).or_insert(entry);
+        let remaining = oracle.session(&new.id);
+        for (request, entry) in merged.completed {
+            remaining.completed.entry(request).or_insert(entry);
         }
     }
 
     /// Checks a session in the database: its messages have no gaps, and it agrees with all observations.
-    fn check_row(&mut self, ns: usize, row: &Row) {
+    fn check_row(&mut self, namespace_index: usize, row: &Row) {
         let Row { id, .. } = row;
         let seqs: Vec<u64> = row.messages.keys().copied().collect();
         assert!(seqs.iter().copied().eq(1..=row.seq), "the seq of {id} is {}, but its messages have {seqs:?}", row.seq);
-        let oracle = self.oracle(ns);
+        let oracle = self.oracle(namespace_index);
         assert!(
             row.metadata_version >= oracle.newest_version(id, ValueKind::Metadata),
             "a version of {id}'s metadata was lost"
@@ -162,10 +175,10 @@ impl World {
         oracle.observe_version(id, ValueKind::AgentState, row.state_version, &row.state);
         let known = oracle.session(id).clone();
         for (seq, message) in known.seqs.iter().filter(|_| !known.is_merging) {
-            let there = row.messages.get(seq).map(|message| &message.0);
+            let stored = row.messages.get(seq).map(|message| &message.0);
             assert!(
-                there == Some(message),
-                "message {message} was observed at {seq} of {id}, but the database has {there:?}"
+                stored == Some(message),
+                "message {message} was observed at {seq} of {id}, but the database has {stored:?}"
             );
         }
         let mut local_ids: Vec<&String> = row.messages.values().map(|(_, local_id, _)| local_id).collect();
@@ -176,20 +189,20 @@ impl World {
             assert!(local_ids.contains(&local_id), "acknowledged message {local_id} is missing in {id}");
         }
         for (seq, (message, local_id, content)) in &row.messages {
-            let whole = serde_json::json!({"id": message, "seq": seq, "localId": local_id, "content": content});
-            oracle.observe_message(id, &whole);
+            let message = serde_json::json!({"id": message, "seq": seq, "localId": local_id, "content": content});
+            oracle.observe_message(id, &message);
         }
-        self.check_requests(ns, row);
+        self.check_requests(namespace_index, row);
     }
 
     /// Checks that each request is either pending or completed.
-    fn check_requests(&mut self, ns: usize, row: &Row) {
-        let known = self.oracle(ns).session(&row.id);
+    fn check_requests(&mut self, namespace_index: usize, row: &Row) {
+        let known = self.oracle(namespace_index).session(&row.id);
         for (request, entry) in &known.completed {
-            let held = row.completed.get(request);
+            let stored = row.completed.get(request);
             assert!(
-                held == Some(entry),
-                "request {request} of {} was observed as {entry}, but the database has {held:?}",
+                stored == Some(entry),
+                "request {request} of {} was observed as {entry}, but the database has {stored:?}",
                 row.id
             );
         }
@@ -205,7 +218,7 @@ impl World {
                 "request {request} of {} was lost",
                 row.id
             );
-            let Some(approved) = record.answered else { continue };
+            let Some(approved) = record.approved else { continue };
             let status = completed.map(|entry| entry["status"].as_str().unwrap());
             let expected = if approved { "approved" } else { "denied" };
             assert!(
@@ -217,8 +230,8 @@ impl World {
     }
 
     /// Checks that an active session has an alarm, and that a session with a valid keep-alive is active.
-    fn check_keep_alive(&mut self, ns: usize, row: &Row) {
-        let (now, alarm) = (self.now(), self.objects[ns].rt.fake.alarm());
+    fn check_keep_alive(&mut self, namespace_index: usize, row: &Row) {
+        let (now, alarm) = (self.now(), self.objects[namespace_index].rt.fake.alarm());
         if row.is_active() {
             assert!(
                 alarm.is_some_and(|i| i <= now + SESSION_MS),
@@ -226,20 +239,21 @@ impl World {
                 row.id
             );
         }
-        let disruptions = self.disruptions(ns, &row.id, self.db.faults());
-        let is_watched = self.watchers_are_current(ns) && !self.db.has_unknown_outcome(self.objects[ns].name);
-        let known = self.oracle(ns).session(&row.id);
+        let disruptions = self.disruptions(namespace_index, &row.id, self.db.faults());
+        let is_watched = self.watchers_are_current(namespace_index)
+            && !self.db.has_unknown_outcome(self.objects[namespace_index].name);
+        let known = self.oracle(namespace_index).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(keep_alive) =
             known.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !known.may_end)
         {
-            let alive = now >= keep_alive.time + SESSION_MS || row.is_active();
-            assert!(alive, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
+            let is_as_expected = now >= keep_alive.time + SESSION_MS || row.is_active();
+            assert!(is_as_expected, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
         }
         if let Some(presence) = known.presence.as_ref().filter(|_| is_watched) {
-            for (name, held) in row.presence.as_object().unwrap() {
+            for (name, stored) in row.presence.as_object().unwrap() {
                 assert!(
-                    presence.get(name).unwrap_or(&Value::Null) == held,
+                    presence.get(name).unwrap_or(&Value::Null) == stored,
                     "web clients received {presence} for {}, but the database has {}",
                     row.id,
                     row.presence
@@ -248,9 +262,10 @@ impl World {
         }
     }
 
-    fn check_machines(&self, ns: usize) {
-        let (now, alarm) = (self.now(), self.objects[ns].rt.fake.alarm());
-        if self.active_machines(ns) > 0 {
+    /// Checks that an active machine has an alarm.
+    fn check_machines(&self, namespace_index: usize) {
+        let (now, alarm) = (self.now(), self.objects[namespace_index].rt.fake.alarm());
+        if self.active_machines(namespace_index) > 0 {
             assert!(
                 alarm.is_some_and(|i| i <= now + MACHINE_MS),
                 "a machine is active, but no alarm is set for its timeout"
@@ -258,46 +273,46 @@ impl World {
         }
     }
 
-    fn active_machines(&self, ns: usize) -> i64 {
-        let name = self.objects[ns].name;
+    fn active_machines(&self, namespace_index: usize) -> i64 {
+        let name = self.objects[namespace_index].name;
         self.db.sqlite.number(&format!("SELECT count(*) FROM machines WHERE active AND namespace = '{name}'"))
     }
 
     /// Checks that a CLI that has caught up has the complete history.
     fn check_history(&self, cli: &Cli, rows: &BTreeMap<String, Row>) {
         let Some(row) = cli.session().and_then(|id| rows.get(&id)) else { return };
-        if !cli.is_ready() || cli.is_catching_up || self.oracles[cli.ns].sessions[&row.id].is_merging {
+        if !cli.is_ready() || cli.is_catching_up || self.oracles[cli.namespace_index].sessions[&row.id].is_merging {
             return;
         }
-        // A rejected message may have been committed; the CLI learns it when it sends the message again.
+        // A message whose acknowledgement is an error may have been committed. The CLI gets its seq when it sends it again.
         let is_unacknowledged =
             |seq: &u64, local_id| !cli.history.contains_key(seq) && cli.unacknowledged.contains(local_id);
         let known: Vec<(&u64, &String)> = cli.history.iter().collect();
-        let held = row.messages.iter().filter(|(seq, message)| !is_unacknowledged(seq, &message.1));
-        let held: Vec<(&u64, &String)> = held.map(|(seq, message)| (seq, &message.0)).collect();
-        assert!(known == held, "a CLI of {} has the history {known:?}, but the database has {held:?}", row.id);
+        let expected = row.messages.iter().filter(|(seq, message)| !is_unacknowledged(seq, &message.1));
+        let expected: Vec<(&u64, &String)> = expected.map(|(seq, message)| (seq, &message.0)).collect();
+        assert!(known == expected, "a CLI of {} has the history {known:?}, but the database has {expected:?}", row.id);
     }
 
-    /// Requests every session and compares it with the database.
+    /// Requests each session and compares the response with the database.
     fn compare_all_sessions(&mut self) {
-        // Delayed responses may be stale.
-        self.read_sessions.clear();
-        for ns in [TEAM, NEIGHBOUR] {
-            for session in self.oracles[ns].existing_sessions() {
+        // Responses of an earlier call may be stale.
+        self.sessions_to_compare.clear();
+        for namespace_index in [TEAM, NEIGHBOUR] {
+            for session in self.oracles[namespace_index].existing_sessions() {
                 let path = format!("/api/sessions/{session}");
-                self.request(ns, "GET", &path, String::new(), Purpose::Compare { session });
+                self.request(namespace_index, "GET", &path, String::new(), Purpose::Compare { session });
             }
         }
         self.run_until_idle();
         let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
-        for (ns, response) in std::mem::take(&mut self.read_sessions) {
-            self.compare(ns, &response, &mut rows[ns]);
+        for (namespace_index, response) in std::mem::take(&mut self.sessions_to_compare) {
+            self.compare(namespace_index, &response, &mut rows[namespace_index]);
         }
     }
 
     /// Compares a response with the database.
-    fn compare(&mut self, ns: usize, response: &Value, rows: &mut BTreeMap<String, Row>) {
-        self.oracle(ns).observe_snapshot(response, &LowerBound::default());
+    fn compare(&mut self, namespace_index: usize, response: &Value, rows: &mut BTreeMap<String, Row>) {
+        self.oracle(namespace_index).observe_snapshot(response, &LowerBound::default());
         let session = response["id"].as_str().unwrap();
         let Some(row) = rows.remove(session) else { panic!("{session} is not in the database") };
         let mut state = row.state.clone();
@@ -305,7 +320,7 @@ impl World {
             state = if state.is_object() { state } else { Value::Object(Map::new()) };
             state["completedRequests"] = row.completed.iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
         }
-        let stored = [
+        let fields = [
             ("tag", Value::from(row.tag)),
             ("seq", row.seq.into()),
             ("metadata", row.metadata),
@@ -315,13 +330,13 @@ impl World {
             ("updatedAt", row.updated_at.into()),
         ];
         let presence = row.presence.as_object().unwrap().iter().map(|(name, stored)| (&**name, stored.clone()));
-        for (name, stored) in stored.into_iter().chain(presence) {
+        for (name, stored) in fields.into_iter().chain(presence) {
             let value = response.get(name).unwrap_or(&Value::Null);
             assert!(*value == stored, "{name} of {session} is {value} in the response and {stored} in the database");
         }
     }
 
-    /// Ends a run: all CLIs reconnect and catch up, then disconnect until everything has timed out.
+    /// Ends a run: all CLIs reconnect and catch up. Then they disconnect, and the clock advances until their sessions are inactive.
     pub fn finish(&mut self) {
         self.step("no more faults; all CLIs reconnect");
         self.alarms_delayed = false;
@@ -329,12 +344,12 @@ impl World {
         for _ in 0..20 {
             for i in 0..self.clis.len() {
                 match self.clis[i].phase {
-                    super::cli::Phase::Disconnected => self.cli_connect(i),
-                    super::cli::Phase::Ready => self.cli_resend(i),
+                    Phase::Disconnected => self.cli_connect(i),
+                    Phase::Ready => self.cli_resend(i),
                     _ => {}
                 }
             }
-            self.settle_and_check();
+            self.run_until_idle_and_check();
             self.advance(100);
             if self.clis.iter().all(|cli| cli.is_ready() && cli.unacknowledged.is_empty()) {
                 break;
@@ -349,23 +364,23 @@ impl World {
             self.cli_disconnect(i);
         }
         for _ in 0..6 {
-            self.settle_and_check();
+            self.run_until_idle_and_check();
             self.advance(31_000);
         }
-        self.settle_and_check();
+        self.run_until_idle_and_check();
         self.finish_pushes();
         self.check_end();
     }
 
     /// Checks that nothing is active or pending, and that the objects can hibernate.
     fn check_end(&mut self) {
-        for ns in [TEAM, NEIGHBOUR] {
-            let name = self.objects[ns].name;
+        for namespace_index in [TEAM, NEIGHBOUR] {
+            let name = self.objects[namespace_index].name;
             assert!(!self.db.has_unknown_outcome(name), "{name} has not determined the outcome of a batch");
-            for row in self.read_rows(ns).values() {
+            for row in self.read_rows(namespace_index).values() {
                 assert!(!row.is_active(), "{} is active without a CLI", row.id);
             }
-            assert!(self.active_machines(ns) == 0, "a machine is active without a runner");
+            assert!(self.active_machines(namespace_index) == 0, "a machine is active without a runner");
         }
         let unanswered: Vec<&Purpose> = self.pending.values().map(|request| &request.purpose).collect();
         assert!(unanswered.is_empty(), "requests without a response: {unanswered:?}");

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
+use super::connections::{ConnectionId, Peer};
 use super::oracle::{KeepAlive, SentMessage, ValueKind};
 use super::responses::Purpose;
-use super::world::{ConnectionId, Peer, World};
+use super::world::World;
 use crate::support::cli::{Received, parse_frame};
 use crate::support::runtime::Frame;
 
@@ -16,7 +17,7 @@ const MACHINE_METHODS: &[&str] = &["spawnSession"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// The id is `None` until the registration.
+    /// The id is `None` until the hub has responded with the session.
     Session {
         tag: String,
         id: Option<String>,
@@ -27,7 +28,7 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Disconnected,
-    /// Waits for its session or machine.
+    /// Waits for the response with its session or machine.
     Registering,
     Connecting,
     Ready,
@@ -37,10 +38,25 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub enum PendingAck {
     Registration,
-    Alive { session: String, keep_alive: KeepAlive },
-    End { session: String },
-    Message { session: String, local_id: String },
-    Update { owner: String, kind: ValueKind, expected: u64, value: Value, request: Option<String> },
+    Alive {
+        session: String,
+        keep_alive: KeepAlive,
+    },
+    End {
+        session: String,
+    },
+    Message {
+        session: String,
+        local_id: String,
+    },
+    /// `request` is the id of the permission request that an update of the agent state adds.
+    Update {
+        owner: String,
+        kind: ValueKind,
+        expected: u64,
+        value: Value,
+        request: Option<String>,
+    },
 }
 
 /// An RPC call without a response.
@@ -56,37 +72,38 @@ pub struct Call {
 }
 
 pub struct Cli {
-    pub ns: usize,
+    pub namespace_index: usize,
     pub role: Role,
     pub phase: Phase,
     pub connection: Option<ConnectionId>,
     next_ack: u64,
-    pub waiting: BTreeMap<u64, PendingAck>,
+    /// Events without an acknowledgement, by the number of the acknowledgement.
+    pub pending_acks: BTreeMap<u64, PendingAck>,
     /// The local ids of unacknowledged messages, in the order of sending.
     pub unacknowledged: VecDeque<String>,
-    /// The message ids of its session by seq.
+    /// The message ids of the session by seq.
     pub history: BTreeMap<u64, String>,
-    /// The last processed seq.
+    /// The seq of the last processed message.
     last_seq: u64,
     /// Whether it is reading missed messages; it buffers new ones meanwhile.
     pub is_catching_up: bool,
     buffered: Vec<(u64, String)>,
-    /// The known versions of values.
+    /// The newest known version of each value.
     pub values: BTreeMap<ValueKind, (u64, Value)>,
     pub unanswered_calls: Vec<Call>,
-    /// The runner and the call that it responds to when this CLI has a session.
+    /// The runner that started this CLI, and its `spawnSession` call. The runner responds when this CLI has a session.
     pub spawned_for: Option<(usize, Call)>,
 }
 
 impl Cli {
-    pub fn new(ns: usize, role: Role) -> Self {
+    pub fn new(namespace_index: usize, role: Role) -> Self {
         Self {
-            ns,
+            namespace_index,
             role,
             phase: Phase::Disconnected,
             connection: None,
             next_ack: 0,
-            waiting: BTreeMap::new(),
+            pending_acks: BTreeMap::new(),
             unacknowledged: VecDeque::new(),
             history: BTreeMap::new(),
             last_seq: 0,
@@ -109,13 +126,14 @@ impl Cli {
         self.phase == Phase::Ready
     }
 
-    /// Discards a renumbered history.
+    /// Discards the history, which a merge has renumbered.
     pub fn forget_history(&mut self) {
         self.history.clear();
         self.last_seq = 0;
         self.buffered.clear();
     }
 
+    /// Processes a message, or buffers it while the CLI reads missed messages.
     pub fn on_message(&mut self, seq: u64, id: String) {
         if self.is_catching_up {
             self.buffered.push((seq, id));
@@ -142,28 +160,34 @@ impl World {
             Role::Session { tag, id: None } => {
                 let tag = tag.clone();
                 self.clis[i].phase = Phase::Registering;
-                self.ask_for_tag(self.clis[i].ns, &tag, Purpose::Tag { tag: tag.clone(), cli: Some(i), race: None });
+                self.request_session(
+                    self.clis[i].namespace_index,
+                    &tag,
+                    Purpose::Tag { tag: tag.clone(), cli: Some(i), race: None },
+                );
             }
             Role::Machine(id) => {
                 let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
                 self.clis[i].phase = Phase::Registering;
-                let ns = self.clis[i].ns;
-                self.request(ns, "POST", "/cli/machines", body.to_string(), Purpose::Machine { cli: i });
+                let namespace_index = self.clis[i].namespace_index;
+                self.request(namespace_index, "POST", "/cli/machines", body.to_string(), Purpose::Machine { cli: i });
             }
         }
     }
 
-    pub fn ask_for_tag(&mut self, ns: usize, tag: &str, purpose: Purpose) {
-        let metadata = json!({"path": tag, "host": "box", "machineId": self.machine_id(ns), "alphaSessionId": "a"});
+    /// Requests the session of a tag, which the hub creates if there is none.
+    pub fn request_session(&mut self, namespace_index: usize, tag: &str, purpose: Purpose) {
+        let metadata =
+            json!({"path": tag, "host": "box", "machineId": self.machine_id(namespace_index), "alphaSessionId": "a"});
         let body = json!({"tag": tag, "metadata": metadata});
-        self.request(ns, "POST", "/cli/sessions", body.to_string(), purpose);
+        self.request(namespace_index, "POST", "/cli/sessions", body.to_string(), purpose);
     }
 
-    pub fn machine_id(&self, ns: usize) -> String {
-        format!("{}-machine", self.objects[ns].name)
+    pub fn machine_id(&self, namespace_index: usize) -> String {
+        format!("{}-machine", self.objects[namespace_index].name)
     }
 
-    /// The CLI received its session.
+    /// Stores the session that the CLI received.
     pub fn cli_on_session(&mut self, i: usize, session: &Value) {
         let cli = &mut self.clis[i];
         let new_id = session["id"].as_str().map(str::to_owned);
@@ -183,20 +207,20 @@ impl World {
 
     /// Opens a socket and sends CONNECT.
     pub fn cli_open_socket(&mut self, i: usize) {
-        let ns = self.clis[i].ns;
-        let mut auth = json!({"token": self.objects[ns].token()});
+        let namespace_index = self.clis[i].namespace_index;
+        let mut auth = json!({"token": self.objects[namespace_index].token()});
         match &self.clis[i].role {
             Role::Session { id, .. } => auth["sessionId"] = json!(id),
             Role::Machine(id) => auth["machineId"] = json!(id),
         }
-        let (key, frames) = self.objects[ns].open_cli();
-        let connection = self.add_connection(ns, Peer::Cli(i), key, frames);
+        let (key, frames) = self.objects[namespace_index].open_cli();
+        let connection = self.add_connection(namespace_index, Peer::Cli(i), key, frames);
         let cli = &mut self.clis[i];
         (cli.phase, cli.connection, cli.next_ack) = (Phase::Connecting, Some(connection), 0);
         self.send(connection, format!("40/cli,{auth}"));
     }
 
-    /// The CLI closes or loses its socket.
+    /// Disconnects the CLI.
     pub fn cli_disconnect(&mut self, i: usize) {
         if let Some(connection) = self.clis[i].connection {
             self.disconnect(connection);
@@ -204,27 +228,28 @@ impl World {
         }
     }
 
+    /// Discards the state of the connection.
     fn cli_on_disconnect(&mut self, i: usize) {
         let cli = &mut self.clis[i];
         (cli.phase, cli.connection, cli.is_catching_up) = (Phase::Disconnected, None, false);
         cli.buffered.clear();
         cli.unanswered_calls.clear();
-        let ns = cli.ns;
-        for waiting in std::mem::take(&mut cli.waiting).into_values() {
+        let namespace_index = cli.namespace_index;
+        for pending_ack in std::mem::take(&mut cli.pending_acks).into_values() {
             // The outcome of a `session-end` is unknown until the world is idle.
-            if let PendingAck::End { session } = waiting {
-                self.oracle(ns).record_possible_end(&session);
+            if let PendingAck::End { session } = pending_ack {
+                self.oracle(namespace_index).record_possible_end(&session);
             }
         }
     }
 
     /// Sends an event that requires an acknowledgement.
-    pub fn cli_emit(&mut self, i: usize, name: &str, payload: &Value, waiting: PendingAck) {
+    pub fn cli_emit(&mut self, i: usize, name: &str, payload: &Value, pending_ack: PendingAck) {
         let cli = &mut self.clis[i];
         let Some(connection) = cli.connection else { return };
         let ack = cli.next_ack;
         cli.next_ack += 1;
-        cli.waiting.insert(ack, waiting);
+        cli.pending_acks.insert(ack, pending_ack);
         self.send(connection, format!("42/cli,{ack}{}", json!([name, payload])));
     }
 
@@ -247,9 +272,9 @@ impl World {
                 _ => panic!("unexpected event: {text}"),
             },
             Received::Ack { id, arg } => {
-                let waiting = self.clis[i].waiting.remove(&id);
-                let waiting = waiting.unwrap_or_else(|| panic!("unexpected acknowledgement: {text}"));
-                self.cli_on_ack(i, waiting, &arg);
+                let pending_ack = self.clis[i].pending_acks.remove(&id);
+                let pending_ack = pending_ack.unwrap_or_else(|| panic!("unexpected acknowledgement: {text}"));
+                self.cli_on_ack(i, pending_ack, &arg);
             }
         }
     }
@@ -283,33 +308,35 @@ impl World {
         self.cli_emit(i, "rpc-unregister", &json!({"method": method}), PendingAck::Registration);
     }
 
-    /// Reconnects immediately. A call in between waits for the reconnect.
+    /// Reconnects immediately. A `readFile` call in between waits for the reconnect.
     pub fn cli_reconnect(&mut self, i: usize) {
         let Some(session) = self.clis[i].session() else { return };
         self.cli_disconnect(i);
-        self.read_file(self.clis[i].ns, session);
+        self.read_file(self.clis[i].namespace_index, session);
         self.cli_connect(i);
     }
 
     pub fn cli_send_keep_alive(&mut self, i: usize) {
-        let (ns, now) = (self.clis[i].ns, self.now());
+        let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
         match self.clis[i].role.clone() {
             Role::Machine(id) => {
                 self.cli_emit(i, "machine-alive", &json!({"machineId": id, "time": now}), PendingAck::Registration);
             }
             Role::Session { id: Some(session), .. } => {
-                let mut alive = json!({"sid": session, "time": now});
+                let mut payload = json!({"sid": session, "time": now});
                 if self.rng.chance(40) {
-                    alive["thinking"] = json!(self.rng.chance(50));
+                    payload["thinking"] = json!(self.rng.chance(50));
                 }
                 if self.rng.chance(20) {
-                    alive["mode"] = json!(self.rng.pick(&["local", "remote"]));
-                    alive["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
+                    payload["mode"] = json!(self.rng.pick(&["local", "remote"]));
+                    payload["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
                 }
-                // A keep-alive without a change is acknowledged immediately, even if the write of the change may fail.
-                let keep_alive =
-                    KeepAlive { time: now, disruptions: self.disruptions(ns, &session, self.db.reported_faults()) };
-                self.cli_emit(i, "session-alive", &alive, PendingAck::Alive { session, keep_alive });
+                // The hub acknowledges a keep-alive that repeats a change before that change is written.
+                let keep_alive = KeepAlive {
+                    time: now,
+                    disruptions: self.disruptions(namespace_index, &session, self.db.reported_faults()),
+                };
+                self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
             }
             Role::Session { id: None, .. } => {}
         }
@@ -320,12 +347,12 @@ impl World {
         let cli = &mut self.clis[i];
         cli.is_catching_up = true;
         let (Some(session), Some(connection)) = (cli.session(), cli.connection) else { return };
-        let (ns, after) = (cli.ns, cli.last_seq);
+        let (namespace_index, after) = (cli.namespace_index, cli.last_seq);
         let limit = self.rng.between(1, 20);
         let query = format!("afterSeq={after}&limit={limit}");
-        let floor = self.oracles[ns].floor(&session).seq;
-        let purpose = Purpose::CatchUp { cli: i, connection, session: session.clone(), after, limit, floor };
-        self.page(ns, &session, query, purpose);
+        let min_seq = self.oracles[namespace_index].lower_bound(&session).seq;
+        let purpose = Purpose::CatchUp { cli: i, connection, session: session.clone(), after, limit, min_seq };
+        self.request_page(namespace_index, &session, query, purpose);
     }
 
     pub fn cli_on_page(&mut self, i: usize, page: &Value) {
@@ -346,22 +373,24 @@ impl World {
 
     /// Sends unacknowledged messages again in order, except those in flight.
     pub fn cli_resend(&mut self, i: usize) {
-        let in_flight: Vec<String> = self.clis[i].waiting.values().filter_map(local_id).collect();
-        let again: Vec<String> = self.clis[i].unacknowledged.iter().cloned().collect();
-        for local_id in again.into_iter().filter(|id| !in_flight.contains(id)) {
+        let in_flight: Vec<String> = self.clis[i].pending_acks.values().filter_map(local_id).collect();
+        let unacknowledged: Vec<String> = self.clis[i].unacknowledged.iter().cloned().collect();
+        for local_id in unacknowledged.into_iter().filter(|id| !in_flight.contains(id)) {
             self.cli_send(i, &local_id);
         }
     }
 
+    /// Sends a new message. `ready`: as a ready event.
     pub fn cli_send_new(&mut self, i: usize, local_id: &str, text: &str, ready: bool) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         let Some(session) = self.clis[i].session() else { return };
-        self.oracle(ns).record_draft(local_id, &session, text);
-        self.oracle(ns).messages.get_mut(local_id).unwrap().ready = ready;
+        self.oracle(namespace_index).record_draft(local_id, &session, text);
+        self.oracle(namespace_index).messages.get_mut(local_id).unwrap().ready = ready;
         self.clis[i].unacknowledged.push_back(local_id.to_owned());
         self.cli_send(i, local_id);
     }
 
+    /// Updates a value of `owner`, a session or machine.
     pub fn cli_update_value(&mut self, i: usize, owner: &str, kind: ValueKind, expected: u64, value: Value) {
         let (name, id) = match kind {
             ValueKind::Metadata => ("update-metadata", "sid"),
@@ -369,15 +398,16 @@ impl World {
             ValueKind::RunnerState => ("machine-update-state", "machineId"),
         };
         let update = json!({id: owner, "expectedVersion": expected, kind.field(): value});
-        let waiting = PendingAck::Update { owner: owner.to_owned(), kind, expected, value, request: None };
-        self.cli_emit(i, name, &update, waiting);
+        let pending_ack = PendingAck::Update { owner: owner.to_owned(), kind, expected, value, request: None };
+        self.cli_emit(i, name, &update, pending_ack);
     }
 
+    /// Sends a recorded message, for the first time or again.
     pub fn cli_send(&mut self, i: usize, local_id: &str) {
-        let (ns, connection) = (self.clis[i].ns, self.clis[i].connection);
+        let (namespace_index, connection) = (self.clis[i].namespace_index, self.clis[i].connection);
         let Some(session) = self.clis[i].session() else { return };
-        let SentMessage { text, ready, .. } = self.oracles[ns].messages[local_id].clone();
-        self.oracle(ns).record_send(local_id, connection);
+        let SentMessage { text, ready, .. } = self.oracles[namespace_index].messages[local_id].clone();
+        self.oracle(namespace_index).record_send(local_id, connection);
         let content = match ready {
             true => {
                 self.record_ready(&session, local_id);
@@ -386,61 +416,14 @@ impl World {
             false => json!(text),
         };
         let message = json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": content}});
-        let waiting = PendingAck::Message { session, local_id: local_id.to_owned() };
-        self.cli_emit(i, "message", &message, waiting);
-    }
-
-    fn cli_on_ack(&mut self, i: usize, waiting: PendingAck, ack: &Value) {
-        let (ns, connection) = (self.clis[i].ns, self.clis[i].connection);
-        match waiting {
-            PendingAck::Registration => assert!(ack["ok"] == true || self.may_fail(ack), "{ack}"),
-            PendingAck::Alive { session, keep_alive } => {
-                assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
-                let valid =
-                    ack["ok"] == true && keep_alive.disruptions == self.disruptions(ns, &session, self.db.faults());
-                let known = self.oracle(ns).session(&session);
-                known.keep_alive = (valid && !known.may_end).then_some(keep_alive);
-            }
-            PendingAck::End { session } => {
-                assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
-                self.oracle(ns).record_end(&session);
-            }
-            PendingAck::Message { session, local_id } => {
-                if ack["ok"] != true {
-                    assert!(self.may_fail(ack), "{ack}");
-                    return;
-                }
-                let (id, seq) = (ack["id"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
-                self.oracle(ns).observe_position(&session, &local_id, id, seq);
-                let sent = &self.oracles[ns].messages[&local_id];
-                if sent.ready && sent.connections.len() == 1 {
-                    self.count_ready(ns, &session);
-                }
-                self.check_order(ns, connection, &session, &local_id, seq);
-                let cli = &mut self.clis[i];
-                cli.unacknowledged.retain(|known| *known != local_id);
-                cli.history.insert(seq, id.to_owned());
-                cli.on_message(seq, id.to_owned());
-                self.oracle(ns).messages.get_mut(&local_id).unwrap().acknowledged = true;
-            }
-            PendingAck::Update { owner, kind, expected, value, request } => {
-                self.cli_on_update_ack(i, &owner, kind, expected, &value, request, ack);
-            }
-        }
-    }
-
-    /// Whether an error acknowledgement is allowed: after a database fault, or for a deleted session.
-    fn may_fail(&self, error: &Value) -> bool {
-        match error["code"].as_str() {
-            Some("unavailable") => self.db.faults() > 0,
-            Some("not-found") => true,
-            _ => false,
-        }
+        let pending_ack = PendingAck::Message { session, local_id: local_id.to_owned() };
+        self.cli_emit(i, "message", &message, pending_ack);
     }
 }
 
-fn local_id(waiting: &PendingAck) -> Option<String> {
-    match waiting {
+/// The local id of a message.
+fn local_id(pending_ack: &PendingAck) -> Option<String> {
+    match pending_ack {
         PendingAck::Message { local_id, .. } => Some(local_id.clone()),
         _ => None,
     }

@@ -4,34 +4,84 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::cli::Role;
+use super::cli::{PendingAck, Role};
+use super::connections::ConnectionId;
 use super::oracle::ValueKind;
-use super::world::{ConnectionId, World};
+use super::world::World;
 
 impl World {
-    /// Checks that messages that were sent once, on one connection, have seqs in the order of sending.
+    pub fn cli_on_ack(&mut self, i: usize, pending_ack: PendingAck, ack: &Value) {
+        let (namespace_index, connection) = (self.clis[i].namespace_index, self.clis[i].connection);
+        match pending_ack {
+            PendingAck::Registration => assert!(ack["ok"] == true || self.may_fail(ack), "{ack}"),
+            PendingAck::Alive { session, keep_alive } => {
+                assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
+                let valid = ack["ok"] == true
+                    && keep_alive.disruptions == self.disruptions(namespace_index, &session, self.db.faults());
+                let known = self.oracle(namespace_index).session(&session);
+                known.keep_alive = (valid && !known.may_end).then_some(keep_alive);
+            }
+            PendingAck::End { session } => {
+                assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
+                self.oracle(namespace_index).record_end(&session);
+            }
+            PendingAck::Message { session, local_id } => {
+                if ack["ok"] != true {
+                    assert!(self.may_fail(ack), "{ack}");
+                    return;
+                }
+                let (id, seq) = (ack["id"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
+                self.oracle(namespace_index).observe_position(&session, &local_id, id, seq);
+                let sent = &self.oracles[namespace_index].messages[&local_id];
+                if sent.ready && sent.connections.len() == 1 {
+                    self.count_ready(namespace_index, &session);
+                }
+                self.check_order(namespace_index, connection, &session, &local_id, seq);
+                let cli = &mut self.clis[i];
+                cli.unacknowledged.retain(|known| *known != local_id);
+                cli.history.insert(seq, id.to_owned());
+                cli.on_message(seq, id.to_owned());
+                self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().acknowledged = true;
+            }
+            PendingAck::Update { owner, kind, expected, value, request } => {
+                self.cli_on_update_ack(i, &owner, kind, expected, &value, request, ack);
+            }
+        }
+    }
+
+    /// Whether an error acknowledgement is allowed: after a database fault, or for a deleted session.
+    fn may_fail(&self, error: &Value) -> bool {
+        match error["code"].as_str() {
+            Some("unavailable") => self.db.faults() > 0,
+            Some("not-found") => true,
+            _ => false,
+        }
+    }
+
+    /// Checks that a message that was sent once precedes the later messages of its connection, and follows the earlier ones.
     pub fn check_order(
         &mut self,
-        ns: usize,
+        namespace_index: usize,
         connection: Option<ConnectionId>,
         session: &str,
         local_id: &str,
         seq: u64,
     ) {
-        let oracle = self.oracle(ns);
-        let once = |local_id: &str| oracle.messages[local_id].connections.len() == 1;
-        let (Some(connection), true) = (connection, once(local_id)) else { return };
+        let oracle = self.oracle(namespace_index);
+        let was_sent_once = oracle.messages[local_id].connections.len() == 1;
+        let (Some(connection), true) = (connection, was_sent_once) else { return };
         let known = &oracle.sessions[session];
-        let same =
-            |other: &&str| oracle.messages[*other].connections == [connection] && oracle.messages[*other].acknowledged;
+        let is_comparable =
+            |other: &str| oracle.messages[other].connections == [connection] && oracle.messages[other].acknowledged;
         let seqs: BTreeMap<&str, u64> = known.seqs.iter().map(|(seq, id)| (&**id, *seq)).collect();
         for (other, sent) in &oracle.messages {
-            let Some(other_seq) = sent.id.as_deref().filter(|_| same(&&**other)).and_then(|id| seqs.get(id)) else {
+            let Some(other_seq) = sent.id.as_deref().filter(|_| is_comparable(other)).and_then(|id| seqs.get(id))
+            else {
                 continue;
             };
-            let (earlier, before) = (number(other) < number(local_id), *other_seq < seq);
+            let (was_sent_earlier, precedes) = (number(other) < number(local_id), *other_seq < seq);
             assert!(
-                known.is_merging || other == local_id || earlier == before,
+                known.is_merging || other == local_id || was_sent_earlier == precedes,
                 "{other} and {local_id} were sent on one connection, but have the seqs {other_seq} and {seq}"
             );
         }
@@ -48,66 +98,67 @@ impl World {
         request: Option<String>,
         ack: &Value,
     ) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         let field = kind.field();
         let version = ack["version"].as_u64().unwrap_or(0);
         match ack["result"].as_str() {
             Some("success") => {
                 assert!(version == expected + 1, "an update of version {expected} resulted in version {version}");
                 assert!(ack[field] == *value, "{value} was sent, but {ack} acknowledged");
-                self.oracle(ns).observe_version(owner, kind, version, value);
+                self.oracle(namespace_index).observe_version(owner, kind, version, value);
                 if let Some(request) = request {
-                    self.oracle(ns).session(owner).requests.entry(request).or_default().acknowledged = true;
+                    self.oracle(namespace_index).session(owner).requests.entry(request).or_default().acknowledged =
+                        true;
                 }
             }
             Some("version-mismatch") => {
                 assert!(version != expected, "a mismatch with the expected version: {ack}");
-                self.oracle(ns).observe_version(owner, kind, version, &ack[field]);
+                self.oracle(namespace_index).observe_version(owner, kind, version, &ack[field]);
             }
-            Some("error") => return assert!(self.db.faults() > 0 || !self.exists(ns, owner), "{ack}"),
+            Some("error") => return assert!(self.db.faults() > 0 || !self.exists(namespace_index, owner), "{ack}"),
             _ => panic!("unexpected acknowledgement of an update: {ack}"),
         }
         self.clis[i].store_version(kind, version, &ack[field]);
     }
 
     pub fn cli_on_update(&mut self, i: usize, body: &Value) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         let (session, machine) = (body["sid"].as_str(), body["machineId"].as_str());
-        let named = match &self.clis[i].role {
+        let is_own = match &self.clis[i].role {
             Role::Session { id, .. } => session.is_some() && session == id.as_deref(),
             Role::Machine(id) => machine == Some(id),
         };
-        assert!(named, "a CLI of {:?} received {body}", self.clis[i].role);
+        assert!(is_own, "a CLI of {:?} received {body}", self.clis[i].role);
         let owner = session.or(machine).unwrap_or_default();
         if body["t"] == "new-message" {
             let message = &body["message"];
-            self.oracle(ns).observe_message(owner, message);
-            let sent = &self.oracles[ns].messages[message["localId"].as_str().unwrap()];
-            let own = self.clis[i].connection.is_some_and(|connection| sent.connections == [connection]);
-            assert!(!own, "a CLI received its own message: {body}");
+            self.oracle(namespace_index).observe_message(owner, message);
+            let sent = &self.oracles[namespace_index].messages[message["localId"].as_str().unwrap()];
+            let is_sender = self.clis[i].connection.is_some_and(|connection| sent.connections == [connection]);
+            assert!(!is_sender, "a CLI received its own message: {body}");
             let (seq, id) = (message["seq"].as_u64().unwrap(), message["id"].as_str().unwrap().to_owned());
             return self.clis[i].on_message(seq, id);
         }
-        let parts = [
+        let fields = [
             ("metadata", ValueKind::Metadata),
             ("agentState", ValueKind::AgentState),
             ("runnerState", ValueKind::RunnerState),
         ];
-        for (field, kind) in parts {
+        for (field, kind) in fields {
             if session.is_some() || kind == ValueKind::RunnerState {
                 let Some(version) = body[field]["version"].as_u64() else { continue };
-                self.oracle(ns).observe_version(owner, kind, version, &body[field]["value"]);
+                self.oracle(namespace_index).observe_version(owner, kind, version, &body[field]["value"]);
                 self.clis[i].store_version(kind, version, &body[field]["value"]);
             }
         }
     }
 
-    /// The session of the CLI was deleted.
+    /// Disconnects the CLI, whose session was deleted.
     pub fn cli_on_error(&mut self, i: usize, error: &Value) {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         assert!(error["code"] == "not-found", "unexpected error: {error}");
         let Some(id) = error["id"].as_str().map(str::to_owned) else { return };
-        assert!(!self.exists(ns, &id), "session {id} exists, but a CLI received {error}");
+        assert!(!self.exists(namespace_index, &id), "session {id} exists, but a CLI received {error}");
         self.cli_disconnect(i);
         let cli = &mut self.clis[i];
         cli.forget_history();
@@ -119,7 +170,7 @@ impl World {
     }
 }
 
-/// The number in a local id, which increases.
+/// The number in a local id. A message that is sent later has a greater number.
 fn number(local_id: &str) -> u64 {
     local_id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! A remote database. A query is in flight, is executed, and its result is in flight; the simulation chooses when each step
-//! happens, and which faults occur.
+//! A remote database. A call takes two steps: the database executes the operation, and the result arrives at the sender. The
+//! simulation chooses when each step happens, and which faults occur.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,16 +19,16 @@ pub type CallId = u64;
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// The batch is not executed.
-    Before(DbError),
+    NotExecuted(DbError),
     /// The batch is executed, but its result is an error.
-    After(DbError),
-    /// The result is an error, but the batch is still in flight and is executed later.
-    Late(DbError),
+    ResultLost(DbError),
+    /// The result is an error, and the batch is executed later.
+    ExecutedLater(DbError),
 }
 
 impl Fault {
     fn may_have_committed(&self) -> bool {
-        let (Self::Before(error) | Self::After(error) | Self::Late(error)) = self;
+        let (Self::NotExecuted(error) | Self::ResultLost(error) | Self::ExecutedLater(error)) = self;
         error.may_have_committed()
     }
 }
@@ -45,28 +45,31 @@ pub fn timeout() -> DbError {
     DbError::from_message("D1 did not answer in time".into())
 }
 
+/// The result of an operation, `None` until its execution, and the channel to its sender.
 type Response<T> = (Option<Result<T, DbError>>, oneshot::Sender<Result<T, DbError>>);
 
 enum Operation {
     Batch(Vec<Statement>, Response<Vec<Vec<Row>>>),
+    /// The statement and limit of a [`Database::query_joined`].
     Joined(Statement, u64, Response<JoinedRows>),
 }
 
 impl Operation {
-    fn on(&self) -> BatchKind {
+    fn kind(&self) -> BatchKind {
         match self {
             Self::Batch(statements, _) => BatchKind::of(statements),
             Self::Joined(..) => BatchKind::Reads,
         }
     }
 
-    fn is_run(&self) -> bool {
+    fn is_executed(&self) -> bool {
         match self {
-            Self::Batch(_, (answer, _)) => answer.is_some(),
-            Self::Joined(_, _, (answer, _)) => answer.is_some(),
+            Self::Batch(_, (result, _)) => result.is_some(),
+            Self::Joined(_, _, (result, _)) => result.is_some(),
         }
     }
 
+    /// Whether the sender no longer waits for the result.
     fn is_abandoned(&self) -> bool {
         match self {
             Self::Batch(_, (_, sender)) => sender.is_canceled(),
@@ -74,15 +77,15 @@ impl Operation {
         }
     }
 
-    /// The epoch of a write in a namespace.
+    /// The epoch that the operation checks, if it is a write in this namespace.
     fn epoch_of(&self, namespace: &str) -> Option<Value> {
         let Self::Batch(statements, _) = self else { return None };
         let check = statements.iter().find(|statement| statement.sql == CHECK_EPOCH)?;
         (check.params.first() == Some(&namespace.into())).then(|| check.params.get(1).cloned())?
     }
 
-    /// Splits off the result for the sender, an error; the operation itself becomes abandoned.
-    fn time_out(&mut self, error: DbError) -> Self {
+    /// Returns an executed operation whose result is this error for the sender. The operation itself becomes abandoned.
+    fn split_off_error(&mut self, error: DbError) -> Self {
         match self {
             Self::Batch(_, (_, sender)) => {
                 let sender = std::mem::replace(sender, oneshot::channel().0);
@@ -95,33 +98,33 @@ impl Operation {
         }
     }
 
-    fn run(&mut self, sqlite: &Sqlite, fault: Option<Fault>) {
+    fn execute(&mut self, sqlite: &Sqlite, fault: Option<Fault>) {
         match self {
-            Self::Batch(statements, (answer, _)) => {
-                let run = || sqlite.batch(statements).now_or_never().expect("SQLite is synchronous");
-                *answer = Some(execute_with(fault, run));
+            Self::Batch(statements, (result, _)) => {
+                let query = || sqlite.batch(statements).now_or_never().expect("SQLite is synchronous");
+                *result = Some(execute_with(fault, query));
             }
-            Self::Joined(statement, limit, (answer, _)) => {
-                let run = || sqlite.query_joined(statement, *limit).now_or_never().expect("SQLite is synchronous");
-                *answer = Some(execute_with(fault, run));
+            Self::Joined(statement, limit, (result, _)) => {
+                let query = || sqlite.query_joined(statement, *limit).now_or_never().expect("SQLite is synchronous");
+                *result = Some(execute_with(fault, query));
             }
         }
     }
 
-    fn answer(self) {
+    fn deliver_result(self) {
         match self {
-            Self::Batch(_, (Some(answer), sender)) => drop(sender.send(answer)),
-            Self::Joined(_, _, (Some(answer), sender)) => drop(sender.send(answer)),
+            Self::Batch(_, (Some(result), sender)) => drop(sender.send(result)),
+            Self::Joined(_, _, (Some(result), sender)) => drop(sender.send(result)),
             Self::Batch(..) | Self::Joined(..) => {}
         }
     }
 }
 
-fn execute_with<T>(fault: Option<Fault>, run: impl FnOnce() -> Result<T, DbError>) -> Result<T, DbError> {
+fn execute_with<T>(fault: Option<Fault>, query: impl FnOnce() -> Result<T, DbError>) -> Result<T, DbError> {
     match fault {
-        None => run(),
-        Some(Fault::Before(error) | Fault::Late(error)) => Err(error),
-        Some(Fault::After(error)) => run().and(Err(error)),
+        None => query(),
+        Some(Fault::NotExecuted(error) | Fault::ExecutedLater(error)) => Err(error),
+        Some(Fault::ResultLost(error)) => query().and(Err(error)),
     }
 }
 
@@ -134,32 +137,37 @@ struct Call {
 #[derive(Default)]
 struct Calls {
     in_flight: BTreeMap<CallId, Call>,
-    last: CallId,
-    /// Each affects the next operation of its kind.
-    planned: VecDeque<(BatchKind, Fault)>,
-    /// Affects every operation of its kind.
+    last_id: CallId,
+    /// Faults of the next operations. An operation gets the first fault of its kind.
+    injected: VecDeque<(BatchKind, Fault)>,
+    /// The error of all operations of a kind.
     outage: Option<(BatchKind, DbError)>,
-    slow: Option<BatchKind>,
+    /// The kind of operations of which some get stuck.
+    slow_kind: Option<BatchKind>,
+    /// The number of operations with a fault.
     faults: u64,
     /// The namespaces that ever had a write with an unknown outcome.
     had_unknown_outcome: BTreeSet<String>,
-    /// The namespaces that may not have determined the outcome yet.
+    /// The namespaces that may not have determined the outcome of such a write yet.
     unknown_outcome: BTreeSet<String>,
     /// Whether a fault may not have been reported to its sender yet.
     has_unreported_fault: bool,
 }
 
 impl Calls {
-    /// Records a write with an unknown outcome, or its end: a later write with a result, or a read of the event log.
+    /// Records that the outcome of a write is unknown to its namespace, or known again: after a later write or a read of the event
+    /// log without a fault.
     fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
         let Operation::Batch(statements, _) = operation else { return };
-        let ends = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
-        let Some(Value::Text(namespace)) = statements.iter().find(ends).and_then(|found| found.params.first()) else {
+        let names_namespace = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
+        let Some(Value::Text(namespace)) =
+            statements.iter().find(names_namespace).and_then(|found| found.params.first())
+        else {
             return;
         };
         if fault.is_none() {
             self.unknown_outcome.remove(namespace);
-        } else if operation.on() == BatchKind::Writes && fault.is_some_and(Fault::may_have_committed) {
+        } else if operation.kind() == BatchKind::Writes && fault.is_some_and(Fault::may_have_committed) {
             self.had_unknown_outcome.insert(namespace.clone());
             self.unknown_outcome.insert(namespace.clone());
         }
@@ -177,40 +185,41 @@ impl RemoteDatabase {
     }
 
     /// Injects a fault into the next operation of this kind.
-    pub fn inject(&self, on: BatchKind, fault: Fault) {
-        lock(&self.calls).planned.push_back((on, fault));
+    pub fn inject(&self, kind: BatchKind, fault: Fault) {
+        lock(&self.calls).injected.push_back((kind, fault));
     }
 
-    /// All operations of this kind fail until [`repair`](Self::repair).
-    pub fn fail_all(&self, on: BatchKind, error: DbError) {
-        lock(&self.calls).outage = Some((on, error));
+    /// Makes all operations of this kind fail until [`repair`](Self::repair).
+    pub fn fail_all(&self, kind: BatchKind, error: DbError) {
+        lock(&self.calls).outage = Some((kind, error));
     }
 
-    /// Some operations of this kind get stuck until [`unslow`](Self::unslow).
-    pub fn slow(&self, on: BatchKind) {
-        lock(&self.calls).slow = Some(on);
+    /// Makes some operations of this kind get stuck until [`end_slowness`](Self::end_slowness).
+    pub fn slow(&self, kind: BatchKind) {
+        lock(&self.calls).slow_kind = Some(kind);
     }
 
-    pub fn unslow(&self) {
+    pub fn end_slowness(&self) {
         let mut calls = lock(&self.calls);
-        calls.slow = None;
+        calls.slow_kind = None;
         calls.in_flight.values_mut().for_each(|call| call.is_stuck = false);
     }
 
     /// Ends all faults.
     pub fn repair(&self) {
-        self.unslow();
+        self.end_slowness();
         let mut calls = lock(&self.calls);
         calls.outage = None;
-        calls.planned.clear();
+        calls.injected.clear();
     }
 
     /// Whether a fault is active or injected.
     pub fn is_faulty(&self) -> bool {
         let calls = lock(&self.calls);
-        calls.outage.is_some() || !calls.planned.is_empty()
+        calls.outage.is_some() || !calls.injected.is_empty()
     }
 
+    /// The number of operations that had a fault.
     pub fn faults(&self) -> u64 {
         lock(&self.calls).faults
     }
@@ -225,13 +234,13 @@ impl RemoteDatabase {
         lock(&self.calls).unknown_outcome.contains(namespace)
     }
 
-    /// A lower bound of the number of faults that were reported to their senders.
+    /// A lower bound of the number of faults whose error has arrived at the sender.
     pub fn reported_faults(&self) -> u64 {
         let calls = lock(&self.calls);
         calls.faults.saturating_sub(u64::from(calls.has_unreported_fault))
     }
 
-    /// Called when the world is idle: without results in flight, all faults have been reported.
+    /// Records that all faults have been reported if no operation is in flight. Called when the world is idle.
     pub fn mark_faults_reported(&self) {
         let mut calls = lock(&self.calls);
         calls.has_unreported_fault &= !calls.in_flight.is_empty();
@@ -247,11 +256,11 @@ impl RemoteDatabase {
         let calls = lock(&self.calls);
         let Some(call) = calls.in_flight.get(&id) else { return String::new() };
         let (statements, outcome) = match &call.operation {
-            Operation::Batch(statements, (answer, _)) => {
-                (&**statements, answer.as_ref().map(|a| a.as_ref().err().cloned()))
+            Operation::Batch(statements, (result, _)) => {
+                (&**statements, result.as_ref().map(|result| result.as_ref().err().cloned()))
             }
-            Operation::Joined(statement, _, (answer, _)) => {
-                (std::slice::from_ref(statement), answer.as_ref().map(|a| a.as_ref().err().cloned()))
+            Operation::Joined(statement, _, (result, _)) => {
+                (std::slice::from_ref(statement), result.as_ref().map(|result| result.as_ref().err().cloned()))
             }
         };
         let heads = statements.iter().map(|s| s.sql.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
@@ -271,49 +280,54 @@ impl RemoteDatabase {
     pub fn step(&self, id: CallId) {
         let mut calls = lock(&self.calls);
         let Some(mut call) = calls.in_flight.remove(&id) else { return };
-        if call.operation.is_run() {
+        if call.operation.is_executed() {
             drop(calls);
-            return call.operation.answer();
+            return call.operation.deliver_result();
         }
         if call.operation.is_abandoned() {
-            return call.operation.run(&self.sqlite, None);
+            return call.operation.execute(&self.sqlite, None);
         }
-        let on = call.operation.on();
-        let planned = calls.planned.iter().position(|(of, _)| *of == on).and_then(|at| calls.planned.remove(at));
-        let outage = calls.outage.clone().filter(|(of, _)| *of == on).map(|(_, error)| Fault::Before(error));
-        let fault = planned.map(|(_, fault)| fault).or(outage);
+        let kind = call.operation.kind();
+        let position = calls.injected.iter().position(|(fault_kind, _)| *fault_kind == kind);
+        let injected = position.and_then(|position| calls.injected.remove(position));
+        let outage = calls
+            .outage
+            .clone()
+            .filter(|(fault_kind, _)| *fault_kind == kind)
+            .map(|(_, error)| Fault::NotExecuted(error));
+        let fault = injected.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
         calls.has_unreported_fault |= fault.is_some();
         calls.track_outcome(&call.operation, fault.as_ref());
-        let slow = calls.slow == Some(on);
+        let is_slow = calls.slow_kind == Some(kind);
         match fault {
-            Some(Fault::Late(error)) => {
-                let operation = call.operation.time_out(error);
-                calls.last += 1;
+            Some(Fault::ExecutedLater(error)) => {
+                let operation = call.operation.split_off_error(error);
+                calls.last_id += 1;
                 // Half of them get stuck.
-                call.is_stuck = calls.last.is_multiple_of(2);
-                let id = calls.last;
-                calls.in_flight.insert(id, Call { operation, is_stuck: slow });
+                call.is_stuck = calls.last_id.is_multiple_of(2);
+                let id = calls.last_id;
+                calls.in_flight.insert(id, Call { operation, is_stuck: is_slow });
             }
             fault => {
-                call.operation.run(&self.sqlite, fault);
-                call.is_stuck = slow;
+                call.operation.execute(&self.sqlite, fault);
+                call.is_stuck = is_slow;
             }
         }
         calls.in_flight.insert(id, call);
     }
 
-    /// Called after a crash. Abandoned operations are lost, executed now, executed later, or stuck.
+    /// Decides at random whether each operation of a crashed object is lost, is executed now or later, or gets stuck.
     pub fn abandon_calls(&self, rng: &mut Rng) {
         let mut calls = lock(&self.calls);
-        let abandoned = |call: &Call| call.operation.is_abandoned() && !call.operation.is_run();
-        calls.in_flight.retain(|_, call| !call.operation.is_abandoned() || !call.operation.is_run());
+        let is_unexecuted = |call: &Call| call.operation.is_abandoned() && !call.operation.is_executed();
+        calls.in_flight.retain(|_, call| !call.operation.is_abandoned() || !call.operation.is_executed());
         for (id, mut call) in std::mem::take(&mut calls.in_flight) {
-            if abandoned(&call) {
+            if is_unexecuted(&call) {
                 match rng.below(6) {
                     0 | 1 => continue,
                     2 | 3 => {
-                        call.operation.run(&self.sqlite, None);
+                        call.operation.execute(&self.sqlite, None);
                         continue;
                     }
                     roll => call.is_stuck = roll == 5,
@@ -326,20 +340,21 @@ impl RemoteDatabase {
     /// Whether an abandoned write may still change a namespace.
     pub fn has_abandoned_writes(&self, namespace: &str) -> bool {
         let calls = lock(&self.calls);
-        let epochs = calls.in_flight.values().filter(|call| call.operation.is_abandoned() && !call.operation.is_run());
+        let epochs =
+            calls.in_flight.values().filter(|call| call.operation.is_abandoned() && !call.operation.is_executed());
         let mut epochs = epochs.filter_map(|call| call.operation.epoch_of(namespace));
         let current = self.sqlite.select(&format!("SELECT epoch FROM fences WHERE namespace = '{namespace}'"));
         let current = current.first().and_then(|row| row.first()).cloned();
         epochs.any(
-            |epoch| !matches!((epoch, &current), (Value::Integer(of), Some(Value::Integer(current))) if of < *current),
+            |epoch| !matches!((epoch, &current), (Value::Integer(epoch), Some(Value::Integer(current))) if epoch < *current),
         )
     }
 
     fn add(&self, operation: Operation) {
         let mut calls = lock(&self.calls);
-        calls.last += 1;
-        let id = calls.last;
-        let is_stuck = calls.slow == Some(operation.on()) && id.is_multiple_of(2);
+        calls.last_id += 1;
+        let id = calls.last_id;
+        let is_stuck = calls.slow_kind == Some(operation.kind()) && id.is_multiple_of(2);
         calls.in_flight.insert(id, Call { operation, is_stuck });
     }
 }
@@ -347,18 +362,18 @@ impl RemoteDatabase {
 impl Database for RemoteDatabase {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         async move {
-            let (sender, answer) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             self.add(Operation::Batch(statements.to_vec(), (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(retryable_error()))
+            receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
     }
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         async move {
-            let (sender, answer) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(retryable_error()))
+            receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
     }

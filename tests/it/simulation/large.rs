@@ -1,4 +1,4 @@
-//! Messages and values that are larger than a row, in a few runs. They are stored in parts.
+//! Messages and values that are larger than a row of the database, which the hub stores in parts. Only few seeds have them.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::cli::Role;
 use super::oracle::ValueKind;
 use super::world::World;
 
-/// One of this many seeds has large messages and values.
+/// Every seed that is a multiple of this number has large messages and values.
 const SEED_INTERVAL: u64 = 400;
-/// The number of large messages and values in such a run, besides those at its end.
+/// The number of large messages and values in such a run, without those of [`World::store_large_once_more`].
 const MAX_LARGE: u64 = 6;
 
-/// The sizes of the filling of messages: for one part, or for more parts than one batch can write.
+/// The padding of a large message, with weights. The first size needs one part, the second more parts than one batch can write.
 const MESSAGE_BYTES: &[(u64, usize)] = &[(4, 1_600_000), (1, 7_600_000)];
-/// The sizes of the filling of values, likewise.
+/// The padding of a large value, likewise.
 const VALUE_BYTES: &[(u64, usize)] = &[(6, 1_100_000), (1, 6_100_000)];
 
 /// The number of large messages and values; `None` for a run without any.
@@ -25,14 +25,15 @@ pub fn max_large(seed: u64) -> Option<u64> {
 }
 
 impl World {
+    /// Decides at random whether the next message or value is large, up to the maximum of the run.
     fn next_is_large(&mut self) -> bool {
-        let large = self.large_left.is_some_and(|left| left > 0) && self.rng.chance(30);
-        self.large_left = self.large_left.map(|left| left - u64::from(large));
-        large
+        let is_large = self.remaining_large_values.is_some_and(|remaining| remaining > 0) && self.rng.chance(30);
+        self.remaining_large_values = self.remaining_large_values.map(|remaining| remaining - u64::from(is_large));
+        is_large
     }
 
-    /// A filling that makes a message larger than a row, or an empty text.
-    pub fn message_filling(&mut self) -> String {
+    /// A padding that makes a message larger than a row, or an empty text.
+    pub fn message_padding(&mut self) -> String {
         if !self.next_is_large() {
             return String::new();
         }
@@ -40,15 +41,16 @@ impl World {
     }
 
     /// Makes a value larger than a row, or small again.
-    pub fn fill(&mut self, value: &mut Value) {
+    pub fn pad_value(&mut self, value: &mut Value) {
         let Some(value) = value.as_object_mut() else { return };
-        value.remove("filling");
+        value.remove("padding");
         if self.next_is_large() {
-            value.insert("filling".to_owned(), json!("x".repeat(self.rng.weighted(VALUE_BYTES))));
+            value.insert("padding".to_owned(), json!("x".repeat(self.rng.weighted(VALUE_BYTES))));
         }
     }
 
-    /// Stores a large value in each session and machine. This removes the parts of earlier failed writes.
+    /// Stores a large value in each session and machine of a run with large values. Checks that this deletes the parts of failed
+    /// writes.
     pub fn store_large_once_more(&mut self) {
         let mut visited = BTreeSet::new();
         for i in 0..self.clis.len() {
@@ -57,10 +59,10 @@ impl World {
                 Role::Session { id: None, .. } => continue,
                 Role::Machine(machine) => (machine, ValueKind::RunnerState),
             };
-            if self.large_left.is_none() || !visited.insert(owner.clone()) {
+            if self.remaining_large_values.is_none() || !visited.insert(owner.clone()) {
                 continue;
             }
-            // The first attempt may fail with a version mismatch; the CLI of a deleted session leaves it.
+            // The first attempt may fail with a version mismatch. A CLI disconnects if its session was deleted.
             let is_stored = (0..2).any(|_| self.clis[i].is_ready() && self.store_large(i, &owner, kind));
             assert!(is_stored || !self.clis[i].is_ready(), "no large value can be stored in {owner}");
             if is_stored {
@@ -71,18 +73,18 @@ impl World {
 
     /// Stores a large value, and in a session a large message. Returns whether both were stored.
     fn store_large(&mut self, i: usize, owner: &str, kind: ValueKind) -> bool {
-        let ns = self.clis[i].ns;
+        let namespace_index = self.clis[i].namespace_index;
         if kind == ValueKind::Metadata {
-            let local_id = self.new_message(ns);
-            let text = format!("{}-{local_id}{}", self.objects[ns].name, "x".repeat(1_600_000));
+            let local_id = self.new_local_id(namespace_index);
+            let text = format!("{}-{local_id}{}", self.objects[namespace_index].name, "x".repeat(1_600_000));
             self.cli_send_new(i, &local_id, &text, false);
         }
         let (expected, mut value) = self.clis[i].values.get(&kind).cloned().unwrap_or((1, json!({})));
         let n = self.next_number();
         value["n"] = json!(n);
-        value["filling"] = json!("x".repeat(1_100_000));
+        value["padding"] = json!("x".repeat(1_100_000));
         self.cli_update_value(i, owner, kind, expected, value);
-        self.settle_and_check();
+        self.run_until_idle_and_check();
         self.clis[i].values[&kind].1["n"] == n && self.clis[i].unacknowledged.is_empty()
     }
 
@@ -101,10 +103,10 @@ impl World {
             columns.large("parts", version).unwrap()
         });
         let values: usize = large.map(|large| large.parts).sum();
-        let held = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
-        assert!(held == values as u64, "the values of {owner} have {values} parts, but {held} are stored");
+        let stored = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
+        assert!(stored == values as u64, "the values of {owner} have {values} parts, but {stored} are stored");
         let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = '{owner}'"));
-        let held = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = '{owner}'"));
-        assert!(held == messages, "the messages of {owner} have {messages} parts, but {held} are stored");
+        let stored = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = '{owner}'"));
+        assert!(stored == messages, "the messages of {owner} have {messages} parts, but {stored} are stored");
     }
 }

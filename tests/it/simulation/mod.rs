@@ -1,5 +1,8 @@
-//! Deterministic simulation tests. A seed determines what the clients do, which faults occur, and the order of all steps. A
+//! Deterministic simulation tests. A seed determines what the clients do, which faults occur, and the order of all actions. A
 //! test oracle records what clients send and receive, and fails on data that is lost, duplicated or contradictory.
+//!
+//! A *step* is a random operation of a client, or a fault. Between two steps the world runs random *actions*: it polls a task,
+//! executes a query, or delivers a frame.
 //!
 //! `npm run simulate` runs more seeds, `npm run simulate -- --seed N` prints all steps of one. Without npm: the variables
 //! `SIM_FIRST`, `SIM_SEEDS` and `SIM_SEED` of `cargo test simulation`.
@@ -8,6 +11,7 @@ mod calls;
 mod checks;
 mod cli;
 mod cli_events;
+mod connections;
 mod database;
 mod large;
 mod log;
@@ -36,7 +40,7 @@ const DEFAULT_SEEDS: u64 = 2_000;
 /// The number of seeds between two progress messages.
 const PROGRESS_INTERVAL: u64 = 1_000;
 
-/// Runs a seed. Returns its log.
+/// Runs a seed. Returns the lines of its log; an error if an invariant was violated.
 fn simulate(seed: u64, verbose: bool) -> Result<Vec<String>, Vec<String>> {
     let log = Arc::new(Mutex::new(Log { lines: Vec::new(), verbose }));
     let run = catch_unwind(AssertUnwindSafe(|| {
@@ -59,6 +63,7 @@ fn simulate(seed: u64, verbose: bool) -> Result<Vec<String>, Vec<String>> {
     }
 }
 
+/// A number in an environment variable.
 fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {value:?}")))
@@ -79,14 +84,14 @@ fn no_data_is_lost_duplicated_or_contradictory() {
     let first = setting("SIM_FIRST").unwrap_or(1);
     let end = first + setting("SIM_SEEDS").unwrap_or(DEFAULT_SEEDS);
     println!("Seeds {first} to {}.", end - 1);
-    let next = AtomicU64::new(first);
+    let next_seed = AtomicU64::new(first);
     let max_failures = setting("SIM_FAILURES").unwrap_or(1);
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let seed = next_seed.fetch_add(1, Ordering::Relaxed);
                     if seed > first && (seed - first).is_multiple_of(PROGRESS_INTERVAL) {
                         println!("{} started, {} failed.", seed - first, lock(&failed).len());
                     }
@@ -103,9 +108,9 @@ fn no_data_is_lost_duplicated_or_contradictory() {
     let mut failed = failed.into_inner().unwrap();
     failed.sort();
     if let Some((seed, lines)) = failed.first() {
-        let all: Vec<String> =
+        let summaries: Vec<String> =
             failed.iter().map(|(seed, lines)| format!("{seed}: {}", lines.last().unwrap())).collect();
-        panic!("Seed {seed} failed.\n{}\nAll failures:\n{}", report(*seed, lines), all.join("\n"));
+        panic!("Seed {seed} failed.\n{}\nAll failures:\n{}", report(*seed, lines), summaries.join("\n"));
     }
 }
 

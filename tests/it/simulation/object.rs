@@ -1,4 +1,4 @@
-//! The object of a namespace: any event starts it, it hibernates when it is idle, and it can crash at any time.
+//! The durable object of a namespace: any event starts it, it hibernates when it is idle, and it can crash at any time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ impl Runtime for SimRuntime {
     }
 
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
-        self.outbox.post(self.incarnation.load(Ordering::Relaxed), request)
+        self.outbox.send(self.incarnation.load(Ordering::Relaxed), request)
     }
 
     fn kv_put(&self, key: &str, value: &str) {
@@ -97,8 +97,8 @@ pub enum Response {
     Reply(Reply),
     /// A page of messages.
     Page(Result<String, Error>),
-    /// An event stream.
-    Channel(Result<OpenedSocket, Error>),
+    /// The socket of an event stream.
+    EventStream(Result<OpenedSocket, Error>),
 }
 
 impl std::fmt::Display for Response {
@@ -106,12 +106,12 @@ impl std::fmt::Display for Response {
         match self {
             Self::Reply(reply) => write!(f, "{} {}", reply.status, reply.text),
             Self::Page(page) => write!(f, "{page:?}"),
-            Self::Channel(channel) => write!(f, "channel {:?}", channel.as_ref().map(|(key, _)| key)),
+            Self::EventStream(opened) => write!(f, "event stream {:?}", opened.as_ref().map(|(key, _)| key)),
         }
     }
 }
 
-/// Responses in flight, with the numbers of their requests.
+/// The responses in flight to clients, with the numbers of their requests.
 pub type ResponseQueue = Arc<Mutex<VecDeque<(u64, Response)>>>;
 
 pub struct Object {
@@ -125,7 +125,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// `first` is the first incarnation; the ranges of two objects must not overlap.
+    /// `first` is the first incarnation. The ranges of the incarnations of two objects must not overlap.
     pub fn new(
         name: &'static str,
         seed: u64,
@@ -155,6 +155,7 @@ impl Object {
         self.rt.incarnation.load(Ordering::Relaxed)
     }
 
+    /// The hub of the running object; starts the object if it is not running.
     fn start(&mut self) -> (Arc<Hub>, Router) {
         if self.running.is_none() {
             let config = Config {
@@ -171,7 +172,7 @@ impl Object {
         self.running.clone().unwrap()
     }
 
-    /// Opens a CLI's socket.
+    /// Opens the socket of a CLI.
     pub fn open_cli(&mut self) -> OpenedSocket {
         let (hub, _) = self.start();
         let (key, conn, frames) = self.rt.fake.open();
@@ -179,7 +180,7 @@ impl Object {
         (key, frames)
     }
 
-    /// Delivers a frame.
+    /// Delivers a frame to the hub, unless the socket is closed.
     pub fn on_text(&mut self, key: SocketKey, text: String) {
         let (hub, _) = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
@@ -187,7 +188,7 @@ impl Object {
         }
     }
 
-    /// Delivers a close.
+    /// Delivers the close of a socket to the hub.
     pub fn on_close(&mut self, key: SocketKey) {
         let (hub, _) = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
@@ -196,7 +197,7 @@ impl Object {
         }
     }
 
-    /// Starts a request; the response is queued.
+    /// Starts a request. Queues the response when it is complete.
     pub fn request(&mut self, number: u64, method: &str, path: &str, body: String) {
         let (_, router) = self.start();
         let request = Request::builder().method(method).uri(path).body(axum::body::Body::from(body)).unwrap();
@@ -208,12 +209,12 @@ impl Object {
         self.scheduler.spawn(self.incarnation(), respond.boxed());
     }
 
-    /// Opens an event stream; the socket is queued as a response.
-    pub fn subscribe(&mut self, number: u64, query: String, last: Option<String>, format: Format) {
+    /// Requests an event stream. Queues its socket as the response.
+    pub fn subscribe(&mut self, number: u64, query: String, last_event_id: Option<String>, format: Format) {
         let (hub, _) = self.start();
         let (responses, rt) = (Arc::clone(&self.responses), Arc::clone(&self.rt));
         let open = async move {
-            let channel = match events::parse_request(&hub, &query, last, format).await {
+            let opened = match events::parse_request(&hub, &query, last_event_id, format).await {
                 Ok(request) => {
                     let (key, conn, frames) = rt.fake.open();
                     hub.subscribe(conn, request.subscription, request.last_event_id.as_deref());
@@ -221,7 +222,7 @@ impl Object {
                 }
                 Err(error) => Err(error),
             };
-            lock(&responses).push_back((number, Response::Channel(channel)));
+            lock(&responses).push_back((number, Response::EventStream(opened)));
         };
         self.scheduler.spawn(self.incarnation(), open.boxed());
     }
@@ -242,19 +243,16 @@ impl Object {
             return false;
         }
         let hub = self.running.take().map(|(hub, _)| Arc::downgrade(&hub));
-        assert!(
-            hub.is_none_or(|hub| hub.upgrade().is_none()),
-            "a reference to the hub would have prevented the hibernation"
-        );
+        assert!(hub.is_none_or(|hub| hub.upgrade().is_none()), "a reference to the hub prevents the hibernation");
         self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    /// Ends the object immediately.
+    /// Stops the object in the middle of its tasks.
     pub fn crash(&mut self) {
         self.scheduler.kill(self.incarnation());
         self.running = None;
-        // All timers and sockets are lost, including sockets that are not yet delivered to their clients.
+        // All sockets are lost, including those of event streams whose response is in flight.
         for (conn, _) in self.rt.fake.evict() {
             self.rt.close(conn, 1006, "");
         }

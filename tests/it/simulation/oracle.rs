@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::world::ConnectionId;
+use super::connections::ConnectionId;
 
 /// A kind of versioned value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// The name of its field.
+    /// The name of the field in the protocol.
     pub fn field(self) -> &'static str {
         match self {
             Self::Metadata => "metadata",
@@ -28,7 +28,7 @@ impl ValueKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
     Certain,
-    /// A request to delete or resume it has no result yet.
+    /// A request to delete or resume the session has no result yet.
     Unknown,
     Deleted,
 }
@@ -37,10 +37,10 @@ pub enum Existence {
 pub struct SentMessage {
     pub session: String,
     pub text: String,
-    /// The connections on which it was sent; 0 for HTTP.
+    /// The connections on which the message was sent, once for each attempt; 0 for HTTP.
     pub connections: Vec<ConnectionId>,
-    pub by_web: bool,
-    /// Whether it is a ready event.
+    pub is_from_web: bool,
+    /// Whether the message is a ready event.
     pub ready: bool,
     pub id: Option<String>,
     pub acknowledged: bool,
@@ -49,10 +49,10 @@ pub struct SentMessage {
 /// A permission request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Whether its update was acknowledged.
+    /// Whether the update that added the request was acknowledged.
     pub acknowledged: bool,
-    /// The accepted answer.
-    pub answered: Option<bool>,
+    /// The answer that the hub accepted.
+    pub approved: Option<bool>,
 }
 
 /// The last acknowledged keep-alive of a session.
@@ -79,11 +79,11 @@ pub struct SessionRecord {
     pub end_requests: u64,
     /// Whether an unacknowledged `session-end` may be in flight.
     pub may_end: bool,
-    /// The latest presence that web clients received; `None` when they may have missed one.
+    /// The latest presence that watchers received; `None` when they may have missed one.
     pub presence: Option<Value>,
 }
 
-/// The minimum that a response to a request must contain.
+/// The state of a session that clients had observed before a request: the response must not be older.
 #[derive(Debug, Clone, Default)]
 pub struct LowerBound {
     pub seq: u64,
@@ -95,9 +95,9 @@ pub struct LowerBound {
 #[derive(Debug, Default)]
 pub struct Oracle {
     pub sessions: BTreeMap<String, SessionRecord>,
-    /// By local id.
+    /// Sent messages by local id.
     pub messages: BTreeMap<String, SentMessage>,
-    /// Events for web clients by number.
+    /// The events that web clients received, by number.
     pub events: BTreeMap<u64, Value>,
     /// The number of possible merges.
     pub merges: u64,
@@ -116,9 +116,9 @@ impl Oracle {
         self.last_number
     }
 
-    /// Returns whether the session is new.
+    /// Records that a client received a session. Returns whether the session is new.
     pub fn observe_session(&mut self, id: &str, tag: &str) -> bool {
-        let new = !self.sessions.contains_key(id);
+        let is_new = !self.sessions.contains_key(id);
         let known = self.sessions.entry(id.to_owned()).or_insert_with(|| SessionRecord {
             tag: tag.to_owned(),
             existence: Existence::Certain,
@@ -133,14 +133,15 @@ impl Oracle {
             presence: None,
         });
         assert!(known.tag == tag, "session {id} has two tags: {} and {tag}", known.tag);
-        new
+        is_new
     }
 
+    /// The record of a session that a client has received.
     pub fn session(&mut self, id: &str) -> &mut SessionRecord {
         self.sessions.get_mut(id).unwrap_or_else(|| panic!("observed session {id}, which was never created"))
     }
 
-    /// The sessions that may exist.
+    /// The sessions whose deletion is not confirmed.
     pub fn existing_sessions(&self) -> Vec<String> {
         self.sessions
             .iter()
@@ -149,6 +150,7 @@ impl Oracle {
             .collect()
     }
 
+    /// Records that a client received a version of a value of `owner`, a session or machine.
     pub fn observe_version(&mut self, owner: &str, kind: ValueKind, version: u64, value: &Value) {
         let mut value = value.clone();
         if kind == ValueKind::AgentState {
@@ -174,7 +176,7 @@ impl Oracle {
         }
     }
 
-    /// An event omits a large value.
+    /// Records the version of a value in an event, unless the event omits the value because it is large.
     pub fn observe_event_version(&mut self, owner: &str, kind: ValueKind, data: &Value) {
         let field = kind.field();
         let Some(version) = data[format!("{field}Version")].as_u64() else { return };
@@ -183,7 +185,7 @@ impl Oracle {
         }
     }
 
-    /// Observes the completed requests of a state and returns the rest.
+    /// Removes the completed requests from an agent state and records them.
     fn without_completed(&mut self, session: &str, state: Value) -> Value {
         let Value::Object(mut state) = state else { return Value::Object(Map::new()) };
         let completed = state.remove("completedRequests");
@@ -194,13 +196,13 @@ impl Oracle {
         Value::Object(state)
     }
 
-    /// A rename was acknowledged with a version.
+    /// Records that a rename succeeded and resulted in this version of the metadata.
     pub fn observe_name(&mut self, session: &str, version: u64, name: &str) {
         if let Some(value) = self.value(session, ValueKind::Metadata, version) {
             assert!(value["name"] == name, "version {version} of {session} must have the name {name}: {value}");
         }
-        let before = self.names.insert((session.to_owned(), version), name.to_owned());
-        assert!(before.is_none(), "version {version} of {session} has two names: {before:?} and {name}");
+        let previous = self.names.insert((session.to_owned(), version), name.to_owned());
+        assert!(previous.is_none(), "version {version} of {session} has two names: {previous:?} and {name}");
     }
 
     /// The newest observed version.
@@ -211,6 +213,7 @@ impl Oracle {
         newest.max(named).copied().unwrap_or(0)
     }
 
+    /// The value that was observed with a version.
     pub fn value(&self, owner: &str, kind: ValueKind, version: u64) -> Option<&Value> {
         self.versions.get(&(owner.to_owned(), kind))?.get(&version)
     }
@@ -221,7 +224,7 @@ impl Oracle {
             session: session.to_owned(),
             text: text.to_owned(),
             connections: Vec::new(),
-            by_web: false,
+            is_from_web: false,
             ready: false,
             id: None,
             acknowledged: false,
@@ -229,12 +232,12 @@ impl Oracle {
         self.messages.insert(local_id.to_owned(), sent);
     }
 
-    /// `connection` is `None` for HTTP.
+    /// Records that a message is sent. `connection` is `None` for HTTP.
     pub fn record_send(&mut self, local_id: &str, connection: Option<ConnectionId>) {
         self.messages.get_mut(local_id).unwrap().connections.push(connection.unwrap_or(0));
     }
 
-    /// A client received the id and seq of a message.
+    /// Records that a client received the id and seq of a message.
     pub fn observe_position(&mut self, session: &str, local_id: &str, id: &str, seq: u64) {
         let sent = self
             .messages
@@ -244,12 +247,12 @@ impl Oracle {
         assert!(known == id, "message {local_id} was observed with the ids {known} and {id}");
         let known = self.session(session);
         if !known.is_merging {
-            let there = known.seqs.entry(seq).or_insert_with(|| id.to_owned());
-            assert!(there == id, "seq {seq} of {session} was observed as message {there} and {id}");
+            let previous = known.seqs.entry(seq).or_insert_with(|| id.to_owned());
+            assert!(previous == id, "seq {seq} of {session} was observed as message {previous} and {id}");
         }
     }
 
-    /// A client received a complete message.
+    /// Records that a client received a complete message.
     pub fn observe_message(&mut self, session: &str, message: &Value) {
         let (local_id, seq) = (message["localId"].as_str().unwrap(), message["seq"].as_u64().unwrap());
         self.observe_position(session, local_id, message["id"].as_str().unwrap(), seq);
@@ -257,30 +260,31 @@ impl Oracle {
         let content = &message["content"]["content"];
         let text = content["text"].as_str().or(content.as_str());
         assert!(text == Some(&*sent.text), "message {local_id} was sent as {} and received as {message}", sent.text);
-        let moved = self.sessions.get(&sent.session).is_none_or(|known| known.existence != Existence::Certain);
-        assert!(sent.session == session || moved, "message {local_id} of {} is in {session}", sent.session);
+        let may_have_moved = self.sessions.get(&sent.session).is_none_or(|known| known.existence != Existence::Certain);
+        assert!(sent.session == session || may_have_moved, "message {local_id} of {} is in {session}", sent.session);
     }
 
-    /// A client received a complete session. `floor` is what was observed before its request.
-    pub fn observe_snapshot(&mut self, session: &Value, floor: &LowerBound) {
+    /// Records that a client received a complete session, and checks that it is not older than `lower_bound`.
+    pub fn observe_snapshot(&mut self, session: &Value, lower_bound: &LowerBound) {
         let id = session["id"].as_str().unwrap();
         let number = |name: &str| session[name].as_u64().unwrap();
         self.observe_version(id, ValueKind::Metadata, number("metadataVersion"), &session["metadata"]);
         self.observe_version(id, ValueKind::AgentState, number("agentStateVersion"), &session["agentState"]);
         let observed = (number("seq"), number("metadataVersion"), number("agentStateVersion"));
-        let is_stale = observed.0 < floor.seq || observed.1 < floor.metadata || observed.2 < floor.state;
+        let is_stale =
+            observed.0 < lower_bound.seq || observed.1 < lower_bound.metadata || observed.2 < lower_bound.state;
         assert!(
             !is_stale || self.session(id).is_merging,
-            "the session is older than an earlier observation: {floor:?} {session}"
+            "the session is older than an earlier observation: {lower_bound:?} {session}"
         );
-        for request in &floor.completed {
+        for request in &lower_bound.completed {
             let entry = &session["agentState"]["completedRequests"][request];
             assert!(entry.is_object(), "completed request {request} is missing in {session}");
         }
     }
 
-    /// The lower bound of a request that is sent now.
-    pub fn floor(&self, session: &str) -> LowerBound {
+    /// The lower bound for the response to a request that is sent now.
+    pub fn lower_bound(&self, session: &str) -> LowerBound {
         let known = &self.sessions[session];
         LowerBound {
             seq: known.seqs.keys().next_back().copied().unwrap_or(0),
@@ -290,11 +294,11 @@ impl Oracle {
         }
     }
 
-    /// A client received an event. `again`: with the number of its previous event.
-    pub fn observe_event(&mut self, number: u64, event: &Value, again: bool) {
+    /// Records that a client received an event. `repeats_number`: the event has the number of the client's previous event.
+    pub fn observe_event(&mut self, number: u64, event: &Value, repeats_number: bool) {
         // An event for a keep-alive without a change is not logged and has the number of the previous event.
         let is_keep_alive = reports_keep_alive(event);
-        assert!(is_keep_alive || !again, "two events with one number: {event}");
+        assert!(is_keep_alive || !repeats_number, "two events with one number: {event}");
         match self.events.get(&number) {
             Some(known) if reports_keep_alive(known) && !is_keep_alive => {
                 drop(self.events.insert(number, event.clone()))
@@ -302,13 +306,13 @@ impl Oracle {
             Some(known) => {
                 assert!(is_keep_alive || known == event, "event {number} was observed as {known} and {event}")
             }
-            None if again => {}
+            None if repeats_number => {}
             None => drop(self.events.insert(number, event.clone())),
         }
         let session = event["sessionId"].as_str().unwrap_or_default();
         if event["type"] == "session-removed" {
-            let before = self.removals.insert(session.to_owned(), number);
-            assert!(before.is_none_or(|before| before == number), "session {session} was removed twice");
+            let previous = self.removals.insert(session.to_owned(), number);
+            assert!(previous.is_none_or(|previous| previous == number), "session {session} was removed twice");
         }
         let removed = self.removals.get(session);
         assert!(
@@ -317,33 +321,34 @@ impl Oracle {
         );
     }
 
-    /// The end of a session was requested or observed.
+    /// Records that the end of a session was requested or observed.
     pub fn record_end(&mut self, session: &str) {
         let known = self.session(session);
         known.end_requests += 1;
         known.keep_alive = None;
     }
 
-    /// A `session-end` is in flight, and its acknowledgement is lost.
+    /// Records that a `session-end` may be in flight, whose acknowledgement is lost.
     pub fn record_possible_end(&mut self, session: &str) {
         self.record_end(session);
         self.session(session).may_end = true;
     }
 }
 
-/// Checks that a completed request never becomes pending again. The versions may be observed in any order.
-fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) {
-    for id in heard["requests"].as_object().into_iter().flat_map(Map::keys) {
+/// Checks that no request becomes pending again in a later version of the agent state. Versions may be observed in any order.
+fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, observed: &Value) {
+    for id in observed["requests"].as_object().into_iter().flat_map(Map::keys) {
         let pending = versions.values().map(|state| state["requests"].get(id).is_some());
-        let mut changes: Vec<bool> = pending.skip_while(|pending| !pending).collect();
-        changes.dedup();
-        assert!(changes.len() <= 2, "request {id} of {session} is pending again after its completion: {versions:?}");
+        let mut statuses: Vec<bool> = pending.skip_while(|pending| !pending).collect();
+        statuses.dedup();
+        assert!(statuses.len() <= 2, "request {id} of {session} is pending again after its completion: {versions:?}");
     }
 }
 
 /// Whether an event may report a keep-alive without a change.
 pub fn reports_keep_alive(event: &Value) -> bool {
     let data = &event["data"];
-    let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
-    data["active"] == true && (updated || event["type"] == "machine-updated")
+    let has_presence_only =
+        event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
+    data["active"] == true && (has_presence_only || event["type"] == "machine-updated")
 }

@@ -44,7 +44,8 @@ struct PushRequest {
 pub struct Outbox(Mutex<(u64, Vec<PushRequest>)>);
 
 impl Outbox {
-    pub fn post(&self, incarnation: Incarnation, request: Request<Vec<u8>>) -> BoxFuture<'static, Response> {
+    /// Sends a push request. The simulation decides when and how the push service responds.
+    pub fn send(&self, incarnation: Incarnation, request: Request<Vec<u8>>) -> BoxFuture<'static, Response> {
         let (response, receiver) = oneshot::channel();
         let (last_number, pending) = &mut *lock(&self.0);
         *last_number += 1;
@@ -88,6 +89,7 @@ enum SubscriptionState {
     Unsubscribed,
 }
 
+/// A simulated browser and the state of its push subscription.
 struct Subscriber {
     namespace_index: usize,
     browser: Browser,
@@ -106,7 +108,7 @@ struct Attempts {
     count: u64,
     /// The number that the push service accepted.
     accepted: u64,
-    /// The number whose outcome the hub can't know.
+    /// The number of requests that may be sent again, because the hub does not know whether they were accepted.
     unknown: u64,
 }
 
@@ -264,7 +266,7 @@ impl World {
         );
     }
 
-    /// Lets a push request time out if its push service hangs. Otherwise the service responds, hangs or disconnects.
+    /// Times out a push request whose push service hangs. For another request, the service responds, hangs or disconnects.
     pub fn push_step(&mut self, namespace_index: usize, number: u64) {
         let Some(mut request) = self.objects[namespace_index].rt.outbox.take(|request| request.number == number).pop()
         else {
@@ -313,8 +315,8 @@ impl World {
         }
     }
 
-    /// Simulates a crash of the object: responses that it has not stored are lost, and pending push requests may still be
-    /// accepted.
+    /// Simulates the effect of a crash of the object on its push requests: responses that it has not stored are lost, and push
+    /// services may still accept pending requests.
     pub fn lose_pushes(&mut self, namespace_index: usize) {
         // The last action may have sent push requests.
         self.check_new_pushes();
@@ -378,22 +380,22 @@ impl World {
         assert!(foreign == 0, "{name} has subscriptions of another namespace");
     }
 
-    /// Waits for the end of all retries and requests the push log, which [`Self::check_log`] checks.
+    /// Runs until all retries have ended, then requests the push log, which [`Self::check_log`] checks.
     pub fn finish_pushes(&mut self) {
-        let has_queued = |world: &Self| {
+        let has_queued_notifications = |world: &Self| {
             let stored = |object: &super::object::Object| object.rt.fake.stored_entries();
             world.objects.iter().any(|object| stored(object).keys().any(|key| key.starts_with("push:item:")))
         };
         // At most 475 s: five attempts, each of which may hang for 10 s, with delays of 5, 20, 80 and 320 s. A `Retry-After` is
         // 7 s or too long to be followed.
         for _ in 0..20 {
-            if !has_queued(self) {
+            if !has_queued_notifications(self) {
                 break;
             }
             self.advance(31_000);
             self.run_until_idle();
         }
-        assert!(!has_queued(self), "a notification has no final outcome");
+        assert!(!has_queued_notifications(self), "a notification has no final outcome");
         for namespace_index in [TEAM, NEIGHBOUR] {
             self.request(namespace_index, "GET", "/api/push/log", String::new(), Purpose::PushLog);
         }

@@ -1,15 +1,16 @@
-//! Handling and checks of responses.
+//! Responses to requests of clients: checks each response and updates the client.
 
 use serde_json::Value;
 use session_gateway_hub::hub::error::Error;
 
 use super::cli::Phase;
+use super::connections::ConnectionId;
 use super::object::Response;
 use super::oracle::{Existence, LowerBound};
-use super::world::{ConnectionId, PendingRequest, World};
+use super::world::{PendingRequest, World};
 use crate::support::rest::Reply;
 
-/// The purpose of a request.
+/// The operation of a request, with the data that is necessary to check the response.
 #[derive(Debug, Clone)]
 pub enum Purpose {
     /// Registers the session of a tag, for a CLI or in a race.
@@ -21,24 +22,24 @@ pub enum Purpose {
     Machine {
         cli: usize,
     },
-    /// A page of messages that a CLI missed. The session had at least `floor` messages before the request.
+    /// Reads a page of messages that a CLI missed. The session had at least `min_seq` messages before the request.
     CatchUp {
         cli: usize,
         connection: ConnectionId,
         session: String,
         after: u64,
         limit: u64,
-        floor: u64,
+        min_seq: u64,
     },
-    Show {
+    GetSession {
         session: String,
-        floor: LowerBound,
+        lower_bound: LowerBound,
     },
-    /// For the comparison with the database in an idle world.
+    /// Gets a session of an idle world, to compare it with the database.
     Compare {
         session: String,
     },
-    /// The session list, which must not have these sessions.
+    /// Lists the sessions. The list must not have the sessions in `deleted`.
     List {
         deleted: Vec<String>,
     },
@@ -56,11 +57,11 @@ pub enum Purpose {
         request: String,
         approved: bool,
     },
-    /// Abort or archive.
+    /// Aborts or archives a session.
     End {
         session: String,
     },
-    /// Switch or permission mode.
+    /// Switches a session to remote mode, or sets its permission mode.
     Control {
         session: String,
     },
@@ -75,10 +76,11 @@ pub enum Purpose {
         session: String,
         nonce: String,
     },
-    Channel {
+    EventStream {
         web: usize,
     },
-    Foreign {
+    /// Requests a session of the other namespace.
+    ForeignSession {
         session: String,
     },
     Subscribe {
@@ -92,11 +94,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The session of the request.
+    /// The session of the client's own namespace that the request is about.
     fn session(&self) -> Option<&str> {
         match self {
             Self::CatchUp { session, .. }
-            | Self::Show { session, .. }
+            | Self::GetSession { session, .. }
             | Self::Compare { session }
             | Self::Message { session, .. }
             | Self::Rename { session, .. }
@@ -110,8 +112,8 @@ impl Purpose {
             | Self::Machine { .. }
             | Self::List { .. }
             | Self::Spawn
-            | Self::Channel { .. }
-            | Self::Foreign { .. }
+            | Self::EventStream { .. }
+            | Self::ForeignSession { .. }
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. }
             | Self::UnsubscribeForeign
@@ -119,20 +121,20 @@ impl Purpose {
         }
     }
 
-    /// Whether the request may end a session.
+    /// Whether the request may end the session `id`.
     pub fn ends(&self, id: &str) -> bool {
         matches!(self, Self::End { session } | Self::Delete { session } | Self::Resume { session } if session == id)
     }
 }
 
 impl World {
-    /// Handles a response; `None` after a crash of the object.
+    /// Handles a response; `None` if it was lost in a crash of the object.
     pub fn on_response(&mut self, request: PendingRequest, response: Option<Response>) {
         match response {
             None => self.on_lost_response(&request),
             Some(Response::Reply(reply)) => self.on_reply(&request, &reply),
             Some(Response::Page(page)) => self.on_page(&request, page),
-            Some(Response::Channel(channel)) => self.web_on_channel(&request, channel),
+            Some(Response::EventStream(opened)) => self.web_on_event_stream(&request, opened),
         }
     }
 
@@ -141,8 +143,10 @@ impl World {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
                 self.clis[*cli].phase = Phase::Disconnected
             }
-            Purpose::Channel { web } => self.webs[*web].is_connecting = false,
-            Purpose::End { session } | Purpose::Resume { session } => self.oracle(request.ns).record_end(session),
+            Purpose::EventStream { web } => self.webs[*web].is_connecting = false,
+            Purpose::End { session } | Purpose::Resume { session } => {
+                self.oracle(request.namespace_index).record_end(session)
+            }
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
             }
@@ -151,8 +155,8 @@ impl World {
     }
 
     fn on_reply(&mut self, request: &PendingRequest, reply: &Reply) {
-        let ns = request.ns;
-        self.check_isolation(ns, &reply.text);
+        let namespace_index = request.namespace_index;
+        self.check_isolation(namespace_index, &reply.text);
         if reply.status == 200 {
             return self.on_success(request, &reply.json());
         }
@@ -161,7 +165,7 @@ impl World {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
                 self.clis[*cli].phase = Phase::Disconnected
             }
-            Purpose::End { session } | Purpose::Resume { session } => self.oracle(ns).record_end(session),
+            Purpose::End { session } | Purpose::Resume { session } => self.oracle(namespace_index).record_end(session),
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
             }
@@ -171,7 +175,7 @@ impl World {
 
     /// Checks that an error response is allowed.
     fn check_error(&self, request: &PendingRequest, reply: &Reply) {
-        let PendingRequest { ns, purpose, faults, .. } = request;
+        let PendingRequest { namespace_index, purpose, faults, .. } = request;
         let body = reply.json();
         let code = body["code"].as_str().unwrap_or_default();
         let allowed = match (reply.status.as_u16(), code) {
@@ -193,26 +197,28 @@ impl World {
             (409, "mode_not_applied") => matches!(purpose, Purpose::Control { .. }),
             (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
             (409, "version_conflict") => matches!(purpose, Purpose::Rename { expected: Some(_), .. }),
-            // Its runner was never registered.
+            // The runner of the machine has not registered yet.
             (404, "machine_not_found") => matches!(purpose, Purpose::Spawn),
             (404, "request_not_found") => matches!(purpose, Purpose::Permission { .. }),
             (404, "session_not_found") => match purpose {
-                Purpose::Foreign { session } => !self.exists(1 - ns, session),
-                own => own.session().is_some_and(|session| !self.exists(*ns, session)),
+                Purpose::ForeignSession { session } => !self.exists(1 - namespace_index, session),
+                purpose => purpose.session().is_some_and(|session| !self.exists(*namespace_index, session)),
             },
-            (403, "forbidden") => matches!(purpose, Purpose::Foreign { .. }),
+            (403, "forbidden") => matches!(purpose, Purpose::ForeignSession { .. }),
             _ => false,
         };
         assert!(allowed, "unexpected response to {purpose:?}: {} {}", reply.status, reply.text);
     }
 
     fn on_success(&mut self, request: &PendingRequest, body: &Value) {
-        let ns = request.ns;
+        let namespace_index = request.namespace_index;
         match &request.purpose {
-            Purpose::Tag { tag, cli, race } => self.on_session(ns, tag, *cli, *race, &body["session"]),
+            Purpose::Tag { tag, cli, race } => self.on_session(namespace_index, tag, *cli, *race, &body["session"]),
             Purpose::Machine { cli } => self.cli_open_socket(*cli),
-            Purpose::Show { floor, .. } => self.oracle(ns).observe_snapshot(&body["session"], floor),
-            Purpose::Compare { .. } => self.read_sessions.push((ns, body["session"].clone())),
+            Purpose::GetSession { lower_bound, .. } => {
+                self.oracle(namespace_index).observe_snapshot(&body["session"], lower_bound);
+            }
+            Purpose::Compare { .. } => self.sessions_to_compare.push((namespace_index, body["session"].clone())),
             Purpose::List { deleted } => {
                 let sessions = body["sessions"].as_array().unwrap();
                 let listed = sessions.iter().find(|session| deleted.iter().any(|id| session["id"] == id.as_str()));
@@ -222,54 +228,64 @@ impl World {
                 let message = &body["message"];
                 let (id, seq) = (message["id"].as_str().unwrap(), message["seq"].as_u64().unwrap());
                 assert!(message["localId"] == local_id.as_str(), "{body}");
-                self.oracle(ns).observe_position(session, local_id, id, seq);
-                self.oracle(ns).messages.get_mut(local_id).unwrap().acknowledged = true;
+                self.oracle(namespace_index).observe_position(session, local_id, id, seq);
+                self.oracle(namespace_index).messages.get_mut(local_id).unwrap().acknowledged = true;
             }
             Purpose::Rename { session, name, expected } => {
                 let version = body["metadataVersion"].as_u64().unwrap();
                 assert!(expected.is_none_or(|expected| version == expected + 1), "{expected:?} {body}");
-                self.oracle(ns).observe_name(session, version, name);
+                self.oracle(namespace_index).observe_name(session, version, name);
             }
             Purpose::Permission { session, request, approved } => {
-                let request_known = self.oracle(ns).session(session).requests.entry(request.clone()).or_default();
-                let before = request_known.answered.replace(*approved);
-                assert!(before.is_none(), "request {request} was answered twice: {before:?} and {approved}");
+                let record = self.oracle(namespace_index).session(session).requests.entry(request.clone()).or_default();
+                let previous = record.approved.replace(*approved);
+                assert!(previous.is_none(), "request {request} was answered twice: {previous:?} and {approved}");
             }
-            Purpose::End { session } => self.oracle(ns).record_end(session),
+            Purpose::End { session } => self.oracle(namespace_index).record_end(session),
             Purpose::Delete { session } => {
-                let known = self.oracle(ns).session(session);
+                let known = self.oracle(namespace_index).session(session);
                 assert!(known.existence != Existence::Certain, "session {session} was deleted twice");
                 known.existence = Existence::Deleted;
             }
-            Purpose::Resume { session } => self.on_resumed(ns, session, body["sessionId"].as_str().unwrap()),
+            Purpose::Resume { session } => {
+                self.on_resumed(namespace_index, session, body["sessionId"].as_str().unwrap())
+            }
             Purpose::ReadFile { nonce, .. } => {
                 let failed = body["success"] == false && body["error"].is_string();
                 assert!(failed || body["echo"] == nonce.as_str(), "the response to {nonce} is {body}");
             }
             Purpose::Spawn => {
-                let known = body["sessionId"].as_str().is_none_or(|id| self.oracles[ns].sessions.contains_key(id));
+                let known =
+                    body["sessionId"].as_str().is_none_or(|id| self.oracles[namespace_index].sessions.contains_key(id));
                 assert!(known && body["success"].is_boolean(), "an unknown session was spawned: {body}");
             }
             Purpose::Control { .. } | Purpose::UnsubscribeForeign => {}
             Purpose::Subscribe { endpoint } => self.on_subscription_changed(endpoint, Some(true)),
             Purpose::Unsubscribe { endpoint } => self.on_subscription_changed(endpoint, Some(false)),
-            Purpose::PushLog => self.check_log(ns, body["log"].as_array().unwrap()),
-            Purpose::Foreign { .. } => panic!("a response has data of the other namespace: {body}"),
-            Purpose::CatchUp { .. } | Purpose::Channel { .. } => {
+            Purpose::PushLog => self.check_log(namespace_index, body["log"].as_array().unwrap()),
+            Purpose::ForeignSession { .. } => panic!("a response has data of the other namespace: {body}"),
+            Purpose::CatchUp { .. } | Purpose::EventStream { .. } => {
                 panic!("unexpected response to {:?}: {body}", request.purpose)
             }
         }
     }
 
-    fn on_session(&mut self, ns: usize, tag: &str, cli: Option<usize>, race: Option<u64>, session: &Value) {
+    fn on_session(
+        &mut self,
+        namespace_index: usize,
+        tag: &str,
+        cli: Option<usize>,
+        race: Option<u64>,
+        session: &Value,
+    ) {
         let id = session["id"].as_str().unwrap();
         assert!(session["tag"] == tag, "the response to {tag} is {session}");
-        self.observe_session(ns, id, tag);
-        self.oracle(ns).observe_snapshot(session, &LowerBound::default());
+        self.observe_session(namespace_index, id, tag);
+        self.oracle(namespace_index).observe_snapshot(session, &LowerBound::default());
         if let Some(race) = race {
-            let before = self.races.insert(race, id.to_owned());
+            let previous = self.session_by_race.insert(race, id.to_owned());
             // A request after a deletion of the session gets a new one.
-            let other = before.filter(|before| before != id && self.exists(ns, before));
+            let other = previous.filter(|previous| previous != id && self.exists(namespace_index, previous));
             assert!(other.is_none(), "concurrent requests for {tag} received {other:?} and {id}");
         }
         if let Some(cli) = cli {
@@ -280,15 +296,15 @@ impl World {
     }
 
     fn on_page(&mut self, request: &PendingRequest, page: Result<String, Error>) {
-        let Purpose::CatchUp { cli, connection, session, after, limit, floor } = &request.purpose else {
+        let Purpose::CatchUp { cli, connection, session, after, limit, min_seq } = &request.purpose else {
             panic!("{:?} is not a page", request.purpose);
         };
         let is_current = self.clis[*cli].connection == Some(*connection);
         match page {
             Ok(text) => {
-                self.check_isolation(request.ns, &text);
+                self.check_isolation(request.namespace_index, &text);
                 let page: Value = serde_json::from_str(&text).unwrap();
-                self.check_page(request.ns, session, &page, *after, *limit, *floor);
+                self.check_page(request.namespace_index, session, &page, *after, *limit, *min_seq);
                 if is_current {
                     self.cli_on_page(*cli, &page);
                 }
@@ -296,7 +312,7 @@ impl World {
             Err(error) => {
                 let allowed = match error {
                     Error::Unavailable(_) | Error::DatabaseRejected => self.db.faults() > request.faults,
-                    Error::NotFound(_) => !self.exists(request.ns, session),
+                    Error::NotFound(_) => !self.exists(request.namespace_index, session),
                     _ => false,
                 };
                 assert!(allowed, "unexpected error for a page of {session}: {error}");
@@ -308,32 +324,45 @@ impl World {
         }
     }
 
-    /// Checks that a page has no gaps, and at least the messages that were observed before the request.
-    fn check_page(&mut self, ns: usize, session: &str, page: &Value, after: u64, limit: u64, floor: u64) {
+    /// Checks that the seqs of a page have no gaps, and that the last page has all messages up to `min_seq`.
+    fn check_page(
+        &mut self,
+        namespace_index: usize,
+        session: &str,
+        page: &Value,
+        after: u64,
+        limit: u64,
+        min_seq: u64,
+    ) {
         let messages = page["messages"].as_array().unwrap();
-        messages.iter().for_each(|message| self.oracle(ns).observe_message(session, message));
-        if self.oracle(ns).session(session).is_merging {
+        messages.iter().for_each(|message| self.oracle(namespace_index).observe_message(session, message));
+        if self.oracle(namespace_index).session(session).is_merging {
             return;
         }
         let seqs: Vec<u64> = messages.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
         let end = after + seqs.len() as u64;
         assert!(seqs.iter().copied().eq(after + 1..=end), "a page after {after} has the seqs {seqs:?}");
         assert!(seqs.len() as u64 <= limit, "a page with the limit {limit} has the seqs {seqs:?}");
-        let more = page["hasMore"] == true;
-        assert!(more || end >= floor, "the last page after {after} ends with {end}, but {floor} messages exist");
-        assert!(!more || !seqs.is_empty(), "an empty page with hasMore");
+        let has_more = page["hasMore"] == true;
+        assert!(
+            has_more || end >= min_seq,
+            "the last page after {after} ends with {end}, but {min_seq} messages exist"
+        );
+        assert!(!has_more || !seqs.is_empty(), "an empty page with hasMore");
     }
 
-    fn on_resumed(&mut self, ns: usize, old: &str, active: &str) {
-        self.oracle(ns).record_end(old);
+    fn on_resumed(&mut self, namespace_index: usize, old: &str, active: &str) {
+        self.oracle(namespace_index).record_end(old);
         if old == active {
             return;
         }
-        let known =
-            self.merges_in_progress.iter().any(|shift| shift.ns == ns && shift.old == old && shift.new == active);
+        let known = self
+            .merges_in_progress
+            .iter()
+            .any(|merge| merge.namespace_index == namespace_index && merge.old == old && merge.new == active);
         assert!(known, "{old} was resumed as {active}, which no runner reported");
         let rows = self.db.sqlite.number(&format!("SELECT count(*) FROM sessions WHERE id = '{old}'"));
         assert!(rows == 0, "{old} was resumed as {active}, but still exists");
-        self.oracle(ns).session(old).existence = Existence::Deleted;
+        self.oracle(namespace_index).session(old).existence = Existence::Deleted;
     }
 }

@@ -12,15 +12,16 @@ pub struct Row {
     pub id: String,
     pub tag: String,
     pub seq: u64,
-    /// With the field names of the protocol; a missing field is null.
+    /// An object with the field names of the protocol. A column that is NULL is null.
     pub presence: Value,
     pub metadata: Value,
     pub metadata_version: u64,
     pub state: Value,
     pub state_version: u64,
     pub updated_at: u64,
-    /// The messages by seq: id, local id, content.
+    /// The id, local id and content of each message, by seq.
     pub messages: BTreeMap<u64, (String, String, Value)>,
+    /// The completed requests by id.
     pub completed: BTreeMap<String, Value>,
 }
 
@@ -32,39 +33,39 @@ impl Row {
 
 impl World {
     /// Reads the sessions of a namespace from the database.
-    pub fn read_rows(&self, ns: usize) -> BTreeMap<String, Row> {
-        let of = format!("FROM sessions WHERE namespace = '{}'", self.objects[ns].name);
+    pub fn read_rows(&self, namespace_index: usize) -> BTreeMap<String, Row> {
+        let from_sessions = format!("FROM sessions WHERE namespace = '{}'", self.objects[namespace_index].name);
         let mut rows = BTreeMap::new();
         for row in self.db.sqlite.select(&format!(
             "SELECT id, tag, seq, json_object('active', json(iif(active, 'true', 'false')), 'thinking',
              json(iif(thinking, 'true', 'false')), 'mode', mode, 'permissionMode', permission_mode, 'modelMode', model_mode),
-             {}, metadata_version, {}, agent_state_version, updated_at {of}",
+             {}, metadata_version, {}, agent_state_version, updated_at {from_sessions}",
             whole_value("metadata"),
             whole_value("agent_state"),
         )) {
-            let mut c = row.into_iter();
+            let mut columns = row.into_iter();
             let row = Row {
-                id: text(c.next()),
-                tag: text(c.next()),
-                seq: number(c.next()),
-                presence: json(c.next()),
-                metadata: json(c.next()),
-                metadata_version: number(c.next()),
-                state: json(c.next()),
-                state_version: number(c.next()),
-                updated_at: number(c.next()),
+                id: text(columns.next()),
+                tag: text(columns.next()),
+                seq: number(columns.next()),
+                presence: json(columns.next()),
+                metadata: json(columns.next()),
+                metadata_version: number(columns.next()),
+                state: json(columns.next()),
+                state_version: number(columns.next()),
+                updated_at: number(columns.next()),
                 messages: BTreeMap::new(),
                 completed: BTreeMap::new(),
             };
             rows.insert(row.id.clone(), row);
         }
-        let ids = format!("(SELECT id {of})");
+        let ids = format!("(SELECT id {from_sessions})");
         for row in self.db.sqlite.select(&format!(
             "SELECT session_id, seq, id, local_id, {WHOLE_MESSAGE} FROM messages WHERE session_id IN {ids}"
         )) {
-            let mut c = row.into_iter();
-            let (session, seq) = (text(c.next()), number(c.next()));
-            let message = (text(c.next()), text(c.next()), json(c.next()));
+            let mut columns = row.into_iter();
+            let (session, seq) = (text(columns.next()), number(columns.next()));
+            let message = (text(columns.next()), text(columns.next()), json(columns.next()));
             rows.get_mut(&session).unwrap().messages.insert(seq, message);
         }
         for row in self
@@ -72,15 +73,15 @@ impl World {
             .sqlite
             .select(&format!("SELECT session_id, request_id, value FROM completed_requests WHERE session_id IN {ids}"))
         {
-            let mut c = row.into_iter();
-            let (session, request) = (text(c.next()), text(c.next()));
-            rows.get_mut(&session).unwrap().completed.insert(request, json(c.next()));
+            let mut columns = row.into_iter();
+            let (session, request) = (text(columns.next()), text(columns.next()));
+            rows.get_mut(&session).unwrap().completed.insert(request, json(columns.next()));
         }
         rows
     }
 }
 
-/// The SQL expression for a session's value with its parts.
+/// The SQL expression for a value of a session, joined from its parts if it is stored in parts.
 fn whole_value(value: &str) -> String {
     format!(
         "iif({value}_parts IS NULL, {value}, (SELECT group_concat(content, '') FROM (SELECT content FROM value_parts
@@ -88,7 +89,7 @@ fn whole_value(value: &str) -> String {
     )
 }
 
-/// The SQL expression for a message's content with its parts.
+/// The SQL expression for the content of a message, joined with the parts that are stored separately.
 const WHOLE_MESSAGE: &str =
     "iif(parts = 0, content, content || (SELECT group_concat(content, '') FROM (SELECT content FROM message_parts AS p
      WHERE p.session_id = messages.session_id AND p.message_id = messages.id ORDER BY part)))";

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
 
-/// Identifies the time from an object's start to its eviction or crash. Tasks outside of objects have the incarnation 0.
+/// Identifies one run of an object, from its start to its eviction or crash. Tasks outside of objects have the incarnation 0.
 pub type Incarnation = u64;
 
 pub type TaskId = u64;
@@ -19,8 +19,8 @@ struct Task {
 
 #[derive(Default)]
 struct Tasks {
-    all: BTreeMap<TaskId, Task>,
-    last: TaskId,
+    by_id: BTreeMap<TaskId, Task>,
+    last_id: TaskId,
 }
 
 type Ready = Arc<Mutex<BTreeSet<TaskId>>>;
@@ -46,14 +46,14 @@ impl Scheduler {
     /// Adds a task without polling it.
     pub fn spawn(&self, incarnation: Incarnation, future: BoxFuture<'static, ()>) -> TaskId {
         let mut tasks = lock(&self.tasks);
-        tasks.last += 1;
-        let id = tasks.last;
-        tasks.all.insert(id, Task { incarnation, future });
+        tasks.last_id += 1;
+        let id = tasks.last_id;
+        tasks.by_id.insert(id, Task { incarnation, future });
         lock(&self.ready).insert(id);
         id
     }
 
-    /// Adds a task and polls it once, like a runtime that calls an event handler.
+    /// Adds a task and polls it once, as the platform does with an event handler.
     pub fn start(&self, incarnation: Incarnation, future: BoxFuture<'static, ()>) {
         let id = self.spawn(incarnation, future);
         self.poll(id);
@@ -66,10 +66,10 @@ impl Scheduler {
 
     pub fn poll(&self, id: TaskId) {
         lock(&self.ready).remove(&id);
-        let Some(mut task) = lock(&self.tasks).all.remove(&id) else { return };
+        let Some(mut task) = lock(&self.tasks).by_id.remove(&id) else { return };
         let waker = Waker::from(Arc::new(TaskWaker { task: id, ready: Arc::clone(&self.ready) }));
         if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            lock(&self.tasks).all.insert(id, task);
+            lock(&self.tasks).by_id.insert(id, task);
         }
     }
 
@@ -78,28 +78,28 @@ impl Scheduler {
         let killed: Vec<Task> = {
             let mut tasks = lock(&self.tasks);
             let (killed, rest) =
-                std::mem::take(&mut tasks.all).into_iter().partition(|(_, task)| task.incarnation == incarnation);
-            tasks.all = rest;
+                std::mem::take(&mut tasks.by_id).into_iter().partition(|(_, task)| task.incarnation == incarnation);
+            tasks.by_id = rest;
             let killed: BTreeMap<TaskId, Task> = killed;
             killed.into_values().collect()
         };
-        // Without the lock, because dropping a task may wake another.
+        // The lock is released first, because the drop of a task may wake another task.
         drop(killed);
-        let remaining: BTreeSet<TaskId> = lock(&self.tasks).all.keys().copied().collect();
+        let remaining: BTreeSet<TaskId> = lock(&self.tasks).by_id.keys().copied().collect();
         lock(&self.ready).retain(|id| remaining.contains(id));
     }
 
     /// The number of unfinished tasks of an incarnation.
     pub fn running(&self, incarnation: Incarnation) -> usize {
-        lock(&self.tasks).all.values().filter(|task| task.incarnation == incarnation).count()
+        lock(&self.tasks).by_id.values().filter(|task| task.incarnation == incarnation).count()
     }
 
     pub fn len(&self) -> usize {
-        lock(&self.tasks).all.len()
+        lock(&self.tasks).by_id.len()
     }
 }
 
-/// Pending once, then ready.
+/// A future that is pending at the first poll and ready at the second.
 #[derive(Default)]
 pub struct YieldNow(bool);
 
@@ -115,7 +115,7 @@ impl Future for YieldNow {
     }
 }
 
-/// Locks a mutex, also after a panic of another holder.
+/// Locks a mutex. Ignores poisoning, so that a failed check does not hide its own message.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

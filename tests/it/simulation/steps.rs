@@ -1,4 +1,4 @@
-//! Random steps: what clients do, and faults.
+//! Random steps: operations of clients, and faults.
 
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
@@ -15,7 +15,7 @@ pub enum Step {
     CliMessage,
     CliRepeat,
     UpdateMetadata,
-    AskPermission,
+    RequestPermission,
     Alive,
     SessionEnd,
     Register,
@@ -64,7 +64,7 @@ const STEPS: &[(u64, Step)] = &[
     (14, Step::CliMessage),
     (3, Step::CliRepeat),
     (7, Step::UpdateMetadata),
-    (6, Step::AskPermission),
+    (6, Step::RequestPermission),
     (5, Step::Alive),
     (2, Step::SessionEnd),
     (2, Step::Register),
@@ -121,42 +121,42 @@ impl World {
         }
         let tag = self.pick_tag(NEIGHBOUR, 1);
         self.clis.push(Cli::new(NEIGHBOUR, Role::Session { tag, id: None }));
-        for ns in [TEAM, NEIGHBOUR] {
-            let machine = self.machine_id(ns);
-            self.clis.push(Cli::new(ns, Role::Machine(machine)));
+        for namespace_index in [TEAM, NEIGHBOUR] {
+            let machine = self.machine_id(namespace_index);
+            self.clis.push(Cli::new(namespace_index, Role::Machine(machine)));
         }
         for i in 0..self.clis.len() {
             self.cli_connect(i);
         }
         let browsers = if self.rng.chance(50) { self.rng.between(1, 3) } else { 0 };
         for _ in 0..browsers {
-            let ns = if self.rng.chance(80) { TEAM } else { NEIGHBOUR };
-            self.browser_subscribe(ns);
+            let namespace_index = if self.rng.chance(80) { TEAM } else { NEIGHBOUR };
+            self.browser_subscribe(namespace_index);
         }
     }
 
     /// Takes a random step, then runs a random number of actions.
     pub fn take_random_step(&mut self) {
         let step = self.rng.weighted(STEPS);
-        let ns = if self.rng.chance(90) { TEAM } else { NEIGHBOUR };
-        self.step(format!("{step:?} in {}", self.objects[ns].name));
+        let namespace_index = if self.rng.chance(90) { TEAM } else { NEIGHBOUR };
+        self.step(format!("{step:?} in {}", self.objects[namespace_index].name));
         self.reconnect_watchers();
-        self.take_step(step, ns);
-        let turns = match self.rng.below(10) {
+        self.take_step(step, namespace_index);
+        let actions = match self.rng.below(10) {
             0..3 => 0,
             3..6 => self.rng.below(6),
             6..9 => self.rng.below(40),
             _ => 300,
         };
-        self.run_steps(turns);
+        self.run_actions(actions);
     }
 
-    fn take_step(&mut self, step: Step, ns: usize) {
+    fn take_step(&mut self, step: Step, namespace_index: usize) {
         match step {
             Step::CliMessage
             | Step::CliRepeat
             | Step::UpdateMetadata
-            | Step::AskPermission
+            | Step::RequestPermission
             | Step::Ready
             | Step::Alive
             | Step::SessionEnd
@@ -165,8 +165,8 @@ impl World {
             | Step::Disconnect
             | Step::Reconnect
             | Step::LateResponse
-            | Step::RunnerState => self.cli_step(step, ns),
-            Step::ConnectCli => self.connect_some_cli(ns),
+            | Step::RunnerState => self.cli_step(step, namespace_index),
+            Step::ConnectCli => self.connect_some_cli(namespace_index),
             Step::WebMessage
             | Step::WebRepeat
             | Step::Rename
@@ -180,22 +180,22 @@ impl World {
             | Step::Resume
             | Step::ReadFile
             | Step::GetSession
-            | Step::ListSessions => self.web_step(step, ns),
+            | Step::ListSessions => self.web_step(step, namespace_index),
             Step::WebDisconnect => {
-                let there = self.pick_web(ns, |web| web.connection.is_some());
-                there.into_iter().for_each(|i| self.web_disconnect(i));
+                let connected = self.pick_web(namespace_index, |web| web.connection.is_some());
+                connected.into_iter().for_each(|i| self.web_disconnect(i));
             }
-            Step::WebConnect => self.connect_some_web(ns),
+            Step::WebConnect => self.connect_some_web(namespace_index),
             Step::WebPause => {
-                let there = self.pick_web(ns, |web| web.connection.is_some());
-                there.into_iter().for_each(|i| self.web_toggle_pause(i));
+                let connected = self.pick_web(namespace_index, |web| web.connection.is_some());
+                connected.into_iter().for_each(|i| self.web_toggle_pause(i));
             }
-            Step::Spawn => self.spawn(ns),
-            Step::TagRace => self.tag_race(ns),
-            Step::ForeignRequest => self.request_foreign_session(ns),
-            Step::Subscribe => self.browser_subscribe(ns),
-            Step::Unsubscribe => self.browser_unsubscribe(ns),
-            Step::RunUntilIdle => self.settle_and_check(),
+            Step::Spawn => self.spawn(namespace_index),
+            Step::TagRace => self.tag_race(namespace_index),
+            Step::ForeignRequest => self.request_foreign_session(namespace_index),
+            Step::Subscribe => self.browser_subscribe(namespace_index),
+            Step::Unsubscribe => self.browser_unsubscribe(namespace_index),
+            Step::RunUntilIdle => self.run_until_idle_and_check(),
             Step::ShortWait => {
                 let ms = self.rng.between(1, 900);
                 self.advance(ms);
@@ -204,22 +204,22 @@ impl World {
             Step::ToggleAlarms => self.alarms_delayed = !self.alarms_delayed,
             Step::Hibernate => {
                 // The platform evicts an object about ten seconds after its last event.
-                self.receive_all();
+                self.deliver_all_frames();
                 let ms = self.rng.between(10_000, 12_000);
                 self.advance(ms);
-                let slept = self.objects[ns].hibernate();
-                self.detail(|| format!("hibernated: {slept}"));
+                let hibernated = self.objects[namespace_index].hibernate();
+                self.detail(|| format!("hibernated: {hibernated}"));
             }
-            Step::Crash => self.crash_step(ns),
-            Step::Fault => self.fault(),
+            Step::Crash => self.crash_step(namespace_index),
+            Step::Fault => self.inject_fault(),
             Step::Outage => {
-                let on = self.reads_or_writes();
+                let kind = self.reads_or_writes();
                 let error = if self.rng.chance(70) { retryable_error() } else { permanent_error() };
-                self.db.fail_all(on, error);
+                self.db.fail_all(kind, error);
             }
             Step::SlowDatabase => {
-                let on = self.reads_or_writes();
-                self.db.slow(on);
+                let kind = self.reads_or_writes();
+                self.db.slow(kind);
             }
             Step::EndFaults => self.db.repair(),
         }
@@ -227,35 +227,37 @@ impl World {
 
     // CLIs.
 
-    fn pick_cli(&mut self, ns: usize, which: impl Fn(&Cli) -> bool) -> Option<usize> {
-        let those = self.clis.iter().enumerate().filter(|(_, cli)| cli.ns == ns && which(cli));
-        let those: Vec<usize> = those.map(|(i, _)| i).collect();
-        self.rng.pick(&those)
+    /// The index of a random CLI of a namespace.
+    fn pick_cli(&mut self, namespace_index: usize, predicate: impl Fn(&Cli) -> bool) -> Option<usize> {
+        let matching =
+            self.clis.iter().enumerate().filter(|(_, cli)| cli.namespace_index == namespace_index && predicate(cli));
+        let matching: Vec<usize> = matching.map(|(i, _)| i).collect();
+        self.rng.pick(&matching)
     }
 
-    fn cli_step(&mut self, step: Step, ns: usize) {
-        let of_session = |cli: &Cli| cli.is_ready() && cli.session().is_some();
+    fn cli_step(&mut self, step: Step, namespace_index: usize) {
+        let is_ready_with_session = |cli: &Cli| cli.is_ready() && cli.session().is_some();
         let i = match step {
-            Step::RunnerState => self.pick_cli(ns, |cli| cli.is_ready() && cli.session().is_none()),
+            Step::RunnerState => self.pick_cli(namespace_index, |cli| cli.is_ready() && cli.session().is_none()),
             Step::Alive | Step::Disconnect | Step::LateResponse | Step::Register | Step::Unregister => {
-                self.pick_cli(ns, Cli::is_ready)
+                self.pick_cli(namespace_index, Cli::is_ready)
             }
-            _ => self.pick_cli(ns, of_session),
+            _ => self.pick_cli(namespace_index, is_ready_with_session),
         };
         let Some(i) = i else { return };
         match step {
             Step::CliMessage | Step::Ready => {
-                let most = if matches!(step, Step::Ready) { 1 } else { 3 };
-                for _ in 0..self.rng.between(1, most) {
-                    let local_id = self.new_message(ns);
-                    let filling = self.message_filling();
-                    let text = format!("{}-{local_id}{filling}", self.objects[ns].name);
+                let max = if matches!(step, Step::Ready) { 1 } else { 3 };
+                for _ in 0..self.rng.between(1, max) {
+                    let local_id = self.new_local_id(namespace_index);
+                    let padding = self.message_padding();
+                    let text = format!("{}-{local_id}{padding}", self.objects[namespace_index].name);
                     self.cli_send_new(i, &local_id, &text, matches!(step, Step::Ready));
                 }
             }
-            Step::CliRepeat => self.cli_repeat(i, ns),
+            Step::CliRepeat => self.cli_repeat(i, namespace_index),
             Step::UpdateMetadata => self.update_metadata(i),
-            Step::AskPermission => self.ask_permission(i),
+            Step::RequestPermission => self.request_permission(i),
             Step::Alive => self.cli_send_keep_alive(i),
             Step::SessionEnd => self.cli_end_session(i),
             Step::Register => self.cli_register(i),
@@ -272,26 +274,31 @@ impl World {
         }
     }
 
-    /// A new local id. Both namespaces use the same ids.
-    pub fn new_message(&mut self, ns: usize) -> String {
-        format!("m{}", self.oracle(ns).next_number())
+    /// A local id that is new in the namespace. Both namespaces use the same ids.
+    pub fn new_local_id(&mut self, namespace_index: usize) -> String {
+        format!("m{}", self.oracle(namespace_index).next_number())
     }
 
     /// Sends unacknowledged messages again, or a message that any CLI of the session has sent.
-    fn cli_repeat(&mut self, i: usize, ns: usize) {
+    fn cli_repeat(&mut self, i: usize, namespace_index: usize) {
         if self.rng.chance(60) {
             return self.cli_resend(i);
         }
         let session = self.clis[i].session().unwrap();
-        let of_session =
-            |sent: &super::oracle::SentMessage| sent.session == session && sent.acknowledged && !sent.by_web;
-        let sent: Vec<String> =
-            self.oracles[ns].messages.iter().filter(|(_, sent)| of_session(sent)).map(|(id, _)| id.clone()).collect();
+        let is_repeatable =
+            |sent: &super::oracle::SentMessage| sent.session == session && sent.acknowledged && !sent.is_from_web;
+        let sent: Vec<String> = self.oracles[namespace_index]
+            .messages
+            .iter()
+            .filter(|(_, sent)| is_repeatable(sent))
+            .map(|(id, _)| id.clone())
+            .collect();
         if let Some(local_id) = self.rng.pick(&sent) {
             self.cli_send(i, &local_id);
         }
     }
 
+    /// Updates the metadata, sometimes with a stale expected version.
     fn update_metadata(&mut self, i: usize) {
         let Some(session) = self.clis[i].session() else { return };
         let (version, mut value) = self.clis[i].values.get(&ValueKind::Metadata).cloned().unwrap_or_default();
@@ -301,7 +308,7 @@ impl World {
         let stale = version > 1 && self.rng.chance(20);
         let expected = if stale { version - 1 } else { version };
         value["n"] = json!(self.next_number());
-        self.fill(&mut value);
+        self.pad_value(&mut value);
         self.cli_update_value(i, &session, ValueKind::Metadata, expected, value);
     }
 
@@ -309,62 +316,69 @@ impl World {
         let Role::Machine(machine) = self.clis[i].role.clone() else { return };
         let expected = self.clis[i].values.get(&ValueKind::RunnerState).map_or(1, |(version, _)| *version);
         let mut value = json!({"n": self.next_number()});
-        self.fill(&mut value);
+        self.pad_value(&mut value);
         self.cli_update_value(i, &machine, ValueKind::RunnerState, expected, value);
     }
 
-    fn ask_permission(&mut self, i: usize) {
-        let ns = self.clis[i].ns;
+    /// Adds a permission request to the agent state, sometimes with a stale expected version.
+    fn request_permission(&mut self, i: usize) {
+        let namespace_index = self.clis[i].namespace_index;
         let (_, state) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or_default();
         let mut state = if state.is_object() { state } else { json!({}) };
-        let request = format!("r{}", self.oracle(ns).next_number());
+        let request = format!("r{}", self.oracle(namespace_index).next_number());
         if !state["requests"].is_object() {
             state["requests"] = json!({});
         }
         state["requests"][&request] = json!({"tool": "T", "arguments": {}});
-        self.fill(&mut state);
+        self.pad_value(&mut state);
         let stale = self.rng.chance(10);
         self.cli_update_state(i, state, Some(request), stale);
     }
 
     /// A random tag. Half of the tags are used in both namespaces.
-    fn pick_tag(&mut self, ns: usize, tags: usize) -> String {
-        let name = if self.rng.chance(50) { "shared" } else { self.objects[ns].name };
+    fn pick_tag(&mut self, namespace_index: usize, tags: usize) -> String {
+        let name = if self.rng.chance(50) { "shared" } else { self.objects[namespace_index].name };
         format!("/{name}-{}", self.rng.below(tags))
     }
 
     /// Connects a disconnected CLI, or a new one.
-    fn connect_some_cli(&mut self, ns: usize) {
-        let away = |cli: &Cli| cli.phase == Phase::Disconnected;
-        if let Some(i) = self.pick_cli(ns, away) {
+    fn connect_some_cli(&mut self, namespace_index: usize) {
+        let is_disconnected = |cli: &Cli| cli.phase == Phase::Disconnected;
+        if let Some(i) = self.pick_cli(namespace_index, is_disconnected) {
             return self.cli_connect(i);
         }
         if self.clis.len() < 9 {
-            let tag = self.pick_tag(ns, 3);
-            self.clis.push(Cli::new(ns, Role::Session { tag, id: None }));
+            let tag = self.pick_tag(namespace_index, 3);
+            self.clis.push(Cli::new(namespace_index, Role::Session { tag, id: None }));
             self.cli_connect(self.clis.len() - 1);
         }
     }
 
     // The web.
 
-    pub fn pick_web(&mut self, ns: usize, which: impl Fn(&Web) -> bool) -> Option<usize> {
-        let those = self.webs.iter().enumerate().filter(|(_, web)| web.ns == ns && !web.is_watcher && which(web));
-        let those: Vec<usize> = those.map(|(i, _)| i).collect();
-        self.rng.pick(&those)
+    /// The index of a random web client of a namespace that is not a watcher.
+    pub fn pick_web(&mut self, namespace_index: usize, predicate: impl Fn(&Web) -> bool) -> Option<usize> {
+        let matching = self
+            .webs
+            .iter()
+            .enumerate()
+            .filter(|(_, web)| web.namespace_index == namespace_index && !web.is_watcher && predicate(web));
+        let matching: Vec<usize> = matching.map(|(i, _)| i).collect();
+        self.rng.pick(&matching)
     }
 
-    fn connect_some_web(&mut self, ns: usize) {
-        let away = |web: &Web| web.connection.is_none() && !web.is_connecting;
-        if let Some(i) = self.pick_web(ns, away).filter(|_| self.rng.chance(80)) {
+    /// Connects a disconnected web client, or a new one.
+    fn connect_some_web(&mut self, namespace_index: usize) {
+        let is_disconnected = |web: &Web| web.connection.is_none() && !web.is_connecting;
+        if let Some(i) = self.pick_web(namespace_index, is_disconnected).filter(|_| self.rng.chance(80)) {
             return self.web_connect(i);
         }
-        if self.webs.iter().filter(|web| web.ns == ns && !web.is_watcher).count() < 3 {
-            let session = self.pick_session(ns).filter(|_| self.rng.chance(70));
-            let all = session.is_none() || self.rng.chance(30);
+        if self.webs.iter().filter(|web| web.namespace_index == namespace_index && !web.is_watcher).count() < 3 {
+            let session = self.pick_session(namespace_index).filter(|_| self.rng.chance(70));
+            let subscribes_to_all = session.is_none() || self.rng.chance(30);
             let format = if self.rng.chance(50) { Format::Json } else { Format::Sse };
-            let mut web = Web::new(ns, all, session, format, false);
-            web.visible = self.rng.chance(20);
+            let mut web = Web::new(namespace_index, subscribes_to_all, session, format, false);
+            web.is_visible = self.rng.chance(20);
             self.webs.push(web);
             self.web_connect(self.webs.len() - 1);
         }
@@ -376,24 +390,25 @@ impl World {
         if self.rng.chance(25) { BatchKind::Reads } else { BatchKind::Writes }
     }
 
-    fn fault(&mut self) {
-        let on = self.reads_or_writes();
+    /// Injects a fault into the next operations of the database.
+    fn inject_fault(&mut self) {
+        let kind = self.reads_or_writes();
         let error = if self.rng.chance(70) { retryable_error() } else { permanent_error() };
         match self.rng.below(10) {
             0..4 => {
                 for _ in 0..self.rng.between(1, 3) {
-                    self.db.inject(on, Fault::After(retryable_error()));
+                    self.db.inject(kind, Fault::ResultLost(retryable_error()));
                 }
             }
             4..6 => {
                 let error = if self.rng.chance(50) { retryable_error() } else { timeout() };
                 for _ in 0..self.rng.weighted(&[(6, 1), (3, 2), (1, 6)]) {
-                    self.db.inject(BatchKind::Writes, Fault::Late(error.clone()));
+                    self.db.inject(BatchKind::Writes, Fault::ExecutedLater(error.clone()));
                 }
             }
             _ => {
                 for _ in 0..self.rng.weighted(&[(6, 1), (3, 2), (1, 7)]) {
-                    self.db.inject(on, Fault::Before(error.clone()));
+                    self.db.inject(kind, Fault::NotExecuted(error.clone()));
                 }
             }
         }
@@ -401,15 +416,15 @@ impl World {
 
     /// Advances the clock so far that keep-alives, calls or pings time out.
     pub fn advance_past_timeout(&mut self) {
-        self.receive_all();
+        self.deliver_all_frames();
         let ms = self.rng.pick(&[2_000, 6_000, 11_000, 16_000, 31_000, 46_000, 61_000]).unwrap();
         self.advance(ms);
     }
 
-    fn crash_step(&mut self, ns: usize) {
+    fn crash_step(&mut self, namespace_index: usize) {
         // A restart takes time.
         let ms = self.rng.between(10, 500);
         self.advance(ms);
-        self.crash_object(ns);
+        self.crash_object(namespace_index);
     }
 }

@@ -1,5 +1,5 @@
 //! Simulated web clients that subscribe to events, disconnect, and resume with the id of their last event. Watchers are web
-//! clients that never disconnect; their events are the reference for the others.
+//! clients that never disconnect by themselves. Their events are the reference for those of the other web clients.
 
 use std::collections::BTreeMap;
 
@@ -7,62 +7,71 @@ use serde_json::Value;
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::subscription::Format;
 
+use super::connections::{ConnectionId, Peer};
 use super::object::OpenedSocket;
 use super::oracle::{Existence, ValueKind};
 use super::responses::Purpose;
-use super::world::{ConnectionId, Peer, PendingRequest, World};
+use super::world::{PendingRequest, World};
 use crate::support::runtime::Frame;
 
 pub struct Web {
-    pub ns: usize,
-    all: bool,
+    pub namespace_index: usize,
+    subscribes_to_all: bool,
     session: Option<String>,
     format: Format,
-    pub visible: bool,
+    pub is_visible: bool,
     pub is_watcher: bool,
     pub connection: Option<ConnectionId>,
     pub is_connecting: bool,
-    pub is_greeted: bool,
+    /// Whether the client has received the first event of its connection, `connection-changed`.
+    pub has_first_event: bool,
     /// The id of the last received event.
     last_id: Option<String>,
-    /// The number of that event.
-    pub last: u64,
-    /// Since this event number it must have received all events of its subscription.
-    pub since: u64,
-    /// The events received since then, by number. An event for a keep-alive with the number of another received event is omitted.
+    /// The number of the last received event.
+    pub last_number: u64,
+    /// The client must have received all events of its subscription with greater numbers.
+    pub start_number: u64,
+    /// The events received after `start_number`, by number. Omits events for keep-alives that repeat a number.
     pub received: BTreeMap<u64, Value>,
 }
 
 impl Web {
-    pub fn new(ns: usize, all: bool, session: Option<String>, format: Format, is_watcher: bool) -> Self {
+    pub fn new(
+        namespace_index: usize,
+        subscribes_to_all: bool,
+        session: Option<String>,
+        format: Format,
+        is_watcher: bool,
+    ) -> Self {
         Self {
-            ns,
-            all,
+            namespace_index,
+            subscribes_to_all,
             session,
             format,
-            visible: false,
+            is_visible: false,
             is_watcher,
             connection: None,
             is_connecting: false,
-            is_greeted: false,
+            has_first_event: false,
             last_id: None,
-            last: 0,
-            since: 0,
+            last_number: 0,
+            start_number: 0,
             received: BTreeMap::new(),
         }
     }
 
+    /// The query of the event stream.
     pub fn query(&self) -> String {
         let session = self.session.iter().map(|id| format!("sessionId={id}"));
-        let all = self.all.then(|| "all=true".to_owned());
-        let visible = self.visible.then(|| "visibility=visible".to_owned());
+        let all = self.subscribes_to_all.then(|| "all=true".to_owned());
+        let visible = self.is_visible.then(|| "visibility=visible".to_owned());
         session.chain(all).chain(visible).collect::<Vec<_>>().join("&")
     }
 
-    /// Whether its subscription includes an event.
-    pub fn receives(&self, event: &Value) -> bool {
-        let own = self.session.is_some() && event["sessionId"].as_str() == self.session.as_deref();
-        own || self.all && event["type"] != "message-received"
+    /// Whether the subscription includes an event.
+    pub fn subscribes_to(&self, event: &Value) -> bool {
+        let is_of_session = self.session.is_some() && event["sessionId"].as_str() == self.session.as_deref();
+        is_of_session || self.subscribes_to_all && event["type"] != "message-received"
     }
 
     /// Parses a frame into the event id and the event.
@@ -84,19 +93,24 @@ impl Web {
 }
 
 impl World {
-    /// Adds a watcher of a namespace or session.
-    pub fn add_watcher(&mut self, ns: usize, session: Option<&str>) {
-        self.webs.push(Web::new(ns, session.is_none(), session.map(str::to_owned), Format::Json, true));
+    /// Adds a watcher of a session, or of all sessions if `session` is `None`.
+    pub fn add_watcher(&mut self, namespace_index: usize, session: Option<&str>) {
+        self.webs.push(Web::new(namespace_index, session.is_none(), session.map(str::to_owned), Format::Json, true));
         self.web_connect(self.webs.len() - 1);
     }
 
     pub fn web_connect(&mut self, i: usize) {
         let web = &mut self.webs[i];
         web.is_connecting = true;
-        let (ns, query, last, format) = (web.ns, web.query(), web.last_id.clone(), web.format);
-        let number = self.expect_response(ns, self.objects[ns].incarnation(), Purpose::Channel { web: i });
-        self.detail(|| format!("?{number} channel {query} after {last:?}"));
-        self.objects[ns].subscribe(number, query, last, format);
+        let (namespace_index, query, last, format) =
+            (web.namespace_index, web.query(), web.last_id.clone(), web.format);
+        let number = self.expect_response(
+            namespace_index,
+            self.objects[namespace_index].incarnation(),
+            Purpose::EventStream { web: i },
+        );
+        self.detail(|| format!("?{number} event stream {query} after {last:?}"));
+        self.objects[namespace_index].subscribe(number, query, last, format);
     }
 
     /// Reconnects the watchers that lost their sockets in a crash.
@@ -110,14 +124,14 @@ impl World {
     }
 
     /// Whether all watchers of a namespace are connected.
-    pub fn watchers_are_current(&self, ns: usize) -> bool {
+    pub fn watchers_are_current(&self, namespace_index: usize) -> bool {
         self.webs
             .iter()
-            .filter(|web| web.ns == ns && web.is_watcher)
-            .all(|web| web.connection.is_some() && web.is_greeted)
+            .filter(|web| web.namespace_index == namespace_index && web.is_watcher)
+            .all(|web| web.connection.is_some() && web.has_first_event)
     }
 
-    /// The web client stops or resumes reading.
+    /// Makes the web client stop or resume reading.
     pub fn web_toggle_pause(&mut self, i: usize) {
         let connection = self.webs[i].connection.and_then(|connection| self.connections.get_mut(&connection));
         connection.into_iter().for_each(|connection| connection.is_paused = !connection.is_paused);
@@ -129,113 +143,114 @@ impl World {
         }
     }
 
-    pub fn web_on_channel(&mut self, request: &PendingRequest, channel: Result<OpenedSocket, Error>) {
-        let Purpose::Channel { web: i } = request.purpose else {
+    pub fn web_on_event_stream(&mut self, request: &PendingRequest, opened: Result<OpenedSocket, Error>) {
+        let Purpose::EventStream { web: i } = request.purpose else {
             panic!("{:?} is not an event stream", request.purpose)
         };
-        let ns = request.ns;
+        let namespace_index = request.namespace_index;
         self.webs[i].is_connecting = false;
-        match channel {
+        match opened {
             Ok((key, frames)) => {
-                let connection = self.add_connection(ns, Peer::Web(i), key, frames);
+                let connection = self.add_connection(namespace_index, Peer::Web(i), key, frames);
                 let web = &mut self.webs[i];
-                (web.connection, web.is_greeted) = (Some(connection), false);
+                (web.connection, web.has_first_event) = (Some(connection), false);
             }
             Err(Error::Unavailable(_) | Error::DatabaseRejected) => {
                 assert!(self.db.faults() > request.faults, "an event stream was rejected without a fault")
             }
             Err(error) => {
                 let session = self.webs[i].session.clone().unwrap_or_default();
-                assert!(matches!(error, Error::NotFound(_)) && !self.exists(ns, &session), "{error}");
-                // It subscribes to all sessions instead.
-                self.webs[i] = Web::new(ns, true, None, self.webs[i].format, self.webs[i].is_watcher);
+                assert!(matches!(error, Error::NotFound(_)) && !self.exists(namespace_index, &session), "{error}");
+                // The session was deleted: the client subscribes to all sessions instead.
+                self.webs[i] = Web::new(namespace_index, true, None, self.webs[i].format, self.webs[i].is_watcher);
             }
         }
     }
 
     pub fn web_on_frame(&mut self, i: usize, frame: Frame) {
         let Frame::Text(text) = frame else {
-            let has_crashed = matches!(frame, Frame::Closed { code: 1006, .. });
-            let is_behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.large_left.is_some();
-            assert!(!self.webs[i].is_watcher || has_crashed || is_behind, "a watcher was disconnected: {frame:?}");
+            let object_crashed = matches!(frame, Frame::Closed { code: 1006, .. });
+            let is_behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.remaining_large_values.is_some();
+            assert!(!self.webs[i].is_watcher || object_crashed || is_behind, "a watcher was disconnected: {frame:?}");
             self.webs[i].connection = None;
             return self.reconnect_watchers();
         };
         let (id, event) = self.webs[i].parse(&text);
         let number: u64 = id.rsplit('-').next().unwrap().parse().unwrap();
-        if !self.webs[i].is_greeted {
-            self.web_on_greeting(i, &id, number, &event);
+        if !self.webs[i].has_first_event {
+            self.web_on_first_event(i, &id, number, &event);
         } else if event["type"] == "connection-changed" {
             self.web_on_gap(i, number, &event);
         } else if event["type"] == "heartbeat" || event["type"] == "toast" {
-            assert!(number >= self.webs[i].last, "the event number decreases: {text}");
+            assert!(number >= self.webs[i].last_number, "the event number decreases: {text}");
             if event["type"] == "toast" {
-                assert!(self.webs[i].visible, "a hidden page received {text}");
-                self.check_toast(self.webs[i].ns, &event);
+                assert!(self.webs[i].is_visible, "a hidden page received {text}");
+                self.check_toast(self.webs[i].namespace_index, &event);
             }
         } else {
             let web = &mut self.webs[i];
-            assert!(number >= web.last, "the event number decreases: {} and then {text}", web.last);
-            assert!(web.receives(&event), "a client of {} received {text}", web.query());
-            let again = number == web.last;
-            if !again {
+            assert!(number >= web.last_number, "the event number decreases: {} and then {text}", web.last_number);
+            assert!(web.subscribes_to(&event), "a client of {} received {text}", web.query());
+            let repeats_number = number == web.last_number;
+            if !repeats_number {
                 web.received.insert(number, event.clone());
             }
-            let ns = web.ns;
-            self.oracle(ns).observe_event(number, &event, again);
+            let namespace_index = web.namespace_index;
+            self.oracle(namespace_index).observe_event(number, &event, repeats_number);
             self.observe_event(i, &event);
         }
         let web = &mut self.webs[i];
-        (web.last_id, web.last) = (Some(id), number);
+        (web.last_id, web.last_number) = (Some(id), number);
     }
 
-    fn web_on_greeting(&mut self, i: usize, id: &str, number: u64, greeting: &Value) {
-        assert!(greeting["type"] == "connection-changed", "unexpected first event: {greeting}");
+    /// Checks the first event of a connection, which says whether the client resumes or has a gap.
+    fn web_on_first_event(&mut self, i: usize, id: &str, number: u64, event: &Value) {
+        assert!(event["type"] == "connection-changed", "unexpected first event: {event}");
         let may_miss = self.may_miss_events(i);
         let web = &mut self.webs[i];
-        let resumed = greeting["data"]["resume"] == "ok";
+        let resumed = event["data"]["resume"] == "ok";
         match &web.last_id {
-            Some(last) if resumed => assert!(last == id, "a client that resumed after {last} received {id}"),
-            last => {
-                assert!(resumed || last.is_some(), "a gap for a new client");
-                assert!(resumed || may_miss, "an unexpected gap: {greeting}");
+            Some(last_id) if resumed => assert!(last_id == id, "a client that resumed after {last_id} received {id}"),
+            last_id => {
+                assert!(resumed || last_id.is_some(), "a gap for a new client");
+                assert!(resumed || may_miss, "an unexpected gap: {event}");
                 self.web_reset(i, number);
             }
         }
-        self.webs[i].is_greeted = true;
+        self.webs[i].has_first_event = true;
     }
 
-    /// The client may have missed events up to this number.
+    /// Discards the received events, because the client may have missed events up to this number.
     fn web_reset(&mut self, i: usize, number: u64) {
         let web = &mut self.webs[i];
         web.received.clear();
-        web.since = number;
-        let (ns, is_watcher) = (web.ns, web.is_watcher);
-        let sessions = self.oracle(ns).sessions.values_mut().filter(|_| is_watcher);
+        web.start_number = number;
+        let (namespace_index, is_watcher) = (web.namespace_index, web.is_watcher);
+        let sessions = self.oracle(namespace_index).sessions.values_mut().filter(|_| is_watcher);
         sessions.for_each(|known| known.presence = None);
     }
 
-    /// A connected client receives a gap.
-    fn web_on_gap(&mut self, i: usize, number: u64, greeting: &Value) {
+    /// Checks a `connection-changed` event that reports a gap to a connected client.
+    fn web_on_gap(&mut self, i: usize, number: u64, event: &Value) {
         let may_miss = self.may_receive_gap(i);
-        assert!(greeting["data"]["resume"] == "gap" && may_miss, "an unexpected gap: {greeting}");
+        assert!(event["data"]["resume"] == "gap" && may_miss, "an unexpected gap: {event}");
         let web = &mut self.webs[i];
-        assert!(number >= web.last, "a gap before the last event: {greeting}");
+        assert!(number >= web.last_number, "a gap before the last event: {event}");
         self.web_reset(i, number);
     }
 
     /// Passes an event to the oracle.
     fn observe_event(&mut self, i: usize, event: &Value) {
-        let (ns, is_watcher) = (self.webs[i].ns, self.webs[i].is_watcher);
+        let (namespace_index, is_watcher) = (self.webs[i].namespace_index, self.webs[i].is_watcher);
         let data = &event["data"];
         if let Some(machine) = event["machineId"].as_str() {
-            return self.oracle(ns).observe_event_version(machine, ValueKind::RunnerState, data);
+            return self.oracle(namespace_index).observe_event_version(machine, ValueKind::RunnerState, data);
         }
         let session = event["sessionId"].as_str().unwrap();
         if event["type"] == "session-added" {
-            self.observe_session(ns, session, data["tag"].as_str().unwrap());
+            self.observe_session(namespace_index, session, data["tag"].as_str().unwrap());
         }
-        let oracle = self.oracle(ns);
+        let oracle = self.oracle(namespace_index);
         match event["type"].as_str().unwrap() {
             "message-received" => oracle.observe_message(session, &event["message"]),
             "session-removed" => {

@@ -1,16 +1,17 @@
 //! The simulated world: two namespaces on one database with their clients, and the execution of one action at a time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
-use futures::channel::mpsc;
+
 use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::response_budget::ResponseBudget;
 
 use super::cli::Cli;
+use super::connections::{Connection, ConnectionId};
 use super::database::{CallId, RemoteDatabase};
 use super::large::max_large;
 use super::log::{Log, truncate};
@@ -21,57 +22,29 @@ use super::random::Rng;
 use super::responses::Purpose;
 use super::scheduler::{Incarnation, Scheduler, TaskId, lock};
 use super::web::Web;
-use crate::support::runtime::{Frame, SocketKey};
+
 use crate::support::sqlite::Sqlite;
 
 /// The indices of the namespaces. Most steps affect the first.
 pub const TEAM: usize = 0;
 pub const NEIGHBOUR: usize = 1;
 
-/// A run that needs more actions to become idle has an endless loop.
+/// A world that needs more actions to become idle has an endless loop.
 const MAX_ACTIONS: usize = 200_000;
-
-pub type ConnectionId = u64;
-
-/// The client of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
-    Cli(usize),
-    Web(usize),
-    Gone,
-}
-
-/// In flight from a client to the hub.
-#[derive(Debug)]
-pub enum Outgoing {
-    Text(String),
-    Close,
-}
-
-pub struct Connection {
-    pub ns: usize,
-    pub key: SocketKey,
-    pub end: Peer,
-    /// Whether the client does not read its frames.
-    pub is_paused: bool,
-    frames: mpsc::UnboundedReceiver<Frame>,
-    inbox: VecDeque<Frame>,
-    pub outbox: VecDeque<Outgoing>,
-}
 
 /// A request without a response.
 pub struct PendingRequest {
-    pub ns: usize,
+    pub namespace_index: usize,
     pub incarnation: Incarnation,
     pub purpose: Purpose,
     /// The number of database faults before the request.
     pub faults: u64,
 }
 
-/// A merge of two sessions, in progress or possible. It renumbers the messages of both.
+/// A merge of two sessions, in progress or possible. It deletes `old` and renumbers the messages of both.
 #[derive(Debug, Clone)]
 pub struct Merge {
-    pub ns: usize,
+    pub namespace_index: usize,
     pub old: String,
     pub new: String,
 }
@@ -82,9 +55,9 @@ enum Action {
     Task(TaskId),
     Call(CallId),
     /// Delivers a frame to the hub.
-    Arrive(ConnectionId),
+    DeliverToHub(ConnectionId),
     /// Delivers a frame to the client.
-    Receive(ConnectionId),
+    DeliverToClient(ConnectionId),
     Respond,
     Alarm(usize),
     /// Advances a request to a push service.
@@ -103,19 +76,19 @@ pub struct World {
     pub webs: Vec<Web>,
     pub pending: BTreeMap<u64, PendingRequest>,
     pub responses: ResponseQueue,
-    /// Whether alarms do not fire at present.
+    /// Whether due alarms do not fire.
     pub alarms_delayed: bool,
     /// The number of crashes of objects. A crash may lose events.
     pub crashes: u64,
     /// The session that concurrent requests for one tag received, by the number of the race.
-    pub races: BTreeMap<u64, String>,
+    pub session_by_race: BTreeMap<u64, String>,
     pub merges_in_progress: Vec<Merge>,
-    /// Received sessions that are compared with the database.
-    pub read_sessions: Vec<(usize, Value)>,
+    /// Received sessions to compare with the database, with the indices of their namespaces.
+    pub sessions_to_compare: Vec<(usize, Value)>,
     pub pushes: Pushes,
-    /// The remaining number of messages and values that are larger than a row; `None` in a run without any.
-    pub large_left: Option<u64>,
-    last: u64,
+    /// The number of large messages and values that clients may still send; `None` in a run without any.
+    pub remaining_large_values: Option<u64>,
+    last_number: u64,
 }
 
 impl World {
@@ -140,12 +113,12 @@ impl World {
             responses,
             alarms_delayed: false,
             crashes: 0,
-            races: BTreeMap::new(),
+            session_by_race: BTreeMap::new(),
             merges_in_progress: Vec::new(),
-            read_sessions: Vec::new(),
+            sessions_to_compare: Vec::new(),
             pushes: Pushes::default(),
-            large_left: max_large(seed),
-            last: 0,
+            remaining_large_values: max_large(seed),
+            last_number: 0,
         }
     }
 
@@ -155,8 +128,8 @@ impl World {
 
     /// A unique number.
     pub fn next_number(&mut self) -> u64 {
-        self.last += 1;
-        self.last
+        self.last_number += 1;
+        self.last_number
     }
 
     /// Logs a step.
@@ -173,43 +146,43 @@ impl World {
         }
     }
 
-    pub fn oracle(&mut self, ns: usize) -> &mut Oracle {
-        &mut self.oracles[ns]
+    pub fn oracle(&mut self, namespace_index: usize) -> &mut Oracle {
+        &mut self.oracles[namespace_index]
     }
 
-    /// A client received a session. The first time, adds a watcher of it.
-    pub fn observe_session(&mut self, ns: usize, id: &str, tag: &str) {
-        if self.oracle(ns).observe_session(id, tag) {
-            self.add_watcher(ns, Some(id));
+    /// Records that a client received a session. Adds a watcher of a new session.
+    pub fn observe_session(&mut self, namespace_index: usize, id: &str, tag: &str) {
+        if self.oracle(namespace_index).observe_session(id, tag) {
+            self.add_watcher(namespace_index, Some(id));
         }
     }
 
-    /// A runner has reported another session for a resume, so the hub may merge the two.
-    pub fn begin_merge(&mut self, ns: usize, old: &str, new: &str) {
+    /// Records that the hub may merge two sessions, because a runner resumes the old one with the new one.
+    pub fn begin_merge(&mut self, namespace_index: usize, old: &str, new: &str) {
         for id in [old, new] {
-            self.oracle(ns).session(id).is_merging = true;
+            self.oracle(namespace_index).session(id).is_merging = true;
         }
-        self.oracle(ns).session(old).existence = Existence::Unknown;
-        self.oracle(ns).merges += 1;
-        self.merges_in_progress.push(Merge { ns, old: old.to_owned(), new: new.to_owned() });
+        self.oracle(namespace_index).session(old).existence = Existence::Unknown;
+        self.oracle(namespace_index).merges += 1;
+        self.merges_in_progress.push(Merge { namespace_index, old: old.to_owned(), new: new.to_owned() });
     }
 
     // Requests.
 
-    /// Sends a request.
-    pub fn request(&mut self, ns: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
-        let number = self.expect_response(ns, self.objects[ns].incarnation(), purpose);
+    /// Sends a request to the object. Returns the number of the request.
+    pub fn request(&mut self, namespace_index: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
+        let number = self.expect_response(namespace_index, self.objects[namespace_index].incarnation(), purpose);
         self.detail(|| format!("?{number} {method} {path} {body}"));
-        self.objects[ns].request(number, method, path, body);
+        self.objects[namespace_index].request(number, method, path, body);
         number
     }
 
-    /// Requests a page of a session's history from the worker.
-    pub fn page(&mut self, ns: usize, session: &str, query: String, purpose: Purpose) -> u64 {
-        let number = self.expect_response(ns, 0, purpose);
+    /// Requests a page of a session's history, which the worker reads without the object.
+    pub fn request_page(&mut self, namespace_index: usize, session: &str, query: String, purpose: Purpose) -> u64 {
+        let number = self.expect_response(namespace_index, 0, purpose);
         self.detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
-        let (namespace, session) = (self.objects[ns].namespace(), session.to_owned());
+        let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         let budget = ResponseBudget::new(usize::MAX, usize::MAX);
         let read = async move {
             let page =
@@ -221,117 +194,51 @@ impl World {
     }
 
     /// Registers a pending request.
-    pub fn expect_response(&mut self, ns: usize, incarnation: Incarnation, purpose: Purpose) -> u64 {
+    pub fn expect_response(&mut self, namespace_index: usize, incarnation: Incarnation, purpose: Purpose) -> u64 {
         let number = self.next_number();
-        // An earlier fault may be reported later.
+        // A fault before the request counts if its error is not yet reported.
         let faults = self.db.reported_faults();
-        self.pending.insert(number, PendingRequest { ns, incarnation, purpose, faults });
+        self.pending.insert(number, PendingRequest { namespace_index, incarnation, purpose, faults });
         number
     }
 
-    // Sockets.
-
-    pub fn add_connection(
-        &mut self,
-        ns: usize,
-        end: Peer,
-        key: SocketKey,
-        frames: mpsc::UnboundedReceiver<Frame>,
-    ) -> ConnectionId {
-        let id = self.next_number();
-        let connection =
-            Connection { ns, key, end, is_paused: false, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
-        self.connections.insert(id, connection);
-        id
-    }
-
-    /// Queues a frame for delivery to the hub.
-    pub fn send(&mut self, connection: ConnectionId, text: String) {
-        self.detail(|| format!("{connection}> {text}"));
-        if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.outbox.push_back(Outgoing::Text(text));
-        }
-    }
-
-    /// The client disconnects. Some of its in-flight frames, and possibly its close, are lost.
-    pub fn disconnect(&mut self, id: ConnectionId) {
-        let arrives = self.rng.chance(85);
-        let kept = self.rng.below(4);
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.end = Peer::Gone;
-        connection.outbox.truncate(kept);
-        if arrives {
-            connection.outbox.push_back(Outgoing::Close);
-        }
-    }
-
-    fn arrive(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (ns, key) = (connection.ns, connection.key);
-        match connection.outbox.pop_front() {
-            Some(Outgoing::Text(text)) => self.objects[ns].on_text(key, text),
-            Some(Outgoing::Close) => self.objects[ns].on_close(key),
-            None => {}
-        }
-    }
-
-    fn receive(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(frame) = connection.inbox.pop_front() else { return };
-        let (ns, end) = (connection.ns, connection.end);
-        self.detail(|| match &frame {
-            Frame::Text(text) => format!("{id}< {text}"),
-            Frame::Closed { code, .. } => format!("{id}< closed {code}"),
-        });
-        if let Frame::Text(text) = &frame {
-            self.check_isolation(ns, text);
-        }
-        if matches!(frame, Frame::Closed { .. }) {
-            self.connections.remove(&id);
-        }
-        match end {
-            Peer::Cli(cli) => self.cli_on_frame(cli, frame),
-            Peer::Web(web) => self.web_on_frame(web, frame),
-            Peer::Gone => {}
-        }
-    }
-
     /// Checks that a text for a client contains nothing of the other namespace.
-    pub fn check_isolation(&self, ns: usize, text: &str) {
-        let other = 1 - ns;
+    pub fn check_isolation(&self, namespace_index: usize, text: &str) {
+        let other = 1 - namespace_index;
         let name = self.objects[other].name;
-        assert!(!text.contains(name), "{} received the name of {name}: {text}", self.objects[ns].name);
+        assert!(!text.contains(name), "{} received the name of {name}: {text}", self.objects[namespace_index].name);
         let foreign = self.oracles[other].sessions.keys().find(|id| text.contains(id.as_str()));
-        assert!(foreign.is_none(), "{} received a session of {name}: {text}", self.objects[ns].name);
+        assert!(foreign.is_none(), "{} received a session of {name}: {text}", self.objects[namespace_index].name);
     }
 
     // Actions.
 
+    /// The actions that are possible now.
     fn actions(&mut self) -> Vec<Action> {
         self.check_new_pushes();
         let mut actions: Vec<Action> = self.scheduler.ready().into_iter().map(Action::Task).collect();
         actions.extend(self.db.runnable().into_iter().map(Action::Call));
         for (id, connection) in &mut self.connections {
-            while let Ok(frame) = connection.frames.try_recv() {
-                connection.inbox.push_back(frame);
-            }
-            if connection.end == Peer::Gone {
-                connection.inbox.clear();
-            }
-            actions.extend((!connection.inbox.is_empty() && !connection.is_paused).then_some(Action::Receive(*id)));
-            actions.extend((!connection.outbox.is_empty()).then_some(Action::Arrive(*id)));
+            connection.queue_sent_frames();
+            actions.extend(
+                (!connection.to_client.is_empty() && !connection.is_paused).then_some(Action::DeliverToClient(*id)),
+            );
+            actions.extend((!connection.to_hub.is_empty()).then_some(Action::DeliverToHub(*id)));
         }
         actions.extend((!lock(&self.responses).is_empty()).then_some(Action::Respond));
-        for ns in [TEAM, NEIGHBOUR] {
-            actions.extend((!self.alarms_delayed && self.objects[ns].alarm_is_due()).then_some(Action::Alarm(ns)));
-            let posted = self.objects[ns].rt.outbox.runnable(self.now());
-            actions.extend(posted.into_iter().map(|number| Action::Push(ns, number)));
+        for namespace_index in [TEAM, NEIGHBOUR] {
+            actions.extend(
+                (!self.alarms_delayed && self.objects[namespace_index].alarm_is_due())
+                    .then_some(Action::Alarm(namespace_index)),
+            );
+            let pushes = self.objects[namespace_index].rt.outbox.runnable(self.now());
+            actions.extend(pushes.into_iter().map(|number| Action::Push(namespace_index, number)));
         }
         actions
     }
 
     /// Runs a random action. Returns false when none is possible.
-    fn run_one(&mut self) -> bool {
+    fn run_random_action(&mut self) -> bool {
         let actions = self.actions();
         let Some(action) = self.rng.pick(&actions) else { return false };
         match action {
@@ -340,14 +247,14 @@ impl World {
                 self.detail(|| self.db.describe(id));
                 self.db.step(id);
             }
-            Action::Arrive(id) => self.arrive(id),
-            Action::Receive(id) => self.receive(id),
+            Action::DeliverToHub(id) => self.deliver_to_hub(id),
+            Action::DeliverToClient(id) => self.deliver_to_client(id),
             Action::Respond => self.deliver_response(),
-            Action::Alarm(ns) => {
-                self.detail(|| format!("the alarm of {ns} fires"));
-                self.objects[ns].fire_alarm();
+            Action::Alarm(namespace_index) => {
+                self.detail(|| format!("the alarm of {namespace_index} fires"));
+                self.objects[namespace_index].fire_alarm();
             }
-            Action::Push(ns, number) => self.push_step(ns, number),
+            Action::Push(namespace_index, number) => self.push_step(namespace_index, number),
         }
         true
     }
@@ -359,25 +266,26 @@ impl World {
         self.on_response(request, Some(response));
     }
 
-    /// All clients receive their frames.
-    pub fn receive_all(&mut self) {
+    /// Delivers all frames that are in flight to clients.
+    pub fn deliver_all_frames(&mut self) {
         self.connections.values_mut().for_each(|connection| connection.is_paused = false);
-        let waiting = |action: Action| if let Action::Receive(connection) = action { Some(connection) } else { None };
+        let receiving =
+            |action: Action| if let Action::DeliverToClient(connection) = action { Some(connection) } else { None };
         loop {
-            let connections: Vec<ConnectionId> = self.actions().into_iter().filter_map(waiting).collect();
+            let connections: Vec<ConnectionId> = self.actions().into_iter().filter_map(receiving).collect();
             if connections.is_empty() {
                 return;
             }
             for connection in connections {
-                self.receive(connection);
+                self.deliver_to_client(connection);
             }
         }
     }
 
     /// Runs up to `count` actions.
-    pub fn run_steps(&mut self, turns: usize) {
-        for _ in 0..turns {
-            if !self.run_one() {
+    pub fn run_actions(&mut self, count: usize) {
+        for _ in 0..count {
+            if !self.run_random_action() {
                 return;
             }
         }
@@ -387,7 +295,7 @@ impl World {
     pub fn run_until_idle(&mut self) {
         self.connections.values_mut().for_each(|connection| connection.is_paused = false);
         for _ in 0..MAX_ACTIONS {
-            if self.run_one() {
+            if self.run_random_action() {
                 continue;
             }
             if self.objects.iter().all(|object| object.rt.fake.sleeping_tasks() == 0 && object.rt.outbox.is_empty()) {
@@ -408,40 +316,42 @@ impl World {
     // Disruptions.
 
     /// Crashes an object; its sockets are lost.
-    pub fn crash_object(&mut self, ns: usize) {
-        let incarnation = self.objects[ns].incarnation();
-        self.lose_pushes(ns);
-        for connection in self.connections.values_mut().filter(|connection| connection.ns == ns) {
-            connection.outbox.clear();
+    pub fn crash_object(&mut self, namespace_index: usize) {
+        let incarnation = self.objects[namespace_index].incarnation();
+        self.lose_pushes(namespace_index);
+        for connection in
+            self.connections.values_mut().filter(|connection| connection.namespace_index == namespace_index)
+        {
+            connection.to_hub.clear();
         }
-        self.objects[ns].crash();
+        self.objects[namespace_index].crash();
         self.db.abandon_calls(&mut self.rng);
         self.crashes += 1;
         // Responses that the object has sent are still delivered.
-        let delivered: Vec<u64> = lock(&self.responses).iter().map(|(number, _)| *number).collect();
+        let sent: Vec<u64> = lock(&self.responses).iter().map(|(number, _)| *number).collect();
         let lost: Vec<u64> =
             self.pending.iter().filter(|(_, request)| request.incarnation == incarnation).map(|(n, _)| *n).collect();
-        for number in lost.into_iter().filter(|number| !delivered.contains(number)) {
+        for number in lost.into_iter().filter(|number| !sent.contains(number)) {
             if let Some(request) = self.pending.remove(&number) {
                 self.on_response(request, None);
             }
         }
     }
 
-    /// Counts what may invalidate a keep-alive: `faults` of the database, crashes, and requests to end the session.
-    pub fn disruptions(&self, ns: usize, session: &str, faults: u64) -> u64 {
-        let ends = self.oracles[ns].sessions.get(session).map_or(0, |known| known.end_requests);
+    /// The number of events that may invalidate a keep-alive: `faults` of the database, crashes, and requests to end the session.
+    pub fn disruptions(&self, namespace_index: usize, session: &str, faults: u64) -> u64 {
+        let ends = self.oracles[namespace_index].sessions.get(session).map_or(0, |known| known.end_requests);
         faults + self.crashes + ends
     }
 
-    /// A random session that may exist.
-    pub fn pick_session(&mut self, ns: usize) -> Option<String> {
-        let there = self.oracles[ns].existing_sessions();
-        self.rng.pick(&there)
+    /// A random session whose deletion is not confirmed.
+    pub fn pick_session(&mut self, namespace_index: usize) -> Option<String> {
+        let sessions = self.oracles[namespace_index].existing_sessions();
+        self.rng.pick(&sessions)
     }
 
     /// Whether a session certainly exists.
-    pub fn exists(&self, ns: usize, session: &str) -> bool {
-        self.oracles[ns].sessions.get(session).is_some_and(|known| known.existence == Existence::Certain)
+    pub fn exists(&self, namespace_index: usize, session: &str) -> bool {
+        self.oracles[namespace_index].sessions.get(session).is_some_and(|known| known.existence == Existence::Certain)
     }
 }
