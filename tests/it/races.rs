@@ -1,4 +1,4 @@
-//! Races that the simulation (`simulation`) found, one test each.
+//! One test for each race condition that the simulation has found.
 
 use crate::support::cli::Cli;
 use crate::support::rest::PendingReply;
@@ -7,10 +7,10 @@ use crate::support::{World, run_until_idle};
 use serde_json::json;
 
 /// Makes a write fail, which clears the cache.
-async fn fail_a_write(world: &World, cli: &mut Cli, session: &str) {
+async fn fail_one_write(world: &World, cli: &mut Cli, session: &str) {
     world.db.fail(BatchKind::Writes, permanent_error());
-    let lost = cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await;
-    assert_eq!(lost["ok"], false);
+    let ack = cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await;
+    assert_eq!(ack["ok"], false);
 }
 
 #[tokio::test(start_paused = true)]
@@ -23,7 +23,7 @@ async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session(
     world.db.hold(BatchKind::Writes);
     cli.emit("message", &json!({"sid": busy, "message": {}}));
     run_until_idle().await;
-    // Both wait for the batch after the one in flight.
+    // The creation and the deletion are both part of the batch after the one in flight.
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
     run_until_idle().await;
@@ -37,7 +37,7 @@ async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_registered_even_if_a_write_fails_meanwhile() {
+async fn a_machine_is_registered_although_another_write_fails_during_its_registration() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -47,26 +47,26 @@ async fn a_machine_is_registered_even_if_a_write_fails_meanwhile() {
     let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the hub reads whether another namespace owns the id");
-    fail_a_write(&world, &mut cli, &session).await;
+    fail_one_write(&world, &mut cli, &session).await;
     world.db.release();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
 }
 
-/// Sends a burst of messages, for whose end the commit waits.
+/// Sends a burst of messages, which are written in one batch. Returns the ids of their acknowledgements.
 fn send_burst(cli: &mut Cli, session: &str) -> Vec<u64> {
     (0..8).map(|n| cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": n}}))).collect()
 }
 
-/// Requests a session between two bursts of another one.
+/// Requests a session between two bursts of messages in another session. Returns the response and the acknowledgements.
 async fn request_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (PendingReply, Vec<u64>) {
     let mut bursts = send_burst(cli, busy);
-    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
+    let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     bursts.extend(send_burst(cli, busy));
-    (shown, bursts)
+    (reply, bursts)
 }
 
-async fn all_are_stored(cli: &mut Cli, bursts: Vec<u64>) {
+async fn assert_all_stored(cli: &mut Cli, bursts: Vec<u64>) {
     for ack in bursts {
         assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     }
@@ -85,22 +85,22 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
     assert_eq!(world.db.held_count(), 1, "the deletion loads the session");
     world.db.stop_holding();
     world.db.hold(BatchKind::Writes);
-    // The request waits for a batch that is written before the deletion ...
-    let (shown, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
+    // The GET request waits for the first burst, which is written before the deletion.
+    let (reply, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
     assert_eq!(world.db.held_count(), 2);
-    // ... and continues before the deletion is written.
+    // Now the GET request continues, before the deletion is written.
     run_until_idle().await;
     world.db.release();
     deleted.reply().await.ok();
-    all_are_stored(&mut cli, bursts).await;
-    shown.reply().await.assert_error(404, "session_not_found");
+    assert_all_stored(&mut cli, bursts).await;
+    reply.reply().await.assert_error(404, "session_not_found");
     world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await["code"], "not-found");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_canceled_while_completed_requests_are_loaded_is_one_of_them() {
+async fn a_request_canceled_while_the_completed_requests_are_loaded_is_added_to_them() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let busy = world.create_session("/busy").await;
@@ -112,15 +112,15 @@ async fn a_request_canceled_while_completed_requests_are_loaded_is_one_of_them()
     let mut sender = world.cli(&busy).await;
     run_until_idle().await;
     world.db.hold(BatchKind::Writes);
-    let (shown, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
+    let (reply, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
     assert_eq!(world.db.held_count(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     world.db.release();
-    shown.reply().await.ok();
-    all_are_stored(&mut sender, bursts).await;
-    let shown = world.get_session(&session).await;
-    assert_eq!(shown["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{shown}");
+    reply.reply().await.ok();
+    assert_all_stored(&mut sender, bursts).await;
+    let record = world.get_session(&session).await;
+    assert_eq!(record["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{record}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,17 +138,17 @@ async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the merge is being written");
-    let names = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
+    let renames = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
     run_until_idle().await;
     world.db.release();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
-    let [rename_old, rename_new] = names;
+    let [rename_old, rename_new] = renames;
     rename_old.reply().await.assert_error(404, "session_not_found");
     rename_new.reply().await.ok();
     assert_eq!(cli.wait_for_ack(state).await["result"], "success");
-    let shown = world.get_session(&new).await;
-    assert_eq!((&shown["metadata"]["name"], &shown["agentState"]["n"]), (&json!("late"), &json!(1)));
+    let record = world.get_session(&new).await;
+    assert_eq!((&record["metadata"]["name"], &record["agentState"]["n"]), (&json!("late"), &json!(1)));
     let mut removed = false;
     for event in web.events().await {
         let is_of_old = event["sessionId"] == old.as_str();
@@ -195,19 +195,19 @@ async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     let mut other = world.cli(&session).await;
     let mut unrelated = world.bare_cli().await;
     run_until_idle().await;
-    // The batch is written, but its answer is lost, and then the database is unreachable.
+    // The batch is committed, but its result is lost. All retries fail, because the database is unreachable.
     world.db.lose_response(retryable_error());
     world.db.fail_all(BatchKind::Writes, retryable_error());
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l"});
-    let lost = sender.emit_for_ack("message", &message);
+    let ack = sender.emit_for_ack("message", &message);
     for _ in 0..10 {
         run_until_idle().await;
         world.rt.set_now(world.now() + 5_000);
     }
-    assert_eq!(sender.wait_for_ack(lost).await["code"], "unavailable");
+    assert_eq!(sender.wait_for_ack(ack).await["code"], "unavailable");
     assert_eq!(other.socket.wait_for_close().await, 1013);
     world.db.repair();
-    // The message is stored, so sending it again publishes no update: the other CLI has to reconnect and read it.
+    // The message is stored already, so the repeated message publishes no update. The other CLI has to reconnect and read it.
     assert_eq!(sender.emit_with_ack("message", &message).await["seq"], 1);
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     assert_eq!(page["messages"][0]["content"]["n"], 1);
@@ -245,7 +245,7 @@ async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resyn
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_retry_after_a_lost_answer_is_an_uncertain_commit() {
+async fn a_commit_is_uncertain_if_its_result_is_lost_and_the_retry_is_refused() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut sender = world.live_cli(&session).await;
@@ -253,9 +253,9 @@ async fn a_refused_retry_after_a_lost_answer_is_an_uncertain_commit() {
     run_until_idle().await;
     world.db.lose_response(retryable_error());
     world.db.fail_all(BatchKind::Writes, permanent_error());
-    let lost = sender.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}}));
+    let ack = sender.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}}));
     run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
-    assert_eq!(sender.wait_for_ack(lost).await["code"], "unavailable");
+    assert_eq!(sender.wait_for_ack(ack).await["code"], "unavailable");
     assert_eq!(other.socket.wait_for_close().await, 1013);
 }

@@ -11,9 +11,9 @@ async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
     world.db.repair();
     world.db.release();
     run_until_idle().await;
-    let merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
+    let is_merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
     send_text(cli, new, "five", None).await;
-    if merged {
+    if is_merged {
         assert_eq!(texts(world, new).await, ["one", "two", "three", "four", "five"]);
         assert_eq!(world.get_session(new).await["metadata"]["name"], "Mine", "the history was moved, but not the name");
         return;
@@ -25,9 +25,9 @@ async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
 
 #[tokio::test(start_paused = true)]
 async fn a_merge_that_fails_permanently_is_atomic() {
-    for lost in [false, true] {
+    for committed in [false, true] {
         let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        begin_merge(&mut fixture, Some((permanent_error(), lost))).await;
+        begin_merge(&mut fixture, Some((permanent_error(), committed))).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
         run_until_idle().await;
@@ -40,10 +40,10 @@ async fn a_merge_that_fails_permanently_is_atomic() {
 
 #[tokio::test(start_paused = true)]
 async fn a_merge_is_retried_after_a_retryable_error() {
-    for lost in [false, true] {
+    for committed in [false, true] {
         let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
         let mut web = fixture.world.web("all=true").await;
-        begin_merge(&mut fixture, Some((retryable_error(), lost))).await;
+        begin_merge(&mut fixture, Some((retryable_error(), committed))).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
         world.db.release();
         world.advance(1_000).await;
@@ -55,13 +55,13 @@ async fn a_merge_is_retried_after_a_retryable_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_after_the_merge_may_fail_and_assert_atomic() {
-    for lost in [false, true] {
+async fn a_merge_is_atomic_even_if_the_write_after_it_fails() {
+    for committed in [false, true] {
         let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
         let mut web = fixture.world.web("all=true").await;
         begin_merge(&mut fixture, None).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
-        match lost {
+        match committed {
             true => world.db.lose_response(permanent_error()),
             false => world.db.fail(BatchKind::Writes, permanent_error()),
         }

@@ -1,6 +1,5 @@
-//! Merge of two sessions: a session that was resumed under a new id gets the messages of the old one.
+//! The merge of two sessions: a session that was resumed under a new id gets the messages of the old one.
 
-use crate::support::cli::Cli;
 use crate::support::merge::{
     MergeFixture, begin_merge, history, merge_fixture, resumable_metadata, resume, send_text, success, texts,
 };
@@ -9,15 +8,11 @@ use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-async fn assert_no_frames(runner: &mut Cli) {
-    runner.socket.assert_no_frames().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let mut web = world.web("all=true").await;
-    let mut of_new = world.web(&format!("sessionId={new}")).await;
+    let mut web_of_new = world.web(&format!("sessionId={new}")).await;
     cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     let merged: Vec<(String, Option<String>)> =
@@ -38,7 +33,7 @@ async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
             return;
         }
     };
-    wait_for_seq(&mut of_new).await;
+    wait_for_seq(&mut web_of_new).await;
 
     // New messages are numbered after the merged ones, and repeated local ids are found.
     send_text(&mut cli, &new, "five", None).await;
@@ -83,11 +78,12 @@ async fn metadata_set_by_users_is_taken_from_the_old_session() {
     reply.reply().await.ok();
     let metadata = world.get_session(&new).await["metadata"].clone();
     for field in ["name", "worktree", "summary"] {
-        assert_eq!(metadata[field], newer[field], "fields of the new session are kept: {field}");
+        assert_eq!(metadata[field], newer[field], "a field of the new session is not overwritten: {field}");
     }
 }
 
-fn todos(status: &str) -> Value {
+/// A message of the agent that sets a todo list with one entry.
+fn todos_message(status: &str) -> Value {
     let todos = json!([{"id": "1", "content": "test", "status": status, "priority": "high"}]);
     let data = json!({"type": "tool-call", "name": "TodoWrite", "input": {"todos": todos}});
     json!({"role": "agent", "content": {"type": "beta", "data": data}, "text": status})
@@ -100,12 +96,12 @@ async fn todos_are_copied_unless_the_new_session_has_some() {
         let mut runner = world.spawner("m", "box").await;
         let old = world.create_session_with("/code", resumable_metadata()).await;
         let mut before = world.cli(&old).await;
-        before.emit_with_ack("message", &json!({"sid": old, "message": todos("pending")})).await;
+        before.emit_with_ack("message", &json!({"sid": old, "message": todos_message("pending")})).await;
         let reply = resume(&world, &old);
         let new = world.create_session("/new").await;
         let mut cli = world.cli(&new).await;
         if has_todos {
-            cli.emit_with_ack("message", &json!({"sid": new, "message": todos("completed")})).await;
+            cli.emit_with_ack("message", &json!({"sid": new, "message": todos_message("completed")})).await;
         }
         runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
         cli.send_keep_alive(&world, &new).await;
@@ -118,7 +114,7 @@ async fn todos_are_copied_unless_the_new_session_has_some() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completed_requests_of_both_sessions_are_kept() {
+async fn the_merged_session_has_the_completed_requests_of_both() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.create_session_with("/code", resumable_metadata()).await;
@@ -165,7 +161,7 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
     let MergeFixture { world, new, mut cli, reply, .. } = fixture;
     let late = |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
     let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late(n))).collect();
-    // A local id of the merged messages, and one that is sent twice.
+    // The local ids of a merged message and of a message that is still waiting.
     acks.push(cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
     acks.push(cli.emit_for_ack("message", &late(4)));
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
@@ -230,7 +226,7 @@ async fn a_resume_during_the_merge_makes_no_call() {
     let MergeFixture { world, old, new, mut runner, reply, .. } = fixture;
     drop(runner.socket.drain().await);
     let again = resume(&world, &old);
-    assert_no_frames(&mut runner).await;
+    runner.socket.assert_no_frames().await;
     world.db.release();
     assert_eq!(reply.reply().await.ok(), success(&new));
     let again = again.reply().await;
@@ -269,7 +265,7 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
         let reply = reply.reply().await;
         assert_eq!(reply.status, 200, "{change}: {reply:?}");
         if let Some(request) = request {
-            // No success is reported, as the session no longer exists.
+            // The request fails, because the session no longer exists.
             request.reply().await.assert_error(404, "session_not_found");
         }
         run_until_idle().await;
@@ -364,7 +360,7 @@ async fn a_merge_starts_while_other_sessions_are_written() {
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
     for n in 0..10 {
-        // There is a pending change whenever a batch ends.
+        // A change is queued whenever a batch ends.
         other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
         run_until_idle().await;
         world.db.release();
@@ -383,7 +379,7 @@ async fn a_merge_starts_while_other_sessions_are_written() {
 #[tokio::test(start_paused = true)]
 async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_the_merge() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
-    // More local ids than the cache holds; older ones are looked up in the database.
+    // The session has more local ids than the cache holds, so the hub looks up the older ones in the database.
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 5100)
          INSERT INTO messages (session_id, seq, id, local_id, content, created_at)

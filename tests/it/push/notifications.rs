@@ -155,7 +155,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
 #[tokio::test(start_paused = true)]
 async fn a_new_object_reads_the_subscriptions() {
     let (world, session, _, browser) = push_fixture().await;
-    // Like a new deployment with a copy of the database.
+    // Simulates a new deployment with a copy of the database.
     let restored = World::in_namespace("team", std::sync::Arc::clone(&world.db));
     restored.live_cli(&session).await.send_ready(&session).await;
     restored.advance(1).await;
@@ -164,17 +164,17 @@ async fn a_new_object_reads_the_subscriptions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
-    for sleeps in [true, false] {
+async fn the_result_that_there_are_no_subscriptions_is_cached_for_a_day() {
+    for hibernates in [true, false] {
         let (world, session, mut cli, browser) = push_fixture().await;
         world.db.execute("CREATE TABLE backup AS SELECT * FROM push_subscriptions");
         let unsubscribe = json!({"endpoint": browser.endpoint}).to_string();
         world.request("DELETE", "/api/push/subscribe", unsubscribe).await.ok();
-        // Like a restore of the database.
+        // Simulates a restore of the database from a backup.
         world.db.execute("INSERT INTO push_subscriptions SELECT * FROM backup");
         for (pause, outcome) in [(DAY_MS - 1_000, "no-subscribers"), (1_000 + 5_000, "sent")] {
             world.rt.set_now(world.now() + pause);
-            if sleeps {
+            if hibernates {
                 world.hibernate_and_wake().await;
             }
             cli.send_ready(&session).await;
@@ -198,7 +198,7 @@ async fn subscriptions_are_read_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
+async fn a_push_message_to_a_busy_service_is_retried_after_its_retry_after() {
     for (status, retry_after, delay) in [
         (429, Some("7"), 7_000),
         (503, Some("Fri, 15 Jan 2027 08:00:15 GMT"), 10_000),
@@ -248,7 +248,7 @@ async fn the_fifth_attempt_is_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_survives_a_sleep_and_a_restart() {
+async fn a_retry_survives_hibernation_and_a_restart() {
     let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
     cli.send_ready(&session).await;
@@ -302,7 +302,7 @@ async fn a_too_long_message_is_shortened_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_statuses_are_not_retried() {
+async fn push_messages_with_other_statuses_are_not_retried() {
     for status in [200, 301, 307, 400, 401, 403, 406] {
         let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(status, None)]).await;
@@ -363,17 +363,17 @@ async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
     world.rt.hang_pushes(&slow.endpoint);
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
-    // The first push service has accepted it, the other one has not responded yet.
+    // The first push service has accepted the message, the other one has not responded yet.
     cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.rt.time_out_pushes();
     let log = &world.push_log().await[1];
     assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
-    assert_eq!(log["retries"], json!([]), "it is not retried: {log}");
+    assert_eq!(log["retries"], json!([]), "the replaced notification is not retried: {log}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_request_still_pending_is_pushed() {
-    // In one update, and one after the other.
+async fn the_last_request_that_is_still_pending_is_pushed() {
+    // The requests arrive in one update, or in one update each.
     for states in [
         vec![pending(&["r1", "r2", "r3"])],
         vec![pending(&["r1"]), pending(&["r1", "r2"]), pending(&["r1", "r2", "r3"])],
@@ -412,7 +412,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_not_committed_is_not_pushed() {
     let (world, session, mut cli, _) = push_fixture().await;
-    world.db.fail_all(BatchKind::Writes, DbError::Refused("no".into()));
+    world.db.fail_all(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
     world.advance(1_000).await;

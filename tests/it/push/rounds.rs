@@ -1,4 +1,5 @@
-//! A notification with several rounds: what each round decides again, the limits on requests, and the push log.
+//! Notifications that need several rounds of push messages: whether a later round is still needed, the limits on push messages,
+//! and the push log.
 
 use crate::support::World;
 use crate::support::pushes::{Browser, pending, push_fixture, second_browser};
@@ -24,7 +25,7 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
     world.advance(24_000).await;
-    assert_eq!(world.outcomes().await, ["waiting"], "retried after 5 s, and again after 20 s");
+    assert_eq!(world.outcomes().await, ["waiting"], "the attempts after 5 s and 20 s have failed");
     world.db.repair();
     world.advance(1_001).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -33,7 +34,7 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
+async fn the_last_attempt_ends_a_notification_while_the_database_is_unavailable() {
     let (world, session, mut cli, _) = push_fixture().await;
     second_browser(&world, &[(503, Some("10"))]).await;
     cli.send_ready(&session).await;
@@ -51,7 +52,7 @@ async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_round_decides_again_whether_the_notification_is_needed() {
+async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
     for outcome in ["answered", "session-gone", "toast"] {
         let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(503, Some("10"))]).await;
@@ -101,7 +102,7 @@ async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     world.db.hold(BatchKind::Reads);
     world.advance(501).await;
     assert_eq!(world.db.held_count(), 1, "the subscriptions are being read");
-    // Meanwhile, another request arrives and is answered before its notification is sent.
+    // During the read, another request arrives and is answered before its notification is sent.
     cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
     cli.update_state(&session, 3, &pending(&["r1"])).await;
     world.db.fail_all(BatchKind::Reads, outage());
@@ -128,8 +129,9 @@ async fn an_unresponsive_push_service_delays_no_other_service_and_no_other_notif
         world.advance(1).await;
     }
     let pushed = world.rt.take_pushes();
-    let of = |service: &str| pushed.iter().filter(|message| message.uri().to_string().starts_with(service)).count();
-    assert_eq!((of("https://healthy.com"), of("https://unresponsive.com")), (40, 3));
+    let count_for =
+        |service: &str| pushed.iter().filter(|message| message.uri().to_string().starts_with(service)).count();
+    assert_eq!((count_for("https://healthy.com"), count_for("https://unresponsive.com")), (40, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,19 +142,19 @@ async fn each_push_message_yields_to_other_tasks() {
     for number in 1..=20 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
-    let turns = world.rt.yields();
+    let yields = world.rt.yields();
     cli.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!((world.rt.take_pushes().len(), world.rt.yields() - turns), (20, 20));
+    assert_eq!((world.rt.take_pushes().len(), world.rt.yields() - yields), (20, 20));
 }
 
 #[tokio::test(start_paused = true)]
-async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
+async fn push_messages_above_600_a_minute_are_delayed_even_over_a_hibernation() {
     let world = World::new();
     for number in 1..=50 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
-    // The alarm that sends the first one is a millisecond later.
+    // The alarm that sends the first message fires a millisecond later.
     let window_start = world.now() + 1;
     let mut sessions = Vec::new();
     for number in 1..=13 {
@@ -184,8 +186,8 @@ async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     world.rt.take_pushes();
-    let (key, note) = world.rt.stored_entries().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
-    let mut item: Value = serde_json::from_str(&note).unwrap();
+    let (key, stored) = world.rt.stored_entries().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
+    let mut item: Value = serde_json::from_str(&stored).unwrap();
     let target = item["targets"][0].as_object_mut().unwrap();
     assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "the id of the endpoint");
     target.insert("endpoint".into(), json!(browser.endpoint));

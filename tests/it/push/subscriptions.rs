@@ -14,7 +14,7 @@ use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 
-/// After this time, a second `Ready` notification of a session is not dropped.
+/// The time after which a second `Ready` notification of a session is sent.
 const AFTER_COOLDOWN_MS: u64 = PUSH_COOLDOWN_MS + 1_000;
 
 fn world_with_config(push: PushConfig) -> World {
@@ -275,7 +275,7 @@ async fn the_log_names_push_services_but_no_endpoint_paths_or_keys() {
 async fn an_endpoint_is_validated_before_each_push_request() {
     let world = world_with_config(PushConfig { insecure: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
-    // The same database with a configuration that does not allow local endpoints.
+    // The hub now has a configuration that does not allow local endpoints.
     let redeployed = World::in_namespace("team", Arc::clone(&world.db));
     Browser::subscribed(&redeployed, "https://a.com/1", 2).await;
     let session = redeployed.create_session("/code").await;
@@ -321,7 +321,7 @@ async fn a_page_that_stops_acknowledging_heartbeats_is_not_visible() {
     world.advance(1).await;
     assert_eq!(world.outcomes().await, ["toast"], "the page is visible because it acknowledges heartbeats");
     web.types().await;
-    // The socket stays open without acknowledgements, like that of a closed laptop.
+    // The socket stays open without acknowledgements, as after the laptop was closed.
     world.advance(90_000).await;
     notify().await;
     world.advance(AFTER_COOLDOWN_MS).await;

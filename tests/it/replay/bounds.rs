@@ -1,4 +1,4 @@
-//! How many events the log retains, for how long, and what it costs.
+//! The limits of the event log: the number and size of the events, how long they are retained, and the number of queries.
 
 use crate::support::replay::{
     TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, replay_fixture, resume, texts,
@@ -24,12 +24,12 @@ async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
         assert!(retained <= 1_300, "{retained}");
     }
     assert_eq!(events.len(), 2_600);
-    for awake in [true, false] {
+    for from_memory in [true, false] {
         for (position, expected) in [(0, "gap"), (1_300, "gap"), (1_599, "ok"), (2_599, "ok")] {
             let (resume, mut web) = reconnect(&world, &query, &id(&events[position]), Format::Sse).await;
-            assert_eq!(resume, expected, "{position}, awake: {awake}");
+            assert_eq!(resume, expected, "{position}, from memory: {from_memory}");
             let missed = if expected == "ok" { &events[position + 1..] } else { &[] };
-            assert_eq!(web.events().await, missed, "{position}, awake: {awake}");
+            assert_eq!(web.events().await, missed, "{position}, from memory: {from_memory}");
         }
         world.redeploy();
     }
@@ -38,7 +38,7 @@ async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
+async fn about_two_megabytes_of_events_are_retained_over_many_hibernations() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     let mut ids = Vec::new();
@@ -57,14 +57,14 @@ async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
+async fn an_event_too_large_for_the_log_is_published_but_a_client_that_missed_it_gets_a_gap() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "before").await;
     let before = id(&web.next_event().await);
     cli.send_message(&session, &"x".repeat(1_800_000)).await;
     let large = id(&web.next_event().await);
-    assert_eq!(resume(&world, &query, &before).await, "ok", "it is just below the limit");
+    assert_eq!(resume(&world, &query, &before).await, "ok", "the large event is just below the limit");
     cli.send_message(&session, &"x".repeat(2_500_000)).await;
     let huge = id(&web.next_event().await);
     for _ in 0..2 {
@@ -80,7 +80,7 @@ async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_ends_ten_minutes_after_the_last_client_left() {
+async fn the_log_is_deleted_ten_minutes_after_the_last_client_disconnected() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let (mut first, second) = (world.web(&query).await, world.web("").await);
     cli.send_message(&session, "received").await;
@@ -96,14 +96,14 @@ async fn the_log_ends_ten_minutes_after_the_last_client_left() {
     world.hibernate_and_wake().await;
     cli = world.cli(&session).await;
     cli.send_message(&session, "just in time").await;
-    let (resume_then, web) = reconnect(&world, &query, &received, Format::Json).await;
-    assert_eq!(resume_then, "ok");
+    let (resume_in_time, web) = reconnect(&world, &query, &received, Format::Json).await;
+    assert_eq!(resume_in_time, "ok");
     web.0.close();
     cli.socket.close();
     assert_eq!(count_rows(&world), 3);
     world.hibernate_and_wake().await;
     world.advance(TEN_MINUTES).await;
-    assert_eq!((count_rows(&world), world.rt.alarm()), (0, None), "no rows and no alarm are left");
+    assert_eq!((count_rows(&world), world.rt.alarm()), (0, None), "all rows are deleted, and no alarm is set");
     cli = world.cli(&session).await;
     cli.send_message(&session, "to no client").await;
     assert_eq!(count_rows(&world), 0);
@@ -111,7 +111,7 @@ async fn the_log_ends_ten_minutes_after_the_last_client_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_ten_minutes_start_with_a_restart_and_no_wake_extends_them() {
+async fn the_ten_minutes_start_with_a_restart_and_no_wake_up_extends_them() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -146,9 +146,9 @@ async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
     let first = first_event(&world, &query).await;
     world.redeploy();
     assert_eq!(resume(&world, &query, &received).await, "gap");
-    let (resume, mut back) = reconnect(&world, &query, &id(&first), Format::Json).await;
+    let (resume, mut reconnected) = reconnect(&world, &query, &id(&first), Format::Json).await;
     assert_eq!(resume, "ok");
-    back.0.assert_no_frames().await;
+    reconnected.0.assert_no_frames().await;
     cli = world.cli(&session).await;
     cli.send_message(&session, "next").await;
     assert_eq!(count_rows(&world), 1, "the next batch deletes the old rows");
@@ -164,7 +164,7 @@ async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
     cli.socket.close();
     world.db.fail(BatchKind::Writes, retryable_error());
     world.advance(TEN_MINUTES).await;
-    assert_eq!(count_rows(&world), 1, "the next attempt deletes it");
+    assert_eq!(count_rows(&world), 1, "the row is deleted by a retry");
     let first = first_event(&world, &query).await;
     cli = world.cli(&session).await;
     cli.send_message(&session, "in the next log").await;
@@ -172,34 +172,34 @@ async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
     assert_eq!(count_rows(&world), 1);
     world.redeploy();
     // No event was published between the two logs.
-    for last in [received, id(&first)] {
-        let (resume, mut back) = reconnect(&world, &query, &last, Format::Json).await;
-        assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["in the next log"]));
+    for last_event_id in [received, id(&first)] {
+        let (resume, mut reconnected) = reconnect(&world, &query, &last_event_id, Format::Json).await;
+        assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["in the next log"]));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_call() {
+async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_query() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let event_rows = |world: &World| {
-        let written = world.db.write_batches();
-        written.last().unwrap().iter().filter(|statement| statement.sql.contains("INTO events")).count()
+        let batches = world.db.write_batches();
+        batches.last().unwrap().iter().filter(|statement| statement.sql.contains("INTO events")).count()
     };
-    let (noted, reads) = (world.rt.kv_writes(), world.db.read_count());
+    let (kv_writes, reads) = (world.rt.kv_writes(), world.db.read_count());
     for n in 0..20 {
         cli.send_message(&session, &format!("{n}")).await;
         assert_eq!(event_rows(&world), 0);
     }
-    assert_eq!((world.rt.kv_writes(), world.db.read_count(), count_rows(&world)), (noted, reads, 0));
+    assert_eq!((world.rt.kv_writes(), world.db.read_count(), count_rows(&world)), (kv_writes, reads, 0));
     let web = world.web(&query).await;
-    let (noted, reads, writes) = (world.rt.kv_writes(), world.db.read_count(), world.db.write_count());
+    let (kv_writes, reads, writes) = (world.rt.kv_writes(), world.db.read_count(), world.db.write_count());
     for n in 0..20 {
         cli.send_message(&session, &format!("{n}")).await;
         assert_eq!(event_rows(&world), 1);
     }
     assert_eq!(
         (world.rt.kv_writes(), world.db.read_count(), world.db.write_count() - writes, count_rows(&world)),
-        (noted, reads, 20, 20)
+        (kv_writes, reads, 20, 20)
     );
     world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "first"));

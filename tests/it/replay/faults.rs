@@ -14,21 +14,21 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
     for format in FORMATS {
         let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
-        let mut survivor = Web(world.try_subscribe(&query, None, format).await.unwrap());
+        let mut connected = Web(world.try_subscribe(&query, None, format).await.unwrap());
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
-        survivor.events().await;
+        connected.events().await;
         world.db.hold(BatchKind::Writes);
         cli.emit("message", &message(&session, "unpublished"));
         run_until_idle().await;
-        assert_eq!(world.db.held_count(), 1, "it will be committed, but not published");
+        assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
         world.restart();
         world.db.release();
-        let (resume, mut back) = reconnect(&world, &query, &received, format).await;
+        let (resume, mut reconnected) = reconnect(&world, &query, &received, format).await;
         cli.send_message(&session, "next").await;
-        assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["unpublished", "next"]));
-        // Clients that are still connected receive it, too.
-        assert_eq!(texts(&survivor.events().await), ["unpublished", "next"]);
+        assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["unpublished", "next"]));
+        // Clients whose sockets survived the restart receive the event, too.
+        assert_eq!(texts(&connected.events().await), ["unpublished", "next"]);
         assert_eq!(texts(&web.events().await), ["unpublished", "next"]);
     }
 }
@@ -41,7 +41,7 @@ async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_tw
     for n in 0..3 {
         cli.send_message(&session, "published").await;
         if n == 1 {
-            // Its attachment had the number of the last published event.
+            // The attachment of the first client would have had the number of the last published event.
             drop(first.0.drain().await);
             first.0.close();
         }
@@ -94,7 +94,7 @@ async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log() {
+async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_log() {
     for format in FORMATS {
         let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = Web(world.try_subscribe(&query, None, format).await.unwrap());
@@ -102,7 +102,7 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
         for _ in 0..5 {
             world.db.lose_response(retryable_error());
         }
-        // The last attempt fails, after the batch was committed by an earlier one.
+        // The last attempt is refused, although an earlier one has committed the batch.
         world.db.fail(BatchKind::Writes, permanent_error());
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
         exhaust_retries(&world).await;
@@ -112,8 +112,8 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
         cli.send_message(&session, "n").await;
         assert_eq!(texts(&web.events().await), ["n"]);
         world.redeploy();
-        let (resume, mut back) = reconnect(&world, &query, &id(&first), format).await;
-        assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["m", "n"]));
+        let (resume, mut reconnected) = reconnect(&world, &query, &id(&first), format).await;
+        assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["m", "n"]));
     }
 }
 
@@ -134,8 +134,8 @@ async fn a_batch_that_was_not_committed_is_not_published() {
     }
     cli.send_message(&session, "next").await;
     world.redeploy();
-    let (resume, mut back) = reconnect(&world, &query, &received, Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["next"]));
+    let (resume, mut reconnected) = reconnect(&world, &query, &received, Format::Json).await;
+    assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,8 +150,7 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
     world.db.fail_all(BatchKind::Reads, retryable_error());
     cli.emit("message", &message(&session, "m"));
     exhaust_retries(&world).await;
-    let back = world.object.clone();
-    let hub = back.hub();
+    let hub = world.hub();
     let load = tokio::spawn(async move { hub.load_missed_events(Some(&received)).await });
     exhaust_retries(&world).await;
     assert!(load.await.unwrap().is_err());
@@ -165,7 +164,7 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_committed_late_is_a_gap() {
+async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -173,10 +172,10 @@ async fn a_batch_committed_late_is_a_gap() {
     world.advance(1_000).await;
     cli.send_message(&session, "next").await;
     let next = id(&web.next_event().await);
-    // As if a batch from before the last restart were committed only now.
-    let late = "INSERT INTO events SELECT namespace, last - 1, floor, events, bytes, body FROM events
+    // Simulates a batch of before the last restart that is committed only now.
+    let insert_late_row = "INSERT INTO events SELECT namespace, last - 1, floor, events, bytes, body FROM events
         ORDER BY last DESC LIMIT 1";
-    world.db.execute(late);
+    world.db.execute(insert_late_row);
     world.redeploy();
     assert_eq!(resume(&world, &query, &received).await, "gap");
     assert_eq!(resume(&world, &query, &next).await, "ok");
@@ -191,12 +190,12 @@ async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
     world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, &"x".repeat(2_500_000)));
     run_until_idle().await;
-    // Before the batch, parts of earlier values are deleted and those of this message written.
+    // Before the batch, the hub deletes parts of earlier values and writes the parts of this message.
     for _ in 0..2 {
         world.db.release_one(0);
         run_until_idle().await;
     }
-    assert_eq!(world.db.held_count(), 1, "it will be committed, but not published");
+    assert_eq!(world.db.held_count(), 1, "the batch will be committed, but not published");
     world.restart();
     world.db.release();
     cli.send_message(&session, "next").await;
@@ -205,8 +204,8 @@ async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
     assert!(gap["data"]["subscriptionId"].is_string());
     assert_eq!(texts(&web.events().await), ["next"]);
     assert_eq!(resume(&world, &query, &received).await, "gap");
-    let (resume, mut back) = reconnect(&world, &query, &id(&gap), Format::Json).await;
-    assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["next"]));
+    let (resume, mut reconnected) = reconnect(&world, &query, &id(&gap), Format::Json).await;
+    assert_eq!((resume.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,13 +220,17 @@ async fn no_client_resumes_across_a_missing_row() {
         let last = ids[missing].rsplit('-').next().unwrap();
         world.db.execute(&format!("DELETE FROM events WHERE last = {last}"));
         world.redeploy();
-        for (position, last) in ids.iter().enumerate() {
+        for (position, last_event_id) in ids.iter().enumerate() {
             let expected = if position >= missing && missing < 3 { "ok" } else { "gap" };
             // The hub cannot notice that the last row is missing; only the id of its event is unknown.
             let expected = if missing == 3 && position < 3 { "ok" } else { expected };
-            assert_eq!(resume(&world, &query, last).await, expected, "row {missing} is missing, event {position}");
+            assert_eq!(
+                resume(&world, &query, last_event_id).await,
+                expected,
+                "row {missing} is missing, event {position}"
+            );
         }
-        // The same after a further event.
+        // After a further event, the hub also notices that the last row is missing.
         world.advance(1_000).await;
         cli = world.cli(&session).await;
         cli.send_message(&session, "now").await;

@@ -1,4 +1,4 @@
-//! Web clients that reconnect many times, with random sleeps, restarts and faults.
+//! Web clients that reconnect many times, with random hibernations, restarts and faults.
 
 use crate::support::replay::{FORMATS, exhaust_retries, id, message, replay_fixture};
 use crate::support::sqlite::{BatchKind, retryable_error};
@@ -7,15 +7,15 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 
-/// A xorshift generator: the numbers are the same in every run.
-struct Dice(u64);
+/// An xorshift generator. Its numbers are the same in every run.
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl Rng {
+    fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0 % end
     }
 }
 
@@ -24,96 +24,105 @@ struct Client {
     format: Format,
     web: Option<Web>,
     /// The id of the last event that it received.
-    last: Option<String>,
-    /// It has received all events after this number.
-    since: u64,
+    last_event_id: Option<String>,
+    /// The client must have received all events with greater numbers.
+    start_number: u64,
+    /// The events received after `start_number`.
     received: Vec<Value>,
-    connects: usize,
-    gaps: usize,
+    connect_count: usize,
+    gap_count: usize,
 }
 
 impl Client {
     fn new(format: Format) -> Self {
-        Self { format, web: None, last: None, since: 0, received: Vec::new(), connects: 0, gaps: 0 }
+        Self {
+            format,
+            web: None,
+            last_event_id: None,
+            start_number: 0,
+            received: Vec::new(),
+            connect_count: 0,
+            gap_count: 0,
+        }
     }
 
     async fn connect(&mut self, world: &World, query: &str) {
-        self.web = Some(Web(world.try_subscribe(query, self.last.as_deref(), self.format).await.unwrap()));
-        self.connects += 1;
+        self.web = Some(Web(world.try_subscribe(query, self.last_event_id.as_deref(), self.format).await.unwrap()));
+        self.connect_count += 1;
     }
 
-    /// Receives events.
+    /// Records received events. A gap discards the earlier ones.
     fn receive(&mut self, events: impl Iterator<Item = Value>) {
         for event in events {
             let number = number(&event);
             match event["type"].as_str().unwrap() {
-                "connection-changed" if event["data"]["resume"] == "gap" || self.last.is_none() => {
-                    self.gaps += usize::from(self.last.is_some());
-                    self.since = number;
+                "connection-changed" if event["data"]["resume"] == "gap" || self.last_event_id.is_none() => {
+                    self.gap_count += usize::from(self.last_event_id.is_some());
+                    self.start_number = number;
                     self.received.clear();
                 }
                 "connection-changed" | "heartbeat" => {}
                 _ => self.received.push(event.clone()),
             }
-            self.last = Some(id(&event));
+            self.last_event_id = Some(id(&event));
         }
     }
 
-    /// Disconnects it; a random number of the last events is lost.
-    async fn disconnect(&mut self, dice: &mut Dice) {
+    /// Disconnects the client. A random number of the last events is lost.
+    async fn disconnect(&mut self, rng: &mut Rng) {
         let Some(mut web) = self.web.take() else { return };
         let events = web.events().await;
         web.0.close();
-        let arrived = match dice.roll(3) {
+        let received_count = match rng.below(3) {
             0 => events.len(),
-            _ => usize::try_from(dice.roll(events.len() as u64 + 1)).unwrap(),
+            _ => usize::try_from(rng.below(events.len() as u64 + 1)).unwrap(),
         };
-        self.receive(events.into_iter().take(arrived));
+        self.receive(events.into_iter().take(received_count));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_stays() {
+async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_stays_connected() {
     let (mut connects, mut gaps) = (0, 0);
     for seed in 1..=12 {
         let (world, session, mut cli, query) = replay_fixture().await;
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
-        // Its socket is open all the time.
-        let mut witness = world.web(&query).await;
-        let mut witnessed: Vec<Value> = Vec::new();
+        let mut rng = Rng(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        // The socket of this client is open all the time.
+        let mut connected = world.web(&query).await;
+        let mut reference: Vec<Value> = Vec::new();
         let mut clients: Vec<Client> = (0..4).map(|n| Client::new(FORMATS[n % 2])).collect();
         for n in 0..250 {
-            match dice.roll(20) {
+            match rng.below(20) {
                 0 => world.hibernate_and_wake().await,
                 1 => {
                     run_until_idle().await;
                     world.restart();
                 }
-                2 if dice.roll(6) == 0 => {
+                2 if rng.below(6) == 0 => {
                     world.db.hold(BatchKind::Writes);
                     cli.emit("message", &message(&session, "unpublished"));
                     run_until_idle().await;
                     world.restart();
                     world.db.release();
                 }
-                3 => world.advance(dice.roll(20_000)).await,
+                3 => world.advance(rng.below(20_000)).await,
                 4 => drop(world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok()),
                 5..=12 => {
-                    for m in 0..=dice.roll(12) {
+                    for m in 0..=rng.below(12) {
                         cli.emit("message", &json!({"sid": session, "message": {"n": n, "m": m}}));
                     }
                 }
                 13 => {
                     // Either one response is lost, or those to all attempts.
-                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_response(retryable_error()));
+                    (0..1 + 5 * rng.below(2)).for_each(|_| world.db.lose_response(retryable_error()));
                     cli.emit("message", &message(&session, "uncertain"));
                     exhaust_retries(&world).await;
                 }
                 _ => {
-                    let client = usize::try_from(dice.roll(4)).unwrap();
+                    let client = usize::try_from(rng.below(4)).unwrap();
                     let client = &mut clients[client];
                     match client.web {
-                        Some(_) => client.disconnect(&mut dice).await,
+                        Some(_) => client.disconnect(&mut rng).await,
                         None => client.connect(&world, &query).await,
                     }
                 }
@@ -122,7 +131,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                 cli = world.cli(&session).await;
             }
         }
-        witnessed.extend(witness.events().await);
+        reference.extend(connected.events().await);
         for client in &mut clients {
             if client.web.is_none() {
                 client.connect(&world, &query).await;
@@ -130,18 +139,18 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
             let events = client.web.as_mut().unwrap().events().await;
             client.receive(events.into_iter());
         }
-        let events: Vec<&Value> = witnessed
+        let events: Vec<&Value> = reference
             .iter()
             .filter(|event| event["type"] != "connection-changed" && event["type"] != "heartbeat")
             .collect();
         assert!(events.iter().map(|event| number(event)).is_sorted_by(|a, b| a < b), "seed {seed}");
-        for (at, client) in clients.iter().enumerate() {
-            let expected: Vec<&Value> = events.iter().copied().filter(|e| number(e) > client.since).collect();
-            assert_eq!(client.received.iter().collect::<Vec<_>>(), expected, "seed {seed}, client {at}");
+        for (index, client) in clients.iter().enumerate() {
+            let expected: Vec<&Value> = events.iter().copied().filter(|e| number(e) > client.start_number).collect();
+            assert_eq!(client.received.iter().collect::<Vec<_>>(), expected, "seed {seed}, client {index}");
             let seqs: Vec<u64> = client.received.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
-            assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "seed {seed}, client {at}: {seqs:?}");
-            connects += client.connects;
-            gaps += client.gaps;
+            assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "seed {seed}, client {index}: {seqs:?}");
+            connects += client.connect_count;
+            gaps += client.gap_count;
         }
     }
     assert!(connects > 200, "{connects} connects");

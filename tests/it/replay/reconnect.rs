@@ -11,7 +11,7 @@ use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
-async fn missed_events_are_replayed_after_sleeps_and_restarts() {
+async fn missed_events_are_replayed_after_hibernation_and_restarts() {
     for format in FORMATS {
         let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
@@ -35,7 +35,7 @@ async fn missed_events_are_replayed_after_sleeps_and_restarts() {
         assert_eq!(texts(&events), ["one", "two", "session-updated", "three", "live"], "{format:?}");
         let numbers: Vec<u64> = events.iter().map(number).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        // The same from an event in between.
+        // A client can resume from any event in between.
         let (resume, mut web) = reconnect(&world, &query, &id(&events[1]), format).await;
         assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", texts(&events[2..])));
     }
@@ -48,7 +48,7 @@ async fn a_replayed_event_equals_the_published_one() {
     world.post("/cli/machines", &json!({"id": machine_id, "metadata": {"host": "h"}})).await.ok();
     let encoded = machine_id.replace('\t', "%09").replace('\n', "%0A").replace('"', "%22");
     let query = format!("all=true&sessionId={session}&machineId={encoded}");
-    let mut witness = world.web(&query).await;
+    let mut connected = world.web(&query).await;
     let web = world.web("").await;
     let start = id(&first_event(&world, &query).await);
     drop(web);
@@ -61,7 +61,7 @@ async fn a_replayed_event_equals_the_published_one() {
         true
     );
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    let published = witness.events().await;
+    let published = connected.events().await;
     let types: Vec<&str> = published.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["message-received", "machine-updated", "session-removed"]);
     world.redeploy();
@@ -94,14 +94,14 @@ async fn keep_alives_are_neither_logged_nor_replayed() {
         world.advance(11_000).await;
         let (rows_before, writes) = (count_rows(&world), world.db.write_count());
         cli.send_keep_alive(&world, &session).await;
-        let reminder = web.next_event_of("session-updated").await;
-        assert_eq!(reminder["data"]["active"], true);
-        assert_eq!(id(&reminder), id(&became_active), "it has the id of the last event");
+        let event = web.next_event_of("session-updated").await;
+        assert_eq!(event["data"]["active"], true);
+        assert_eq!(id(&event), id(&became_active), "the event has the id of the last logged event");
         assert_eq!((count_rows(&world), world.db.write_count()), (rows_before, writes));
     }
-    let (resume, mut back) = reconnect(&world, &query, &id(&became_active), Format::Json).await;
+    let (resume, mut reconnected) = reconnect(&world, &query, &id(&became_active), Format::Json).await;
     assert_eq!(resume, "ok");
-    back.0.assert_no_frames().await;
+    reconnected.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,42 +112,42 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
         cli.send_message(&session, &format!("{n}")).await;
     }
     let events = web.events().await;
-    let read = |world: &World| {
+    let log_reads = |world: &World| {
         let reads = world.db.read_batches();
         reads.iter().flatten().filter(|s| s.sql.contains("FROM events") && s.sql.contains("body")).count()
     };
     world.redeploy();
-    assert_eq!(read(&world), 0);
+    assert_eq!(log_reads(&world), 0);
     cli = world.cli(&session).await;
     let mut web = world.web(&query).await;
-    cli.send_message(&session, "after the wake").await;
-    assert_eq!(texts(&web.events().await), ["after the wake"]);
+    cli.send_message(&session, "after the restart").await;
+    assert_eq!(texts(&web.events().await), ["after the restart"]);
     assert_eq!(resume(&world, &query, &id(&events[29])).await, "ok");
-    assert_eq!(read(&world), 0, "events published since the wake are in memory");
+    assert_eq!(log_reads(&world), 0, "events published since the restart are in memory");
     for position in [20, 3, 28] {
-        let (resume, mut back) = reconnect(&world, &query, &id(&events[position]), Format::Json).await;
-        assert_eq!((resume.as_str(), back.events().await.len()), ("ok", 30 - position));
+        let (resume, mut reconnected) = reconnect(&world, &query, &id(&events[position]), Format::Json).await;
+        assert_eq!((resume.as_str(), reconnected.events().await.len()), ("ok", 30 - position));
     }
-    assert_eq!(read(&world), 1);
+    assert_eq!(log_reads(&world), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
+async fn an_event_id_of_another_namespace_is_a_gap_even_if_its_number_is_logged() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
     let neighbour = world.neighbour();
-    let theirs = id(&first_event(&neighbour, "").await);
+    let foreign = id(&first_event(&neighbour, "").await);
     neighbour.create_session("/theirs").await;
     for _ in 0..2 {
-        let (their_mark, own_number) = (theirs.split_once('-').unwrap().0, received.split_once('-').unwrap().1);
-        assert_eq!(resume(&world, &query, &format!("{their_mark}-{own_number}")).await, "gap");
+        let (foreign_prefix, own_number) = (foreign.split_once('-').unwrap().0, received.split_once('-').unwrap().1);
+        assert_eq!(resume(&world, &query, &format!("{foreign_prefix}-{own_number}")).await, "gap");
         assert_eq!(resume(&neighbour, "", &received).await, "gap");
         let (resume, mut web) = reconnect(&world, "all=true", &received, Format::Json).await;
         assert_eq!(resume, "ok");
         web.0.assert_no_frames().await;
-        let (resume, mut web) = reconnect(&neighbour, "", &theirs, Format::Json).await;
+        let (resume, mut web) = reconnect(&neighbour, "", &foreign, Format::Json).await;
         assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["session-added"]));
         world.redeploy();
         neighbour.redeploy();
@@ -155,7 +155,7 @@ async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_and_ids_stay_valid_when_the_clock_goes_back() {
+async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_back() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -169,7 +169,7 @@ async fn numbers_grow_and_ids_stay_valid_when_the_clock_goes_back() {
     cli.send_message(&session, "after").await;
     let after = web.next_event().await;
     assert!(number(&after) > number(&received));
-    // An id from before the log ended is not valid in the next log.
+    // An event id of a deleted log is not valid in the next log.
     web.0.close();
     cli.socket.close();
     world.advance(TEN_MINUTES).await;
@@ -181,9 +181,9 @@ async fn numbers_grow_and_ids_stay_valid_when_the_clock_goes_back() {
     assert_eq!(resume(&world, &query, &id(&after)).await, "gap");
 }
 
-/// A session that was resumed under another id, with the merge of both held before its commit. Returns the query and the last
-/// event of a client that subscribed to both.
-async fn merging() -> (World, String, String) {
+/// A session that was resumed under another id. The merge of both has started, but its result is held. Returns the world, and
+/// the query and last event id of a client that has subscribed to both.
+async fn unfinished_merge() -> (World, String, String) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
@@ -200,7 +200,7 @@ async fn merging() -> (World, String, String) {
     world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
-    // Commits that the session is active; the next batch is the merge.
+    // The first batch has the keep-alive, the next one the merge.
     world.db.release();
     world.db.hold(BatchKind::Writes);
     run_until_idle().await;
@@ -210,11 +210,11 @@ async fn merging() -> (World, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_is_published_to_connected_clients_and_a_gap_for_others() {
-    let (world, query, first) = merging().await;
-    let mut witness = world.web(&query).await;
+async fn connected_clients_receive_the_events_of_a_merge_and_others_a_gap() {
+    let (world, query, first) = unfinished_merge().await;
+    let mut connected = world.web(&query).await;
     world.db.release();
-    let published = witness.events().await;
+    let published = connected.events().await;
     assert_eq!(texts(&published), ["session-removed", "session-updated", "session-updated"]);
     for _ in 0..2 {
         assert_eq!(resume(&world, &query, &first).await, "gap");
@@ -227,23 +227,23 @@ async fn a_merge_is_published_to_connected_clients_and_a_gap_for_others() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_merge_is_a_gap_for_every_client() {
-    let (world, query, first) = merging().await;
-    let mut survivor = world.web(&query).await;
+    let (world, query, first) = unfinished_merge().await;
+    let mut connected = world.web(&query).await;
     world.restart();
     world.db.release();
     assert_eq!(resume(&world, &query, &first).await, "gap");
-    assert_eq!(survivor.next_event().await["data"]["resume"], "gap");
+    assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 
-    let (world, query, _) = merging().await;
-    let mut survivor = world.web(&query).await;
+    let (world, query, _) = unfinished_merge().await;
+    let mut connected = world.web(&query).await;
     world.db.release();
     world.db.hold(BatchKind::Writes);
-    let removed = survivor.next_event().await;
+    let removed = connected.next_event().await;
     assert_eq!(removed["type"], "session-removed");
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the update of the remaining session is held");
     world.restart();
     world.db.release();
     assert_eq!(resume(&world, &query, &id(&removed)).await, "gap");
-    assert_eq!(survivor.next_event().await["data"]["resume"], "gap");
+    assert_eq!(connected.next_event().await["data"]["resume"], "gap");
 }

@@ -6,7 +6,7 @@ use session_gateway_hub::model::json::JsonObject;
 /// A field of a request's body or of an event's payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The path: `name`, `metadata.path`, `attachments[0].size`. The containing object is also a field.
+    /// The path, such as `name`, `metadata.path` or `attachments[0].size`. The table has a field for the containing object too.
     pub name: &'static str,
     pub kind: FieldKind,
     pub required: bool,
@@ -22,13 +22,13 @@ pub enum FieldKind {
     },
     /// Base64 with padding.
     Base64,
-    /// One of these keykeywords.
+    /// One of these keywords.
     Keyword(&'static [&'static str]),
-    /// An integer from 0.
+    /// An integer from 0 to `max`.
     Integer {
         max: u64,
     },
-    /// Any number.
+    /// A time, which may be any number.
     Time,
     Flag,
     /// An array of strings.
@@ -36,13 +36,13 @@ pub enum FieldKind {
         min: usize,
         max: usize,
     },
-    /// Its fields follow in the table.
+    /// An object, whose fields follow in the table.
     Object,
     /// An array of objects, whose fields follow in the table.
     Objects,
     /// Opaque JSON with a size limit.
     Opaque {
-        of: Opaque,
+        json_type: Opaque,
         max: Option<usize>,
     },
     /// The `answers` of a permission request.
@@ -51,7 +51,7 @@ pub enum FieldKind {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
-    /// Limited only by the body.
+    /// The field has no limit of its own, only that of the body.
     Unlimited,
     Bytes(usize),
     CodePoints(usize),
@@ -67,8 +67,9 @@ pub enum Opaque {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rejection {
-    /// The error names the field or an element of it.
+    /// The error code `invalid_field`, with the name of the field or of an element of it.
     InvalidField,
+    /// The error for a value that exceeds its size limit.
     TooLarge,
 }
 
@@ -85,7 +86,7 @@ impl Field {
         Self::new(name, FieldKind::Base64, r#""eA==""#)
     }
 
-    /// `valid` is one of the keykeywords as JSON text.
+    /// `valid` is one of the keywords as JSON text.
     pub const fn keyword(name: &'static str, keywords: &'static [&'static str], valid: &'static str) -> Self {
         Self::new(name, FieldKind::Keyword(keywords), valid)
     }
@@ -114,19 +115,20 @@ impl Field {
         Self::new(name, FieldKind::Objects, valid)
     }
 
-    pub const fn opaque(name: &'static str, of: Opaque, max: Option<usize>) -> Self {
-        Self::new(name, FieldKind::Opaque { of, max }, "{}")
+    pub const fn opaque(name: &'static str, json_type: Opaque, max: Option<usize>) -> Self {
+        Self::new(name, FieldKind::Opaque { json_type, max }, "{}")
     }
 
     pub const fn answers(name: &'static str) -> Self {
         Self::new(name, FieldKind::Answers, r#"{"q":["a"]}"#)
     }
 
-    /// The field may be missing or null.
+    /// Makes the field optional: it may be missing or null.
     pub const fn optional(self) -> Self {
         Self { required: false, ..self }
     }
 
+    /// Replaces the valid value.
     pub const fn valid(self, valid: &'static str) -> Self {
         Self { valid, ..self }
     }
@@ -137,8 +139,8 @@ impl Field {
             self.invalid_types().map(|text| (text.to_owned(), Rejection::InvalidField)).collect();
         faults.extend(self.invalid_values());
         // Opaque JSON may be nested deeply.
-        let in_opaque = self.name.starts_with("metadata.");
-        if !in_opaque && !matches!(self.kind, FieldKind::Opaque { .. }) {
+        let is_in_opaque = self.name.starts_with("metadata.");
+        if !is_in_opaque && !matches!(self.kind, FieldKind::Opaque { .. }) {
             faults.push(("[".repeat(10_000) + &"]".repeat(10_000), Rejection::InvalidField));
             if !matches!(self.kind, FieldKind::Object) {
                 faults.push((r#"{"a":"#.repeat(10_000) + "1" + &"}".repeat(10_000), Rejection::InvalidField));
@@ -147,32 +149,34 @@ impl Field {
         faults
     }
 
+    /// Values of other JSON types.
     fn invalid_types(&self) -> impl Iterator<Item = &'static str> {
-        let every_type = ["null", "true", "7", "1.5", r#""x""#, "[]", "{}", r#"["x"]"#, r#"{"x":1}"#];
+        let value_of_each_type = ["null", "true", "7", "1.5", r#""x""#, "[]", "{}", r#"["x"]"#, r#"{"x":1}"#];
         let kind = self.kind;
-        let nullable = !self.required;
-        every_type.into_iter().filter(move |text| {
-            let fits = match (kind, text.as_bytes()[0]) {
-                (_, b'n') if nullable => true,
+        let is_nullable = !self.required;
+        value_of_each_type.into_iter().filter(move |text| {
+            let is_valid = match (kind, text.as_bytes()[0]) {
+                (_, b'n') if is_nullable => true,
                 (FieldKind::Text { .. }, b'"') | (FieldKind::Flag, b't') => true,
                 (FieldKind::Integer { max }, b'7') => max >= 7,
                 (FieldKind::Time, b'7' | b'1') => true,
                 (FieldKind::Strings { .. }, b'[') => true,
-                // The error names the missing field.
+                // The error for an empty object names a missing field instead of the object.
                 (FieldKind::Object, b'{') => true,
                 (FieldKind::Objects, _) => *text == "[]",
                 (FieldKind::Answers, _) => *text == "{}",
-                (FieldKind::Opaque { of, .. }, first) => match of {
+                (FieldKind::Opaque { json_type, .. }, first) => match json_type {
                     Opaque::Anything => true,
                     Opaque::Object => first == b'{',
                     Opaque::ObjectOrNull => matches!(first, b'{' | b'n'),
                 },
                 _ => false,
             };
-            !fits
+            !is_valid
         })
     }
 
+    /// Values of the valid JSON type that are invalid.
     fn invalid_values(&self) -> Vec<(String, Rejection)> {
         let texts = |values: &[&str]| {
             values.iter().map(|text| ((*text).to_owned(), Rejection::InvalidField)).collect::<Vec<_>>()
@@ -238,21 +242,21 @@ impl Field {
                     texts(&[r#"["a",5]"#, r#"["a",null]"#, r#"["a",["b"]]"#, r#"{"0":"a"}"#, r#"["\ud800"]"#]);
                 invalid.extend(min.checked_sub(1).map(|_| ("[]".to_owned(), Rejection::InvalidField)));
                 let too_many = max.checked_add(1).filter(|_| max < usize::MAX);
-                invalid.extend(too_many.map(|many| (json!(vec!["a"; many]).to_string(), Rejection::InvalidField)));
+                invalid.extend(too_many.map(|length| (json!(vec!["a"; length]).to_string(), Rejection::InvalidField)));
                 invalid
             }
             FieldKind::Object => {
-                // The values of a valid object in their order, but without their names.
+                // An array with the values of a valid object, which a positional decoder would accept.
                 let values: Vec<&str> =
                     JsonObject::parse(self.valid).unwrap().members().map(|(_, v)| v.get()).collect();
                 texts(&[&format!("[{}]", values.join(",")), r#""{}""#])
             }
             FieldKind::Objects => {
-                // The values of a valid object in their order, but without their names.
+                // An array with the values of a valid object, which a positional decoder would accept.
                 let element = self.valid.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap();
                 let values: Vec<&str> = JsonObject::parse(element).unwrap().members().map(|(_, v)| v.get()).collect();
-                let nameless = format!("[[{}]]", values.join(","));
-                texts(&["[1]", "[null]", r#"["a"]"#, "[[]]", "[{}]", &nameless])
+                let array = format!("[[{}]]", values.join(","));
+                texts(&["[1]", "[null]", r#"["a"]"#, "[[]]", "[{}]", &array])
             }
             FieldKind::Answers => texts(&[
                 r#"{"q":"a"}"#,
@@ -265,26 +269,28 @@ impl Field {
                 r#"{"\ud800":["a"]}"#,
             ]),
             FieldKind::Opaque { max, .. } => {
-                let large = |max| format!(r#"{{{}"large":"{}"}}"#, self.inner(), "x".repeat(max));
+                let large = |max| format!(r#"{{{}"large":"{}"}}"#, self.members_of_valid(), "x".repeat(max));
                 max.map(|max| (large(max), Rejection::TooLarge)).into_iter().collect()
             }
         }
     }
 
-    /// The members of a valid object, to which others can be appended.
-    fn inner(&self) -> String {
-        let inside = self.valid.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
-        if inside.is_empty() { String::new() } else { format!("{inside},") }
+    /// The text of the members of the valid object, with a trailing comma unless it is empty.
+    fn members_of_valid(&self) -> String {
+        let members = self.valid.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+        if members.is_empty() { String::new() } else { format!("{members},") }
     }
 
+    /// The path as a JSON Pointer (RFC 6901).
     fn pointer(&self) -> String {
         format!("/{}", self.name.replace(['.', '['], "/").replace(']', ""))
     }
 
-    fn is_in(&self, around: &Self) -> bool {
-        self.name.strip_prefix(around.name).is_some_and(|rest| rest.starts_with(['.', '[']))
+    fn is_in(&self, parent: &Self) -> bool {
+        self.name.strip_prefix(parent.name).is_some_and(|rest| rest.starts_with(['.', '[']))
     }
 
+    /// The last key of the path.
     fn key(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap()
     }
@@ -299,22 +305,24 @@ pub fn valid_object(fields: &[Field]) -> Value {
     object
 }
 
-/// The same with another value of a field. Returns text, because a [`Value`] can't represent every JSON text.
+/// A valid object in which a field has another value. Returns text, because a [`Value`] can't represent every JSON text.
 pub fn with_value(fields: &[Field], field: &Field, value: &str) -> String {
     const PLACEHOLDER: &str = "the placeholder of the value";
-    let around = fields.iter().find(|around| field.is_in(around)).unwrap_or(field);
+    let parent = fields.iter().find(|parent| field.is_in(parent)).unwrap_or(field);
     let mut object = valid_object(fields);
-    object[around.name] = serde_json::from_str(around.valid).unwrap();
+    object[parent.name] = serde_json::from_str(parent.valid).unwrap();
     *object.pointer_mut(&field.pointer()).unwrap() = json!(PLACEHOLDER);
     object.to_string().replace(&json!(PLACEHOLDER).to_string(), value)
 }
 
-/// The same with a duplicate field; `None` in opaque JSON, where it is allowed.
+/// A valid object in which a field appears twice; `None` for a field in opaque JSON, where duplicates are allowed.
 pub fn with_duplicate(fields: &[Field], field: &Field) -> Option<String> {
-    let opaque = fields.iter().any(|around| field.is_in(around) && matches!(around.kind, FieldKind::Opaque { .. }));
-    (!opaque).then(|| with_value(fields, field, &format!(r#"{},"{}":{}"#, field.valid, field.key(), field.valid)))
+    let is_in_opaque =
+        fields.iter().any(|parent| field.is_in(parent) && matches!(parent.kind, FieldKind::Opaque { .. }));
+    (!is_in_opaque).then(|| with_value(fields, field, &format!(r#"{},"{}":{}"#, field.valid, field.key(), field.valid)))
 }
 
+/// A valid object in which a field is missing.
 pub fn without_field(fields: &[Field], field: &Field) -> String {
     let mut object: Value = serde_json::from_str(&with_value(fields, field, "null")).unwrap();
     let pointer = field.pointer();
@@ -349,7 +357,7 @@ pub enum ParamKind {
     },
     /// A file name pattern.
     Pattern,
-    /// Any text. An unknown id is a 404.
+    /// Any text; the value is a valid example. An unknown id is not invalid, but a 404.
     Text(&'static str),
 }
 
@@ -375,10 +383,10 @@ impl Param {
         let valid = self.valid();
         let values: Vec<String> = match kind {
             ParamKind::Integer { min, max } => {
-                let around = [min.checked_sub(1), Some(max + 1)].into_iter().flatten().map(|n| n.to_string());
+                let out_of_range = [min.checked_sub(1), Some(max + 1)].into_iter().flatten().map(|n| n.to_string());
                 let invalid = ["", "x", "-1", "1.5", "1e2", "%2B5", "+5", "0x5", "%205", "5%00", "%zz", "%D9%A3"];
                 let huge = ["9007199254740992", "18446744073709551616", "99999999999999999999999999"];
-                around.chain(invalid.into_iter().chain(huge).map(str::to_owned)).collect()
+                out_of_range.chain(invalid.into_iter().chain(huge).map(str::to_owned)).collect()
             }
             ParamKind::Flag => ["", "yes", "2", "TRUE", "%zz", "null"].map(str::to_owned).into(),
             ParamKind::Keyword(keywords) => {
@@ -395,10 +403,10 @@ impl Param {
         faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), FIELD));
         faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), FIELD)));
         if let ParamKind::Path { required } = kind {
-            let out =
+            let outside =
                 ["..", "../a", "a/../../b", "a/..", "/etc/passwd", "%2e%2e/a", "%2Fetc", "..%5Ca", "C:%5Ca", "a%00b"];
-            let out = out.into_iter().chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
-            faults.extend(out.map(|path| (format!("{name}={path}"), "invalid_path")));
+            let invalid = outside.into_iter().chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
+            faults.extend(invalid.map(|path| (format!("{name}={path}"), "invalid_path")));
             faults.extend(required.then(|| (String::new(), "invalid_path")));
         }
         faults

@@ -56,7 +56,7 @@ pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// The database of the edge, without delays between retries.
+/// The database with retries, as the edge uses it, but without delays between them.
 pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
     Arc::new(Retrying::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
 }
@@ -72,6 +72,7 @@ pub struct Object {
 }
 
 impl Object {
+    /// The running hub. Panics if the object hibernates.
     pub fn hub(&self) -> Arc<Hub> {
         Arc::clone(self.hub.lock().unwrap_or_else(PoisonError::into_inner).as_ref().expect("the object hibernates"))
     }
@@ -103,7 +104,7 @@ impl World {
         Self::build(namespace, db, Vocabulary::default(), PushConfig::default())
     }
 
-    /// The namespace `team` with the variable `VOCABULARY`.
+    /// The namespace `team` with a value of the variable `VOCABULARY`.
     pub fn with_vocabulary(vocabulary: &str) -> Self {
         Self::build(
             "team",
@@ -149,12 +150,12 @@ impl World {
         run_until_idle().await;
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hub = Arc::downgrade(&hub.expect("the object hibernates"));
-        assert!(hub.upgrade().is_none(), "a reference to the hub would have prevented the hibernation");
+        assert!(hub.upgrade().is_none(), "a reference to the hub prevents the hibernation");
         self.rt.set_interrupted(false);
         self.object.wake(self.rt.evict());
     }
 
-    /// Ends the object immediately, like a panic, and restarts it. Its sockets survive.
+    /// Stops the object in the middle of its tasks, as a panic does, and restarts it. Its sockets survive.
     pub fn restart(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sockets = self.rt.evict();
@@ -163,7 +164,7 @@ impl World {
         self.object.wake(sockets);
     }
 
-    /// Ends the object with all sockets, like a deployment, and restarts it.
+    /// Stops the object and closes its sockets, as a deployment does, and restarts it.
     pub fn redeploy(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         for (conn, _) in self.rt.evict() {
@@ -173,7 +174,7 @@ impl World {
         self.object.wake(Vec::new());
     }
 
-    /// Advances the clock and fires each alarm when it is due.
+    /// Advances the clock in steps and fires each alarm when it is due.
     pub async fn advance(&self, ms: u64) {
         run_until_idle().await;
         let end = self.now() + ms;
@@ -199,7 +200,7 @@ impl World {
         run_until_idle().await;
     }
 
-    /// Opens a CLI's socket. `authenticated`: the upgrade request has a valid token.
+    /// Opens the socket of a CLI. `authenticated`: the upgrade request has a valid token.
     pub fn open_cli(&self, authenticated: bool) -> Socket {
         let (key, conn, frames) = self.rt.open();
         let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Unauthenticated };
@@ -263,26 +264,31 @@ impl World {
     }
 
     /// Opens an event stream with a query and `Last-Event-ID`.
-    pub async fn try_subscribe(&self, query: &str, last: Option<&str>, format: Format) -> Result<Socket, Error> {
-        self.try_subscribe_with_expiry(query, last, format, None).await
+    pub async fn try_subscribe(
+        &self,
+        query: &str,
+        last_event_id: Option<&str>,
+        format: Format,
+    ) -> Result<Socket, Error> {
+        self.try_subscribe_with_expiry(query, last_event_id, format, None).await
     }
 
-    /// The same with a token that expires.
+    /// Like [`try_subscribe`](Self::try_subscribe), with a token that expires.
     pub async fn try_subscribe_with_expiry(
         &self,
         query: &str,
-        last: Option<&str>,
+        last_event_id: Option<&str>,
         format: Format,
         expires_at: Option<u64>,
     ) -> Result<Socket, Error> {
-        let request = events::parse_request(&self.hub(), query, last.map(str::to_owned), format).await?;
+        let request = events::parse_request(&self.hub(), query, last_event_id.map(str::to_owned), format).await?;
         let (key, conn, frames) = self.rt.open();
         let subscription = Subscription { expires_at, ..request.subscription };
         self.hub().subscribe(conn, subscription, request.last_event_id.as_deref());
         Ok(Socket::new(Arc::clone(&self.object), key, frames))
     }
 
-    /// A web client that has received `connection-changed`.
+    /// A web client with this query that has received its first event.
     pub async fn web(&self, query: &str) -> Web {
         let mut web = Web(self.try_subscribe(query, None, Format::Json).await.unwrap());
         assert_eq!(web.next_event().await["type"], "connection-changed");

@@ -22,16 +22,16 @@ pub async fn replay_fixture() -> (World, String, Cli, String) {
 }
 
 /// Connects a web client with the id of its last event. Returns `resume` of its first event, and the client.
-pub async fn reconnect(world: &World, query: &str, last: &str, format: Format) -> (String, Web) {
-    let mut web = Web(world.try_subscribe(query, Some(last), format).await.unwrap());
+pub async fn reconnect(world: &World, query: &str, last_event_id: &str, format: Format) -> (String, Web) {
+    let mut web = Web(world.try_subscribe(query, Some(last_event_id), format).await.unwrap());
     let first = web.next_event().await;
     assert_eq!(first["type"], "connection-changed");
     (first["data"]["resume"].as_str().unwrap().to_owned(), web)
 }
 
-/// `resume` of the first event of a web client that reconnects.
-pub async fn resume(world: &World, query: &str, last: &str) -> String {
-    reconnect(world, query, last, Format::Json).await.0
+/// Reconnects a web client. Returns `resume` of its first event.
+pub async fn resume(world: &World, query: &str, last_event_id: &str) -> String {
+    reconnect(world, query, last_event_id, Format::Json).await.0
 }
 
 /// The id of an event.
@@ -41,23 +41,22 @@ pub fn id(event: &Value) -> String {
 
 /// The texts of messages, and the types of other events.
 pub fn texts(events: &[Value]) -> Vec<&str> {
-    let content = |event: &'_ Value| event["message"]["content"]["content"].is_string();
-    let text = |event| if content(event) { &event["message"]["content"]["content"] } else { &event["type"] };
+    let is_message = |event: &'_ Value| event["message"]["content"]["content"].is_string();
+    let text = |event| if is_message(event) { &event["message"]["content"]["content"] } else { &event["type"] };
     events.iter().map(|event| text(event).as_str().unwrap()).collect()
 }
 
-/// How many rows the log has.
+/// The number of rows of the event log.
 pub fn count_rows(world: &World) -> i64 {
     world.db.number("SELECT count(*) FROM events")
 }
 
-/// An error after which a batch may or may not have been committed.
 /// The argument of `message` for an agent's message with this text.
 pub fn message(session: &str, text: &str) -> Value {
     json!({"sid": session, "message": {"role": "agent", "content": text}})
 }
 
-/// Advances the clock until no attempt at a batch is left.
+/// Advances the clock until the hub no longer retries a failed batch.
 pub async fn exhaust_retries(world: &World) {
     for _ in 0..10 {
         run_until_idle().await;
@@ -66,7 +65,7 @@ pub async fn exhaust_retries(world: &World) {
     run_until_idle().await;
 }
 
-/// The first event of a new web client.
+/// Connects a new web client. Returns its first event.
 pub async fn first_event(world: &World, query: &str) -> Value {
     Web(world.try_subscribe(query, None, Format::Json).await.unwrap()).next_event().await
 }

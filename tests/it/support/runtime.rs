@@ -32,16 +32,20 @@ struct Inner {
     now: u64,
     seed: u64,
     is_random_broken: bool,
-    interrupted: bool,
+    was_interrupted: bool,
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
     alarm: Option<u64>,
+    /// The number of next attempts to set the alarm that fail.
     failing_alarms: usize,
+    /// The number of times that the alarm was set.
     alarms_set: usize,
-    stored: BTreeMap<String, String>,
+    key_values: BTreeMap<String, String>,
     kv_writes: usize,
+    /// The number of calls of `sleep(0)`.
     yields: usize,
+    /// The wake-up times of sleeping tasks.
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     tasks: Vec<tokio::task::AbortHandle>,
     /// Requests to push services since the last [`FakeRuntime::take_pushes`].
@@ -49,15 +53,15 @@ struct Inner {
     /// Responses of push services by a prefix of the endpoint; the default is 201.
     push_responses: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
     /// The prefixes of endpoints that do not respond.
-    hanging: Vec<String>,
-    /// Requests to these endpoints.
+    hanging_endpoints: Vec<String>,
+    /// Time out the requests to these endpoints.
     pending_pushes: Vec<oneshot::Sender<()>>,
 }
 
 pub struct FakeRuntime(Mutex<Inner>);
 
 impl FakeRuntime {
-    /// The random bytes depend only on the name.
+    /// `name` determines the random bytes.
     pub fn new(name: &str) -> Self {
         let seed = name.bytes().fold(0x9e37_79b9_7f4a_7c15, |seed: u64, byte| (seed ^ u64::from(byte)).rotate_left(9));
         Self(Mutex::new(Inner { now: START, seed, ..Inner::default() }))
@@ -118,13 +122,14 @@ impl FakeRuntime {
 
     /// Sets whether the last hub ended by a panic instead of hibernation.
     pub fn set_interrupted(&self, interrupted: bool) {
-        self.inner().interrupted = interrupted;
+        self.inner().was_interrupted = interrupted;
     }
 
     pub fn alarm(&self) -> Option<u64> {
         self.inner().alarm
     }
 
+    /// The number of times that the alarm was set.
     pub fn alarms_set(&self) -> usize {
         self.inner().alarms_set
     }
@@ -134,7 +139,7 @@ impl FakeRuntime {
         self.inner().alarm.take()
     }
 
-    /// The next `count` attempts to set the alarm fail.
+    /// Makes the next `count` attempts to set the alarm fail.
     pub fn fail_alarms(&self, count: usize) {
         self.inner().failing_alarms = count;
     }
@@ -143,8 +148,8 @@ impl FakeRuntime {
     pub fn set_now(&self, now: u64) {
         let mut inner = self.inner();
         inner.now = now;
-        let (due, waiting) = std::mem::take(&mut inner.sleepers).into_iter().partition(|(at, _)| *at <= now);
-        inner.sleepers = waiting;
+        let (due, sleeping) = std::mem::take(&mut inner.sleepers).into_iter().partition(|(at, _)| *at <= now);
+        inner.sleepers = sleeping;
         let due: Vec<(u64, oneshot::Sender<()>)> = due;
         for (_, sleeper) in due {
             let _ = sleeper.send(());
@@ -156,7 +161,7 @@ impl FakeRuntime {
         self.inner().sleepers.len()
     }
 
-    /// All later requests for random bytes fail.
+    /// Makes all later requests for random bytes fail.
     pub fn fail_random(&self) {
         self.inner().is_random_broken = true;
     }
@@ -183,22 +188,22 @@ impl FakeRuntime {
         inner.push_responses.push((endpoint.to_owned(), responses.iter().map(response).collect()));
     }
 
-    /// Push services of endpoints with a prefix no longer respond.
+    /// Makes the push services of endpoints with a prefix stop responding.
     pub fn hang_pushes(&self, endpoint: &str) {
-        self.inner().hanging.push(endpoint.to_owned());
+        self.inner().hanging_endpoints.push(endpoint.to_owned());
     }
 
     /// Times out the requests to push services that do not respond.
     pub fn time_out_pushes(&self) {
-        let waiting = std::mem::take(&mut self.inner().pending_pushes);
-        for push in waiting {
+        let pending = std::mem::take(&mut self.inner().pending_pushes);
+        for push in pending {
             let _ = push.send(());
         }
     }
 
     /// The key-value storage.
     pub fn stored_entries(&self) -> BTreeMap<String, String> {
-        self.inner().stored.clone()
+        self.inner().key_values.clone()
     }
 
     /// The number of writes to the key-value storage.
@@ -234,7 +239,8 @@ impl Runtime for FakeRuntime {
     }
 
     fn attach(&self, conn: ConnId, attachment: &str) {
-        // As measured: five bytes of framing, and two bytes per character if one is not Latin-1.
+        // Measured on the platform: an attachment has five bytes of framing. Its text has one byte per character if all
+        // characters are Latin-1, otherwise two bytes per UTF-16 unit.
         let is_latin = attachment.chars().all(|character| u32::from(character) < 256);
         let bytes = if is_latin { attachment.chars().count() } else { 2 * attachment.encode_utf16().count() };
         assert!(bytes + 5 <= 16_384, "an attachment of {bytes} bytes exceeds the platform limit");
@@ -290,7 +296,7 @@ impl Runtime for FakeRuntime {
         let mut inner = self.inner();
         let url = request.uri().to_string();
         let matches = |endpoint: &String| url.starts_with(endpoint.as_str());
-        let hangs = inner.hanging.iter().any(matches);
+        let hangs = inner.hanging_endpoints.iter().any(matches);
         let responses =
             inner.push_responses.iter_mut().find(|(endpoint, _)| matches(endpoint)).map(|(_, responses)| responses);
         let response = responses
@@ -306,7 +312,7 @@ impl Runtime for FakeRuntime {
                 let _ = timed_out.await;
                 return Err("The push service did not answer in time.".to_owned());
             }
-            // A response is never immediate.
+            // A real push service never responds immediately.
             tokio::task::yield_now().await;
             response.unwrap_or(Ok(PushAnswer { status: 201, retry_after: None }))
         })
@@ -315,20 +321,20 @@ impl Runtime for FakeRuntime {
     fn kv_put(&self, key: &str, value: &str) {
         let mut inner = self.inner();
         inner.kv_writes += 1;
-        inner.stored.insert(key.to_owned(), value.to_owned());
+        inner.key_values.insert(key.to_owned(), value.to_owned());
     }
 
     fn kv_delete(&self, key: &str) {
-        self.inner().stored.remove(key);
+        self.inner().key_values.remove(key);
     }
 
     fn was_interrupted(&self) -> bool {
-        self.inner().interrupted
+        self.inner().was_interrupted
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
         let inner = self.inner();
-        let matching = inner.stored.iter().filter(|(key, _)| key.starts_with(prefix));
+        let matching = inner.key_values.iter().filter(|(key, _)| key.starts_with(prefix));
         matching.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! [`Database`] on SQLite, whose dialect D1 has, with the migrations of D1. It can inject faults, lose the result of a
+//! [`Database`] on SQLite, whose SQL dialect D1 uses, with the migrations of D1. It can inject faults, lose the result of a
 //! committed batch and delay results.
 
 use std::collections::VecDeque;
@@ -20,8 +20,7 @@ pub fn permanent_error() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
-/// An error after which the hub retries a batch.
-/// An error that the hub does not retry.
+/// Whether a batch only reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
     Reads,
@@ -35,23 +34,25 @@ impl BatchKind {
 }
 
 struct Fault {
-    on: BatchKind,
+    kind: BatchKind,
     error: DbError,
-    /// Whether the batch is committed before the fault.
+    /// Whether the batch is committed although its result is the error.
     after_commit: bool,
 }
 
 #[derive(Default)]
 struct Script {
-    /// Each applies to one batch of its kind.
+    /// Faults of the next batches. A batch gets the first fault of its kind.
     faults: VecDeque<Fault>,
     /// The next batch of this kind never returns.
     hanging: Option<BatchKind>,
-    /// Applies to every batch of its kind without another fault.
-    permanent: Option<(BatchKind, DbError)>,
-    held: Vec<BatchKind>,
-    waiting: Vec<oneshot::Sender<()>>,
-    /// The statements of every read, in order.
+    /// The error of every batch of a kind that has no other fault.
+    outage: Option<(BatchKind, DbError)>,
+    /// The kinds of batches whose results are held.
+    held_kinds: Vec<BatchKind>,
+    /// Release the held results, in the order of the batches.
+    held_results: Vec<oneshot::Sender<()>>,
+    /// The statements of every read, in order, including failed ones.
     reads: Vec<Vec<Statement>>,
     /// The statements of every write, in order, including failed ones.
     writes: Vec<Vec<Statement>>,
@@ -98,7 +99,7 @@ impl Sqlite {
         run(&lock(&self.connection), sql, &[]).unwrap()
     }
 
-    /// The same for a query that returns one number.
+    /// Like [`select`](Self::select), for a query that returns one number.
     pub fn number(&self, sql: &str) -> i64 {
         match self.select(sql).pop().and_then(|mut row| row.pop()) {
             Some(Value::Integer(number)) => number,
@@ -106,70 +107,73 @@ impl Sqlite {
         }
     }
 
-    /// The next batch of this kind fails and is not committed.
-    pub fn fail(&self, on: BatchKind, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { on, error, after_commit: false });
+    /// Makes the next batch of this kind fail without a commit.
+    pub fn fail(&self, kind: BatchKind, error: DbError) {
+        lock(&self.script).faults.push_back(Fault { kind, error, after_commit: false });
     }
 
-    /// The next write is committed, but returns the error.
+    /// Makes the next write return an error although it is committed.
     pub fn lose_response(&self, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { on: BatchKind::Writes, error, after_commit: true });
+        lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, after_commit: true });
     }
 
-    /// The next batch of this kind is not run and never returns.
-    pub fn hang_next(&self, on: BatchKind) {
-        lock(&self.script).hanging = Some(on);
+    /// Makes the next batch of this kind hang: it is not executed and never returns.
+    pub fn hang_next(&self, kind: BatchKind) {
+        lock(&self.script).hanging = Some(kind);
     }
 
-    /// Every batch of this kind fails from now on.
-    pub fn fail_all(&self, on: BatchKind, error: DbError) {
-        lock(&self.script).permanent = Some((on, error));
+    /// Makes every batch of this kind fail until [`repair`](Self::repair).
+    pub fn fail_all(&self, kind: BatchKind, error: DbError) {
+        lock(&self.script).outage = Some((kind, error));
     }
 
     /// Ends all faults.
     pub fn repair(&self) {
         let mut script = lock(&self.script);
-        script.permanent = None;
+        script.outage = None;
         script.faults.clear();
     }
 
-    /// Batches of this kind are run, but their results wait for [`release`](Self::release).
-    pub fn hold(&self, on: BatchKind) {
-        lock(&self.script).held = vec![on];
+    /// Holds the results of batches of this kind until [`release`](Self::release). The batches are executed immediately.
+    pub fn hold(&self, kind: BatchKind) {
+        lock(&self.script).held_kinds = vec![kind];
     }
 
-    /// Batches of every kind are run, but their results wait.
+    /// Holds the results of all batches.
     pub fn hold_all(&self) {
-        lock(&self.script).held = vec![BatchKind::Reads, BatchKind::Writes];
+        lock(&self.script).held_kinds = vec![BatchKind::Reads, BatchKind::Writes];
     }
 
-    /// Releases one held result by its index.
-    pub fn release_one(&self, at: usize) {
-        let _ = lock(&self.script).waiting.remove(at).send(());
+    /// Releases the held result with this index.
+    pub fn release_one(&self, index: usize) {
+        let _ = lock(&self.script).held_results.remove(index).send(());
     }
 
     /// Releases all held results and stops holding.
     pub fn release(&self) {
         let mut script = lock(&self.script);
-        script.held.clear();
-        for waiting in script.waiting.drain(..) {
-            let _ = waiting.send(());
+        script.held_kinds.clear();
+        for held_result in script.held_results.drain(..) {
+            let _ = held_result.send(());
         }
     }
 
-    /// Stops holding further results.
+    /// Stops holding the results of later batches. Results that are held already remain held.
     pub fn stop_holding(&self) {
-        lock(&self.script).held.clear();
+        lock(&self.script).held_kinds.clear();
     }
 
+    /// The number of held results.
     pub fn held_count(&self) -> usize {
-        lock(&self.script).waiting.len()
+        lock(&self.script).held_results.len()
     }
 
+    /// The number of reads, including failed ones.
     pub fn read_count(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
+    /// The statements of each read, including failed ones.
     pub fn read_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
@@ -184,7 +188,7 @@ impl Sqlite {
         lock(&self.script).writes.clone()
     }
 
-    /// Executes a batch that timed out before.
+    /// Executes a batch that the hub has sent before, without faults.
     pub fn execute_late(&self, batch: &[Statement]) -> Result<(), DbError> {
         self.commit(batch).map(drop)
     }
@@ -201,13 +205,13 @@ impl Sqlite {
         Ok(results)
     }
 
-    fn run_batch(&self, on: BatchKind, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+    fn run_batch(&self, kind: BatchKind, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
         let fault = {
             let mut script = lock(&self.script);
-            let position = script.faults.iter().position(|fault| fault.on == on);
+            let position = script.faults.iter().position(|fault| fault.kind == kind);
             let queued = position.and_then(|position| script.faults.remove(position));
-            let permanent = script.permanent.clone().filter(|(kind, _)| *kind == on);
-            queued.or(permanent.map(|(on, error)| Fault { on, error, after_commit: false }))
+            let outage = script.outage.clone().filter(|(outage_kind, _)| *outage_kind == kind);
+            queued.or(outage.map(|(kind, error)| Fault { kind, error, after_commit: false }))
         };
         match fault {
             Some(Fault { error, after_commit: false, .. }) => Err(error),
@@ -220,29 +224,29 @@ impl Sqlite {
 impl Database for Sqlite {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let on = BatchKind::of(statements);
+            let kind = BatchKind::of(statements);
             let hangs = {
                 let mut script = lock(&self.script);
-                match on {
+                match kind {
                     BatchKind::Reads => script.reads.push(statements.to_vec()),
                     BatchKind::Writes => script.writes.push(statements.to_vec()),
                 }
-                script.hanging.take_if(|kind| *kind == on).is_some()
+                script.hanging.take_if(|hanging| *hanging == kind).is_some()
             };
             if hangs {
                 return std::future::pending().await;
             }
-            let result = self.run_batch(on, statements);
-            let waiting = {
+            let result = self.run_batch(kind, statements);
+            let held_result = {
                 let mut script = lock(&self.script);
-                script.held.contains(&on).then(|| {
+                script.held_kinds.contains(&kind).then(|| {
                     let (sender, receiver) = oneshot::channel();
-                    script.waiting.push(sender);
+                    script.held_results.push(sender);
                     receiver
                 })
             };
-            if let Some(waiting) = waiting {
-                let _ = waiting.await;
+            if let Some(held_result) = held_result {
+                let _ = held_result.await;
             }
             result
         })
@@ -253,10 +257,10 @@ impl Database for Sqlite {
             let rows = query(self, statement.clone()).await?;
             let mut joined = JoinedRows { rows: rows.len() as u64, ..JoinedRows::default() };
             let mut texts = Vec::new();
-            for (at, row) in rows.into_iter().enumerate() {
-                let mut c = Columns::new("messages", row);
-                let (seq, text, parts) = (c.number("seq")?, c.text("body")?, c.number("parts")?);
-                if (at as u64) < limit {
+            for (index, row) in rows.into_iter().enumerate() {
+                let mut columns = Columns::new("messages", row);
+                let (seq, text, parts) = (columns.number("seq")?, columns.text("body")?, columns.number("parts")?);
+                if (index as u64) < limit {
                     joined.last_seq = Some(seq);
                     joined.in_parts |= parts > 0;
                     texts.push(text);
@@ -288,7 +292,7 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
     });
     let width = prepared.column_count();
     let mut rows = prepared.query(rusqlite::params_from_iter(params))?;
-    let mut found = Vec::new();
+    let mut results = Vec::new();
     while let Some(row) = rows.next()? {
         let column = |i| match row.get_ref(i).unwrap() {
             rusqlite::types::ValueRef::Null => Value::Null,
@@ -296,9 +300,9 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
             rusqlite::types::ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).unwrap()),
             other => panic!("the hub stores no column of this type: {other:?}"),
         };
-        found.push((0..width).map(column).collect());
+        results.push((0..width).map(column).collect());
     }
-    Ok(found)
+    Ok(results)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
