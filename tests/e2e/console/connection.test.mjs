@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../lib/await.mjs';
-import { DESK, signInUrl, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -33,6 +33,29 @@ test('sends messages written offline and loads missed ones when back online', as
   await waitForCount(chat.log.getByText('written offline'), 1);
   await say(cli, session.id, 'After.');
   await chat.waitForText('After.');
+});
+
+test('the connection banner moves nothing on the page', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'banner', ...talk });
+  const questions = [{ question: 'Which shape?', options: ['Round', 'Square'] }, { question: 'Its name?' }];
+  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 }, r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 } };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  for (const options of [DESK, PHONE]) {
+    const { page, context } = await visit(t, 'banner', { ...options, path: `/sessions/${session.id}` });
+    for (const [path, label] of [['/', 'Search sessions'], [`/sessions/${session.id}`, 'Square']]) {
+      await context.setOffline(false);
+      await page.goto(path);
+      await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
+      const element = page.getByLabel(label);
+      await page.getByRole('status', { name: /^Loading/ }).waitFor({ state: 'detached' });
+      const position = await element.boundingBox();
+      await context.setOffline(true);
+      await page.getByText('You are offline.').waitFor();
+      assert.deepEqual(await element.boundingBox(), position, path);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), `${path} fits into the window`);
+      await element.click();
+    }
+  }
 });
 
 test('retries unsent messages in order with the next heartbeat', async (t) => {

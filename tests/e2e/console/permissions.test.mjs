@@ -348,7 +348,7 @@ test('keeps a request whose answer the agent rejects, and shows the error', asyn
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const card = new Chat(page).request();
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();
-  await page.getByText('Could not send the answer').waitFor();
+  await page.getByText('Could not approve the request').waitFor();
   await page.locator('.request[aria-busy="false"]').waitFor();
   success = true;
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();

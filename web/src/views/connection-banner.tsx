@@ -4,18 +4,18 @@ import { CloudOff, RefreshCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { connectionState, isCatchingUp } from '../state/store.ts';
 
-/** A shorter interruption is not shown. */
+/** The banner appears only if the connection is not live for this long. */
 const SHOW_DELAY_MS = 1200;
 
 export function ConnectionBanner() {
   const current = connectionState.value;
-  const [shown, setShown] = useState(current);
+  const [shownState, setShownState] = useState(current);
   useEffect(() => {
     if (current === 'live' || current === 'offline') {
-      setShown(current);
+      setShownState(current);
       return undefined;
     }
-    const timer = setTimeout(() => setShown(current), SHOW_DELAY_MS);
+    const timer = setTimeout(() => setShownState(current), SHOW_DELAY_MS);
     return () => clearTimeout(timer);
   }, [current]);
   const text = {
@@ -23,12 +23,12 @@ export function ConnectionBanner() {
     reconnecting: 'Connection lost. Reconnecting …',
     connecting: 'Connecting …',
     live: isCatchingUp.value ? 'Catching up …' : null,
-  }[shown];
+  }[shownState];
   return (
     <div role="status" class="connection" data-state={current}>
       {text && (
-        <p class={shown === 'offline' || shown === 'reconnecting' ? 'notice warn' : 'notice'}>
-          {shown === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
+        <p class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
+          {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
           {text}
         </p>
       )}

@@ -1,4 +1,4 @@
-/** The pending permission requests of a session, with buttons to decide them. */
+/** The pending permission requests of a session, with buttons to approve or deny them. */
 
 import './pending-requests.css';
 import { Ban, Check, ChevronDown, Eye, ShieldQuestion, X } from 'lucide-preact';
@@ -20,9 +20,9 @@ import { Questions } from './questions.tsx';
 import { ToolIcon } from './tool-call.tsx';
 import { ArgumentList, ToolInput } from './tool-content.tsx';
 
-/** The hub rejects a longer reason of a denial. */
+/** The hub's limit for the reason of a denial, in characters. */
 const MAX_REASON_LENGTH = 1000;
-/** After a decision, the next request is disabled for this time: the second click of a double click must not decide it. */
+/** After a decision, the next request is disabled for this time: the second click of a double click must not approve or deny it. */
 const CLICK_GUARD_MS = 600;
 /** The "More below" button appears only if more than this height is hidden. */
 const HIDDEN_TOLERANCE_PX = 8;
@@ -119,7 +119,7 @@ interface CardProps {
   session: Session;
   id: string;
   request: PendingRequest;
-  /** Another request was decided less than {@link CLICK_GUARD_MS} ago. */
+  /** Another request was approved or denied less than {@link CLICK_GUARD_MS} ago. */
   areDecisionsDisabled: boolean;
   /** Called with each decision, before it is sent. */
   onDecide: () => void;
@@ -132,16 +132,17 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
   const content = useMemo(() => formatJson([request.tool, request.arguments]), [request]);
   const [reviewedContent, setReviewedContent] = useState(content);
   const tool = request.tool ?? 'A tool';
-  const decide = async (operation: () => Promise<unknown>) => {
+  const decide = async (errorTitle: string, operation: () => Promise<unknown>) => {
     if (isBusy) return;
     setBusy(true);
     onDecide();
     // After a success the card stays busy, until an event removes the request.
-    if (await tryOrToast('Could not send the answer', operation)) deleteDraft(session.id, id);
+    if (await tryOrToast(errorTitle, operation)) deleteDraft(session.id, id);
     else setBusy(false);
   };
-  const approve = (approval: actions.Approval) => void decide(() => actions.approve(session.id, id, approval));
-  const deny = (decision: 'denied' | 'abort') => decide(() => actions.deny(session.id, id, decision));
+  const approve = (approval: actions.Approval) => void decide('Could not approve the request', () => actions.approve(session.id, id, approval));
+  const answer = (answers: Record<string, string[]>) => void decide('Could not send the answers', () => actions.approve(session.id, id, { decision: 'approved', answers }));
+  const deny = (decision: 'denied' | 'abort') => void decide('Could not deny the request', () => actions.deny(session.id, id, decision));
   const denyWithReason = () =>
     openDialog({
       title: 'Deny the request',
@@ -189,8 +190,8 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
             otherFields={<ArgumentList fields={otherFields} />}
             draft={getDraft(session.id, id)}
             onDraft={(changes) => updateDraft(session.id, id, changes)}
-            onAnswers={(answers) => approve({ decision: 'approved', answers })}
-            onDeny={() => void deny('denied')}
+            onAnswers={answer}
+            onDeny={() => deny('denied')}
           />
         ) : (
           <>
@@ -210,7 +211,7 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
               <button type="button" class="button danger" onClick={denyWithReason}>
                 <X size={18} aria-hidden /> Deny
               </button>
-              <button type="button" class="button danger" onClick={() => void deny('abort')}>
+              <button type="button" class="button danger" onClick={() => deny('abort')}>
                 <Ban size={16} aria-hidden /> Deny and stop
               </button>
             </div>
