@@ -4,9 +4,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { Channel, type ConnectionState, type Gap } from '../src/api/channel.ts';
 import type { HubEvent } from '../src/api/types.ts';
-
-/** Runs the callbacks of settled promises. */
-const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
+import { flushPromises } from './support/promises.ts';
 
 /** A WebSocket or EventSource whose events the test triggers. */
 class FakeConnection {

@@ -3,9 +3,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { fetchBuffered } from '../src/api/fetch-buffered.ts';
-
-/** Runs the callbacks of settled promises. */
-const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
+import { flushPromises } from './support/promises.ts';
 
 /** Replaces `fetch`; the test sends the response part by part. */
 function mockFetch() {

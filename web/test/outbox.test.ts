@@ -7,6 +7,7 @@ import { unreachableError } from '../src/api/errors.ts';
 import { Outbox } from '../src/state/outbox.ts';
 import { getConversation, state } from '../src/state/store.ts';
 import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
+import { flushPromises } from './support/promises.ts';
 
 const STORED = { data: { ok: true, message: { seq: 7 } }, response: new Response() };
 
@@ -27,8 +28,6 @@ function setup() {
   return { outbox: open(), reload: open, hub, sent, storage };
 }
 const outgoing = () => getConversation('a').outgoing;
-/** Runs the callbacks of settled promises. */
-const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
 const states = () => outgoing().map(({ localId, status }) => [localId, status]);
 
 const reject = (status: number, code: string) => async () => ({ error: { error: 'Not now.', code }, response: new Response(null, { status }) });

@@ -4,9 +4,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { HubError, unreachableError } from '../src/api/errors.ts';
 import { Presence, type Visibility } from '../src/api/presence.ts';
-
-/** Runs the callbacks of settled promises. */
-const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
+import { flushPromises } from './support/promises.ts';
 
 async function advance(ms: number) {
   mock.timers.tick(ms);

@@ -29,10 +29,10 @@ const session = (id: string, more: Partial<Session> = {}): Session => ({
 });
 const message = (seq: number, localId: string | null = null, id = `m${seq}`): Message => ({ id, seq, localId, content: seq, createdAt: seq });
 const seqs = ({ messages }: Conversation) => messages.map(({ seq }) => seq);
-const ready = (...all: number[]): Conversation => ({ ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: all.map((seq) => message(seq)) });
+const loadedConversation = (...all: number[]): Conversation => ({ ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: all.map((seq) => message(seq)) });
 const stateWith = (item: Session): State => ({ ...EMPTY_STATE, listLoad: { status: 'ready' }, summaries: { [item.id]: toSummary(item) }, sessions: { [item.id]: item } });
 const applyAll = (state: State, ...events: HubEvent[]) => events.reduce((before, event) => reduce(before, event).state, state);
-const updated = (sessionId: string, data: Partial<Session>): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+const updateEvent = (sessionId: string, data: Partial<Session>): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
 
 test('adds a session to the list', () => {
   const state = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> });
@@ -42,7 +42,7 @@ test('adds a session to the list', () => {
 
 test('applies an update to the list and to the open session', () => {
   const todos = [{ id: '1', content: 'x', status: 'completed' as const, priority: 'low' as const }];
-  const state = applyAll(stateWith(session('a')), updated('a', { thinking: true, updatedAt: 9 }), updated('a', { todos }), updated('a', { metadata: { path: '/b', host: 'h', name: 'B' } }));
+  const state = applyAll(stateWith(session('a')), updateEvent('a', { thinking: true, updatedAt: 9 }), updateEvent('a', { todos }), updateEvent('a', { metadata: { path: '/b', host: 'h', name: 'B' } }));
   assert.deepEqual([state.summaries.a?.thinking, state.summaries.a?.updatedAt, state.summaries.a?.todoProgress, state.summaries.a?.metadata?.name], [true, 9, { completed: 1, total: 1 }, 'B']);
   assert.deepEqual([state.sessions.a?.thinking, state.sessions.a?.todos, state.sessions.a?.metadata?.name], [true, todos, 'B']);
 });
@@ -50,24 +50,24 @@ test('applies an update to the list and to the open session', () => {
 test('adds completed requests to the known ones and replaces the rest of the agent state', () => {
   const request = { tool: 'Bash', arguments: {} };
   const before = session('a', { agentState: { requests: { r2: request }, completedRequests: { r1: { ...request, status: 'denied' } }, controlledByUser: true } });
-  const state = applyAll(stateWith(before), updated('a', { agentState: { completedRequests: { r2: { ...request, status: 'approved' } } } }));
+  const state = applyAll(stateWith(before), updateEvent('a', { agentState: { completedRequests: { r2: { ...request, status: 'approved' } } } }));
   assert.deepEqual(Object.keys(state.sessions.a?.agentState?.completedRequests ?? {}), ['r1', 'r2']);
   assert.deepEqual([state.sessions.a?.agentState?.requests, state.sessions.a?.agentState?.controlledByUser], [undefined, undefined]);
   assert.equal(state.summaries.a?.pendingRequestsCount, 0);
 });
 
 test('fetches the list after an update of an unknown session', () => {
-  assert.deepEqual(reduce(stateWith(session('a')), updated('b', { active: true })).refetches, [{ kind: 'sessions' }]);
-  assert.deepEqual(reduce(EMPTY_STATE, updated('b', { active: true })).refetches, []);
+  assert.deepEqual(reduce(stateWith(session('a')), updateEvent('b', { active: true })).refetches, [{ kind: 'sessions' }]);
+  assert.deepEqual(reduce(EMPTY_STATE, updateEvent('b', { active: true })).refetches, []);
 });
 
 test('fetches a value that an event omits, with the open session or else with the list', () => {
   const open = stateWith(session('a', { agentState: { controlledByUser: true } }));
-  const large = updated('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
+  const large = updateEvent('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
   const { state, refetches } = reduce(open, large);
   assert.deepEqual([refetches, state.sessions.a?.agentState, state.sessions.a?.agentStateVersion], [[{ kind: 'session', id: 'a' }], { controlledByUser: true }, 2]);
   const closed = { ...open, sessions: {} };
-  assert.deepEqual(reduce(closed, updated('a', { metadataBytes: 3_000_000 } as Partial<Session>)).refetches, [{ kind: 'sessions' }]);
+  assert.deepEqual(reduce(closed, updateEvent('a', { metadataBytes: 3_000_000 } as Partial<Session>)).refetches, [{ kind: 'sessions' }]);
   const { metadata: _, ...rest } = session('b');
   const added = { type: 'session-added', sessionId: 'b', data: { ...rest, metadataBytes: 3_000_000 } } as unknown as HubEvent;
   assert.deepEqual(reduce(closed, added).refetches, [{ kind: 'sessions' }]);
@@ -75,7 +75,7 @@ test('fetches a value that an event omits, with the open session or else with th
 });
 
 test('removes a session and stores an error for its view', () => {
-  const state = applyAll({ ...stateWith(session('a')), conversations: { a: ready(1) } }, { type: 'session-removed', sessionId: 'a' });
+  const state = applyAll({ ...stateWith(session('a')), conversations: { a: loadedConversation(1) } }, { type: 'session-removed', sessionId: 'a' });
   assert.deepEqual([state.summaries, state.sessions, state.conversations], [{}, {}, {}]);
   assert.match(state.sessionErrors.a?.text ?? '', /deleted/);
   assert.equal(applyAll(state, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> }).sessionErrors.a, undefined);
@@ -95,7 +95,7 @@ test('treats inherited property names as unknown ids', () => {
     const event = { type: 'machine-updated', machineId: id, data: { active: true } } as HubEvent;
     const state: State = { ...EMPTY_STATE, listLoad: { status: 'ready' }, machinesLoad: { status: 'ready' } };
     assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'machines' }] });
-    assert.deepEqual(reduce(state, updated(id, { thinking: true })), { state, refetches: [{ kind: 'sessions' }] });
+    assert.deepEqual(reduce(state, updateEvent(id, { thinking: true })), { state, refetches: [{ kind: 'sessions' }] });
     assert.deepEqual(reduce(state, { type: 'message-received', sessionId: id, message: message(1) } as unknown as HubEvent), { state, refetches: [] });
     assert.equal(getConversation(id), EMPTY_CONVERSATION);
   }
@@ -108,7 +108,7 @@ test('drops metadata fields of the wrong type', () => {
   assert.deepEqual([null, 'x', []].map((metadata) => withValidMetadata({ metadata }).metadata), [null, null, null]);
   assert.deepEqual(withValidMetadata({ id: 'a' }), { id: 'a' });
   const metadata = invalid as unknown as Session['metadata'];
-  const state = applyAll(stateWith(session('a')), updated('a', { metadata }));
+  const state = applyAll(stateWith(session('a')), updateEvent('a', { metadata }));
   assert.deepEqual(state.sessions.a?.metadata, valid);
   assert.equal(sessionTitle(state.summaries.a ?? session('b')), 'a');
   const added = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a', { metadata }) as unknown as Record<string, unknown> });
@@ -124,16 +124,16 @@ test('ignores unknown event types', () => {
 });
 
 test('adds messages in order, ignores duplicates and fetches after a gap', () => {
-  assert.deepEqual(seqs((withMessage(ready(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
-  assert.deepEqual(withMessage(ready(1, 2), message(2)), { conversation: ready(1, 2) });
-  assert.deepEqual(withMessage(ready(1, 2), message(4)), { refetch: 'newer-messages' });
-  assert.deepEqual(withMessage(ready(1, 2), message(2, null, 'another')), { refetch: 'messages' });
-  assert.deepEqual(withMessage({ ...ready(1), loadState: { status: 'loading' } }, message(2)), { refetch: 'newer-messages' });
+  assert.deepEqual(seqs((withMessage(loadedConversation(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
+  assert.deepEqual(withMessage(loadedConversation(1, 2), message(2)), { conversation: loadedConversation(1, 2) });
+  assert.deepEqual(withMessage(loadedConversation(1, 2), message(4)), { refetch: 'newer-messages' });
+  assert.deepEqual(withMessage(loadedConversation(1, 2), message(2, null, 'another')), { refetch: 'messages' });
+  assert.deepEqual(withMessage({ ...loadedConversation(1), loadState: { status: 'loading' } }, message(2)), { refetch: 'newer-messages' });
   assert.deepEqual(withMessage(EMPTY_CONVERSATION, message(2)), { conversation: EMPTY_CONVERSATION });
 });
 
 test('fetches a message whose event has no content', () => {
-  const state: State = { ...EMPTY_STATE, conversations: { a: ready(1) } };
+  const state: State = { ...EMPTY_STATE, conversations: { a: loadedConversation(1) } };
   const event = { type: 'message-received', sessionId: 'a', message: { id: 'm2', seq: 2, localId: null, contentBytes: 9_000_000, createdAt: 2 } } as HubEvent;
   assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'newer-messages', id: 'a' }] });
 });
@@ -148,7 +148,7 @@ test('joins pages without gaps and duplicates', () => {
 
 test('removes an outgoing message once its event arrives, before or after the response', () => {
   const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
-  const sent = withOutgoing(ready(1), outgoing);
+  const sent = withOutgoing(loadedConversation(1), outgoing);
   assert.deepEqual(sent.outgoing, [outgoing]);
   const back = (withMessage(sent, message(2, 'l')) as { conversation: Conversation }).conversation;
   assert.deepEqual(back.outgoing, []);
@@ -179,7 +179,7 @@ test('titles a session by name, summary, directory or id, and finds it by its wo
 });
 
 test('trims the oldest messages of a long conversation', () => {
-  const many = (count: number) => ready(...Array.from({ length: count }, (_, index) => index + 1));
+  const many = (count: number) => loadedConversation(...Array.from({ length: count }, (_, index) => index + 1));
   assert.equal(trimOldest(many(400)).messages.length, 400);
   const trimmed = trimOldest(many(401));
   assert.deepEqual([seqs(trimmed)[0], seqs(trimmed).at(-1), trimmed.hasOlder], [202, 401, true]);

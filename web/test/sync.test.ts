@@ -8,6 +8,7 @@ import { onlyUnsent } from '../src/state/conversation.ts';
 import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
 import { EMPTY_STATE, type OutgoingMessage } from '../src/state/types.ts';
+import { flushPromises } from './support/promises.ts';
 
 interface Options {
   params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
@@ -16,7 +17,7 @@ interface Options {
 /** A fake hub with one session of `count` messages. Its responses can be delayed. */
 function setup(count: number) {
   const requests: string[] = [];
-  const hub = { count, prefix: 'm', largest: Infinity, isUnavailable: false, hold: null as Promise<void> | null };
+  const hub = { count, prefix: 'm', maxPageSize: Infinity, isUnavailable: false, delay: null as Promise<void> | null };
   const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
   const respond = (path: string, { params: { query = {} } = {} }: Options): unknown => {
     if (path === '/api/sessions') return { sessions: query.archived ? [summary('old', 'archived')] : [summary('a', 'running')] };
@@ -24,7 +25,7 @@ function setup(count: number) {
     if (path === '/api/sessions/{id}') return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
     const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
     if (afterSeq !== undefined) {
-      const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.largest));
+      const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.maxPageSize));
       return { messages: messages(afterSeq + 1, to), hasMore: to < hub.count };
     }
     const from = Math.max(1, beforeSeq - limit);
@@ -34,26 +35,24 @@ function setup(count: number) {
     const { query } = options.params ?? {};
     requests.push(query ? `${path} ${JSON.stringify(query)}` : path);
     const found = respond(path, options);
-    await hub.hold;
+    await hub.delay;
     if (hub.isUnavailable) return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
     return { data: found, response: new Response() };
   };
   return { sync: new Sync({ GET } as unknown as Api), hub, requests };
 }
 const summary = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
-/** Delays the hub's responses, which are created before, until the returned function is called. */
-function delayResponses(hub: { hold: Promise<void> | null }): () => void {
+/** Delays the hub's responses until the returned function is called. Their content is that of the request's time. */
+function delayResponses(hub: { delay: Promise<void> | null }): () => void {
   let release = () => {};
-  hub.hold = new Promise((resolve) => {
+  hub.delay = new Promise((resolve) => {
     release = resolve;
   });
   return release;
 }
-const updated = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
-const removed = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
+const updateEvent = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+const removalEvent = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
 const machineOffline: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
-/** Runs the callbacks of settled promises. */
-const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
 const seqs = () => getConversation('a').messages.map(({ seq }) => seq);
 
 beforeEach(() => {
@@ -107,7 +106,7 @@ test('continues after a page with a single large message', async () => {
   const { sync, hub } = setup(2);
   await sync.fetchNewestMessages('a');
   hub.count = 4;
-  hub.largest = 1;
+  hub.maxPageSize = 1;
   await sync.fetchNewerMessages('a');
   assert.deepEqual(seqs(), [1, 2, 3, 4]);
 });
@@ -123,7 +122,7 @@ test('replaces a renumbered history by the newest page', async () => {
 
 test('keeps the messages of recently opened sessions, and only unsent ones of the others', async () => {
   const { sync } = setup(3);
-  const outgoing = (text: string, now: OutgoingMessage['status']): OutgoingMessage => ({ localId: text, text, attachments: [], createdAt: 0, status: now });
+  const outgoing = (text: string, status: OutgoingMessage['status']): OutgoingMessage => ({ localId: text, text, attachments: [], createdAt: 0, status });
   const loaded = () => Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [id, messages.length, outgoing.map(({ text }) => text).join()]);
   for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
     setOpenSession(id);
@@ -176,7 +175,7 @@ test('fetches a message that arrives during the fetch of the first page', async 
 
 /** A fetch, the events that arrive before its response, and the expected state. */
 const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEvent[]; actual: () => unknown; expected: unknown }[] = [
-  { name: 'a session deleted while the list is fetched', fetch: (sync) => sync.fetchSessions(), events: [removed('a')], actual: () => Object.keys(state.value.summaries), expected: [] },
+  { name: 'a session deleted while the list is fetched', fetch: (sync) => sync.fetchSessions(), events: [removalEvent('a')], actual: () => Object.keys(state.value.summaries), expected: [] },
   {
     name: 'a session added while the list is fetched',
     fetch: (sync) => sync.fetchSessions(),
@@ -187,14 +186,14 @@ const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEv
   {
     name: 'a session updated while the list is fetched',
     fetch: (sync) => sync.fetchSessions(),
-    events: [updated('a', { thinking: true })],
+    events: [updateEvent('a', { thinking: true })],
     actual: () => state.value.summaries.a?.thinking,
     expected: true,
   },
   {
     name: 'a session resumed while the archive is fetched',
     fetch: (sync) => sync.fetchArchive(),
-    events: [updated('old', { metadata: { path: '/old', host: 'h', lifecycleState: 'running' } })],
+    events: [updateEvent('old', { metadata: { path: '/old', host: 'h', lifecycleState: 'running' } })],
     actual: () => state.value.summaries.old?.metadata?.lifecycleState,
     expected: 'running',
   },
@@ -202,14 +201,14 @@ const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEv
   {
     name: 'a session deleted while it is fetched',
     fetch: (sync) => sync.fetchSession('a'),
-    events: [removed('a')],
+    events: [removalEvent('a')],
     actual: () => [state.value.sessions.a, state.value.summaries.a, state.value.sessionErrors.a],
     expected: [undefined, undefined, { text: 'This session was deleted.', isGone: true }],
   },
   {
     name: 'a session updated while it is fetched',
     fetch: (sync) => sync.fetchSession('a'),
-    events: [updated('a', { thinking: true }), updated('a', { permissionMode: 'plan' })],
+    events: [updateEvent('a', { thinking: true }), updateEvent('a', { permissionMode: 'plan' })],
     actual: () => [state.value.sessions.a?.thinking, state.value.sessions.a?.permissionMode, state.value.summaries.a?.permissionMode],
     expected: [true, 'plan', 'plan'],
   },
@@ -231,7 +230,7 @@ for (const { name, fetch, events, actual, expected } of RACES) {
 test('a response wins over events before its request', async () => {
   const { sync } = setup(0);
   await sync.fetchSessions();
-  await sync.handleEvent(removed('a'));
+  await sync.handleEvent(removalEvent('a'));
   await sync.fetchSessions();
   assert.deepEqual(Object.keys(state.value.summaries), ['a']);
 });
@@ -241,7 +240,7 @@ test('fetches a session again if an event omits a large value during the fetch',
   await sync.fetchSession('a');
   const release = delayResponses(hub);
   const fetching = sync.fetchSession('a');
-  const handled = sync.handleEvent(updated('a', { metadataBytes: 5_000_000 }));
+  const handled = sync.handleEvent(updateEvent('a', { metadataBytes: 5_000_000 }));
   release();
   await Promise.all([fetching, handled]);
   assert.equal(requests.length, 3);

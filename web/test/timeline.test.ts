@@ -16,7 +16,7 @@ const result = (id: string, content: string, is_error = false) => block({ type: 
 const WORKING = { active: true, thinking: true };
 const IDLE = { active: true, thinking: false };
 const ENDED = { active: false, thinking: false };
-const timeline = (messages: Message[], doing: AgentActivity, more: Partial<TimelineInput> = {}) => timelineOf({ messages, outgoing: [], hasOlder: false, ...more }, doing);
+const timeline = (messages: Message[], activity: AgentActivity, more: Partial<TimelineInput> = {}) => timelineOf({ messages, outgoing: [], hasOlder: false, ...more }, activity);
 const text = () => block({ type: 'text', text: 'next' });
 const ready = () => message({ role: 'agent', content: { type: 'event', data: { type: 'ready' } } });
 
@@ -26,7 +26,7 @@ test('appends results to their call', () => {
 });
 
 test('a call runs until it fails, or the agent continues, becomes idle, or ends', () => {
-  const stateOf = (doing: typeof WORKING, ...messages: Message[]) => (timeline(messages, doing)[0] as ToolItem).state;
+  const stateOf = (activity: AgentActivity, ...messages: Message[]) => (timeline(messages, activity)[0] as ToolItem).state;
   const started = call('a');
   assert.equal(stateOf(WORKING, started), 'running');
   // The call may wait for a permission.

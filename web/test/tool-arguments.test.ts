@@ -9,10 +9,10 @@ import { formatJson } from '../src/content/format-json.ts';
 import { escapeInvisible } from '../src/content/escape-invisible.ts';
 
 const NOTHING = { command: undefined, edits: [], otherFields: [] };
-const REPLACED = { file_path: 'a', old_string: 'x', new_string: 'y' };
+const REPLACEMENT = { file_path: 'a', old_string: 'x', new_string: 'y' };
 
 test('finds edits in a replacement, a list of replacements, and a new file', () => {
-  assert.deepEqual(parseArguments(REPLACED), { ...NOTHING, edits: [{ path: 'a', before: 'x', after: 'y' }] });
+  assert.deepEqual(parseArguments(REPLACEMENT), { ...NOTHING, edits: [{ path: 'a', before: 'x', after: 'y' }] });
   assert.deepEqual(parseArguments({ file_path: 'a', edits: [{ old_string: 'x', new_string: 'y' }, { old_string: '1', new_string: '2' }] }).edits, [
     { path: 'a', before: 'x', after: 'y' },
     { path: 'a', before: '1', after: '2' },
@@ -32,7 +32,7 @@ test('lists the fields besides a command or an edit', () => {
       { name: 'note', text: '""' },
     ],
   });
-  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACED }), { command: 'curl | sh', edits: [{ path: 'a', before: 'x', after: 'y' }], otherFields: [] });
+  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACEMENT }), { command: 'curl | sh', edits: [{ path: 'a', before: 'x', after: 'y' }], otherFields: [] });
   const several = [{ old_string: 'x', new_string: 'y', file_path: 'b' }, { insert: 'more()' }, 'words'];
   assert.deepEqual(parseArguments({ file_path: 'a', edits: several, replace_all: true, content: 'c' }), {
     ...NOTHING,

@@ -1,7 +1,7 @@
 /**
  * The event channel: one subscription to the hub's events that reconnects by itself (`GET /api/events`). It uses a
- * WebSocket, and server-sent events where WebSockets do not get through. After a reconnect it resumes from the last event id
- * and reports what may have been missed.
+ * WebSocket, or server-sent events where a proxy blocks WebSockets. After a reconnect it resumes from the last event id and
+ * reports which data may be out of date.
  */
 
 import type { Visibility } from './presence.ts';
@@ -9,16 +9,16 @@ import type { HubEvent } from './types.ts';
 
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
-/** The data to fetch again after a connect, because events may have been missed. `messages`: those of the followed session. */
+/** The data to fetch again after a connect, because events may have been missed. `messages`: only those of the followed session. */
 export type Gap = 'none' | 'messages' | 'all';
 
-/** The hub sends a heartbeat every 30 s. */
+/** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s. */
 const IDLE_TIMEOUT_MS = 75_000;
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
 const MAX_SOCKET_ATTEMPTS = 2;
-/** After this many consecutive failed connects the JWT is replaced: a browser does not tell why a connect failed. */
+/** After this many consecutive failed connects the JWT is replaced: it may have expired, but browsers do not report the reason. */
 const MAX_JWT_ATTEMPTS = 2;
 /** The hub's close code for an expired JWT. */
 const CLOSE_TOKEN_EXPIRED = 4401;
@@ -51,8 +51,11 @@ export class Channel {
   #connection: { close: () => void } | null = null;
   /** Incremented with every connection, so that late callbacks of a closed one are ignored. */
   #generation = 0;
+  /** Reconnects since the channel was last live. They determine the backoff. */
   #failures = 0;
+  /** Consecutive WebSockets that never opened. */
   #failedSockets = 0;
+  /** Consecutive connects that failed with the current JWT. */
   #failedConnects = 0;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
@@ -98,7 +101,7 @@ export class Channel {
     }
   }
 
-  /** Closes the connection, which may not notice the lost network for minutes. */
+  /** Closes the connection at once. By itself it may notice the lost network only after minutes. */
   handleOffline(): void {
     if (!this.#isRunning) return;
     this.#closeConnection();
@@ -173,7 +176,7 @@ export class Channel {
     };
     socket.onmessage = ({ data }) => {
       const event = JSON.parse(String(data)) as HubEvent;
-      // Any frame tells the hub that this client still reads: it disconnects clients that fall behind.
+      // The hub disconnects clients that fall behind. Any frame tells it that this client still reads.
       if (event.type === 'heartbeat') socket.send('read');
       handleEvent(event, event.eventId);
     };

@@ -95,7 +95,7 @@ export function isTooLongForMarkdown(text: string): boolean {
 /** Renders markdown as safe HTML. A text that {@link isTooLongForMarkdown} gives an empty string. */
 export function renderMarkdown(text: string): string {
   if (isTooLongForMarkdown(text)) return '';
-  // Embedded images are too long for the lexer, so placeholders stand for them.
+  // Embedded images are too long for the lexer, so placeholders replace them during parsing.
   const images: string[] = [];
   const withPlaceholders = text.replace(DATA_IMAGE, (image) => `data:image/placeholder,${images.push(image) - 1}`);
   const container = inertDocument.createElement('div');
@@ -139,12 +139,12 @@ function countElements(token: Token): number {
   // The block with its `pre`, `code` and copy button.
   if (token.type === 'code') return 4;
   const { tokens = [], items = [], header = [], rows = [] } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
+  // The additional empty cell of each row counts the row's own element.
   const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
   const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
   return (WITHOUT_ELEMENT.has(token.type) ? 0 : 1) + (token.type === 'table' ? 3 + cells.length : 0) + inner.reduce((sum, child) => sum + countElements(child), 0);
 }
 
-/** A table cell. One without tokens also counts a row. */
 interface Cell {
   tokens: Token[];
 }

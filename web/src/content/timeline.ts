@@ -71,10 +71,10 @@ const TODO_TOOL = 'TodoWrite';
 export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
-  const withOutput = new Set<ToolItem>();
+  const callsWithOutput = new Set<ToolItem>();
   const markDone = (calls: Iterable<ToolItem>) => {
     for (const tool of calls) if (tool.state === 'running') tool.state = 'done';
-    withOutput.clear();
+    callsWithOutput.clear();
   };
   for (const message of messages) {
     getParts(message).forEach((part, index) => {
@@ -82,7 +82,7 @@ export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: 
       const { createdAt } = message;
       if (part.kind === 'tool') {
         const { name, input } = part;
-        markDone(withOutput);
+        markDone(callsWithOutput);
         const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt };
         tools.set(part.id, tool);
         items.push(tool);
@@ -90,16 +90,16 @@ export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: 
         const { text, images, isError } = part;
         const tool = tools.get(part.id);
         // The call may be among older messages that are not loaded.
-        if (tool) withOutput.add(appendResult(tool, part));
+        if (tool) callsWithOutput.add(appendResult(tool, part));
         else items.push({ kind: 'result', key, text, images, isError, createdAt });
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
-        if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : withOutput);
+        if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
         items.push({ ...part, key, createdAt });
       }
     });
   }
-  if (!thinking) markDone(active ? withOutput : tools.values());
+  if (!thinking) markDone(active ? callsWithOutput : tools.values());
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   return [
     ...insertRequests(mergeResults(items), attachRequests(tools, completed), since),

@@ -75,7 +75,7 @@ const channel = new Channel({
 function onEvent(event: HubEvent): void {
   if (event.type === 'toast') {
     const { title, body, url, sessionId } = event.data;
-    // The open session shows the same.
+    // The view of the open session already shows what the toast says.
     if (sessionId !== openSessionId.value) showToast({ title, text: body, url });
     return;
   }

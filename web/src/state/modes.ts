@@ -2,13 +2,13 @@
 
 import type { PermissionMode } from '../api/types.ts';
 
-const BETA: PermissionMode[] = ['default', 'read-only', 'safe-yolo', 'yolo'];
+const BETA_MODES: PermissionMode[] = ['default', 'read-only', 'safe-yolo', 'yolo'];
 
 const MODES = new Map<string, PermissionMode[]>([
   ['alpha', ['default', 'acceptEdits', 'bypassPermissions', 'plan']],
-  ['beta', BETA],
+  ['beta', BETA_MODES],
   ['gamma', ['default', 'plan', 'ask', 'yolo']],
-  ['delta', BETA],
+  ['delta', BETA_MODES],
   ['epsilon', ['default', 'yolo']],
 ]);
 

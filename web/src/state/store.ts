@@ -48,7 +48,7 @@ export const loadStates = {
 };
 
 /** The number of pending requests of all agents, for the page title. */
-export const pendingCount = computed(() =>
+export const pendingRequestCount = computed(() =>
   Object.values(summaries.value).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),
 );
 

@@ -29,12 +29,12 @@ export class Sync {
   /** The fetch in flight per resource, with the events that arrived since it started. */
   #fetches = new Map<string, { done: Promise<void>; eventsDuringFetch: HubEvent[] }>();
   /** The resources that were requested again during their fetch. */
-  #repeat = new Set<string>();
+  #requestedAgain = new Set<string>();
 
   /** Per session, the last message fetch. They run one after another, because each continues from the loaded messages. */
   #messageFetches = new Map<string, Promise<void>>();
   /** Per session, the fetch of newer messages that has not started yet. */
-  #queuedNewer = new Map<string, Promise<void>>();
+  #queuedNewerFetches = new Map<string, Promise<void>>();
 
   constructor(api: Api) {
     this.#api = api;
@@ -138,14 +138,14 @@ export class Sync {
 
   /** Fetches all messages after the newest loaded one, or the newest page if none is loaded. */
   fetchNewerMessages(id: string): Promise<void> {
-    const alreadyQueued = this.#queuedNewer.get(id);
+    const alreadyQueued = this.#queuedNewerFetches.get(id);
     if (alreadyQueued) return alreadyQueued;
     const queued = this.#serialize(id, async () => {
-      this.#queuedNewer.delete(id);
+      this.#queuedNewerFetches.delete(id);
       if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);
       else await this.#fetchFirstPage(id);
     });
-    this.#queuedNewer.set(id, queued);
+    this.#queuedNewerFetches.set(id, queued);
     return queued;
   }
 
@@ -208,16 +208,16 @@ export class Sync {
   #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
     const active = this.#fetches.get(resource);
     if (active) {
-      this.#repeat.add(resource);
+      this.#requestedAgain.add(resource);
       return active.done;
     }
     const eventsDuringFetch: HubEvent[] = [];
     const done = (async () => {
       do {
-        this.#repeat.delete(resource);
+        this.#requestedAgain.delete(resource);
         eventsDuringFetch.length = 0;
         await fetchOnce(eventsDuringFetch);
-      } while (this.#repeat.has(resource));
+      } while (this.#requestedAgain.has(resource));
     })().finally(() => this.#fetches.delete(resource));
     this.#fetches.set(resource, { done, eventsDuringFetch });
     return done;

@@ -6,7 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { getOwn } from '../state/get-own.ts';
 import { sessionTitle } from '../state/sessions.ts';
-import { namespace, openSessionId, pendingCount, summaries } from '../state/store.ts';
+import { namespace, openSessionId, pendingRequestCount, summaries } from '../state/store.ts';
 import { hasKeyboard, isWide } from '../ui/device.ts';
 import { DialogHost } from '../ui/dialog.tsx';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
@@ -142,7 +142,7 @@ const VIEW_NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archi
  * page load, so a status element announces each new view.
  */
 function PageTitle({ path }: { path: string }) {
-  const count = pendingCount.value;
+  const count = pendingRequestCount.value;
   const openSummary = getOwn(summaries.value, openSessionId.value ?? '');
   const name = openSummary ? sessionTitle(openSummary) : getOwn(VIEW_NAMES, path);
   useEffect(() => {

@@ -27,9 +27,9 @@ export function Composer({ session }: { session: Session }) {
   const [commands, setCommands] = useState<Command[]>([]);
   const [selectedIndex, setSelectedIndex] = useState(0);
   const [isDismissed, setDismissed] = useState(false);
-  const [isDropping, setDropping] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
-  const picker = useRef<HTMLInputElement>(null);
+  const [isDraggedOver, setDraggedOver] = useState(false);
+  const textField = useRef<HTMLTextAreaElement>(null);
+  const fileInput = useRef<HTMLInputElement>(null);
   const files = getUploads(id);
   const completions = isDismissed ? [] : matchCommands(commands, text);
   // A message cannot be sent before all its files are uploaded.
@@ -51,11 +51,11 @@ export function Composer({ session }: { session: Session }) {
     if (!isReady) return;
     void outbox.send(id, text.trim(), takeUploaded(id));
     changeText('');
-    field.current?.focus();
+    textField.current?.focus();
   };
   const complete = (command: Command) => {
     changeText(`/${command.name} `);
-    field.current?.focus();
+    textField.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const selected = completions[selectedIndex];
@@ -76,19 +76,19 @@ export function Composer({ session }: { session: Session }) {
   };
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
-    setDropping(false);
+    setDraggedOver(false);
     addFiles(id, event.dataTransfer?.files ?? []);
   };
 
   return (
     <div
       class="composer"
-      data-dropping={isDropping}
+      data-dragged-over={isDraggedOver}
       onDragOver={(event) => {
         event.preventDefault();
-        setDropping(true);
+        setDraggedOver(true);
       }}
-      onDragLeave={() => setDropping(false)}
+      onDragLeave={() => setDraggedOver(false)}
       onDrop={onDrop}
     >
       {completions.length > 0 && (
@@ -107,11 +107,11 @@ export function Composer({ session }: { session: Session }) {
       </p>
       <UploadList sessionId={id} />
       <div class="composer-line">
-        <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => picker.current?.click()}>
+        <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
           <Paperclip size={19} aria-hidden />
         </button>
         <input
-          ref={picker}
+          ref={fileInput}
           type="file"
           multiple
           hidden
@@ -123,12 +123,12 @@ export function Composer({ session }: { session: Session }) {
         />
         <div class="auto-grow" data-text={text}>
           <textarea
-            ref={field}
+            ref={textField}
             id="composer"
             rows={1}
             dir="auto"
             value={text}
-            placeholder={isDropping ? 'Drop files here' : 'Message, or / for commands'}
+            placeholder={isDraggedOver ? 'Drop files here' : 'Message, or / for commands'}
             aria-label="Message to the agent"
             aria-autocomplete="list"
             aria-haspopup="listbox"

@@ -16,15 +16,15 @@ import { LoadGate } from '../ui/loading.tsx';
 import { useSelector } from '../ui/use-selector.ts';
 import { TimelineItemView } from './timeline-item.tsx';
 
-/** This close to the end counts as at the end. */
+/** A scroll position within this distance of the end counts as the end. */
 const END_TOLERANCE_PX = 48;
-/** Older messages are loaded this close to the top. */
+/** Older messages are loaded when the scroll position is within this distance of the top. */
 const LOAD_OLDER_PX = 800;
-/** The oldest messages are dropped only this far below the top. */
+/** The oldest messages are dropped only when the scroll position is this far below the top. */
 const TRIM_DISTANCE_PX = 8000;
 
 /** Screen readers announce this many characters of an agent's text. */
-const MAX_SPOKEN_LENGTH = 300;
+const MAX_ANNOUNCED_LENGTH = 300;
 
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
@@ -35,7 +35,7 @@ export function Messages({ session }: { session: Session }) {
     [messages, outgoing, hasOlder, completed, active, thinking],
   );
   const lastText = items.findLast((item) => item.kind === 'text')?.text;
-  const spoken = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_SPOKEN_LENGTH)}`, [lastText]);
+  const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);
   return (
     <LoadGate loadState={messages.length > 0 ? { status: 'ready' } : loadState} label="Loading the messages" onRetry={() => void sync.fetchNewestMessages(id)}>
       {items.length === 0 ? (
@@ -45,9 +45,9 @@ export function Messages({ session }: { session: Session }) {
         </div>
       ) : (
         <>
-          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newest={messages.at(-1)?.seq} />
+          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newestSeq={messages.at(-1)?.seq} />
           <p class="visually-hidden" role="status">
-            {spoken}
+            {announcement}
           </p>
         </>
       )}
@@ -59,11 +59,10 @@ interface MessageListProps {
   sessionId: string;
   items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
-  /** The `seq` of the newest message. */
-  newest: number | undefined;
+  newestSeq: number | undefined;
 }
 
-function MessageList({ sessionId, items, hasOlder, newest }: MessageListProps) {
+function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const isAtEnd = useRef(true);
@@ -100,17 +99,17 @@ function MessageList({ sessionId, items, hasOlder, newest }: MessageListProps) {
   // A first page that does not fill the screen cannot be scrolled, so load more at once.
   useEffect(() => void loadOlder(), [items, hasOlder]);
 
-  // At the end, far from the oldest messages, dropping them is not visible. Only a new message triggers it: older messages
-  // that were loaded to fill the screen would otherwise be dropped and loaded in a loop.
+  // A user at the end does not see that the oldest messages are dropped. Only a new message triggers this: otherwise older
+  // messages that were loaded to fill the screen would be dropped and loaded in a loop.
   useEffect(() => {
     if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > TRIM_DISTANCE_PX) updateConversation(sessionId, trimOldest);
-  }, [newest]);
+  }, [newestSeq]);
 
   const onScroll = (offset: number) => {
     const element = scroller.current;
     if (!element) return;
     const { clientHeight, scrollHeight } = element;
-    // Measuring messages moves the end away, and a growing container shifts its content. Only scrolling up leaves the end.
+    // The end also moves away when a message is measured or the container grows. The user leaves it only by scrolling up.
     if (offset + clientHeight >= scrollHeight - END_TOLERANCE_PX) isAtEnd.current = true;
     else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
     lastOffset.current = offset;

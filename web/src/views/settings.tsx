@@ -9,7 +9,7 @@ import { setTheme, theme, THEMES } from '../state/theme.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { useFetch } from '../ui/use-fetch.ts';
 import { Notifications } from './notifications.tsx';
-import { KEYS } from './shortcuts.tsx';
+import { SHORTCUTS } from './shortcuts.tsx';
 
 const THEME_LABELS = { system: 'System', light: 'Light', dark: 'Dark' };
 
@@ -67,7 +67,7 @@ async function signOut(): Promise<void> {
 function KeyList() {
   return (
     <dl class="keys">
-      {KEYS.map(({ keys, meaning }) => (
+      {SHORTCUTS.map(({ keys, meaning }) => (
         <div key={meaning}>
           <dt>
             <kbd>{keys}</kbd>

@@ -7,8 +7,8 @@ import { groupSessions, isArchived } from '../state/sessions.ts';
 import { openSessionId, state } from '../state/store.ts';
 import { isEditable } from '../ui/device.ts';
 
-/** The list that the settings show. */
-export const KEYS = [
+/** The descriptions that the settings list. */
+export const SHORTCUTS = [
   { keys: '/', meaning: 'Search sessions' },
   { keys: 'n', meaning: 'Start a session' },
   { keys: 'j', meaning: 'Next session' },
