@@ -37,7 +37,7 @@ const OUTPUTS = ['index_bg.wasm', 'index.js'];
 const STAMP = 'stamp.json';
 
 /**
- * @typedef {object} Built
+ * @typedef {object} BuildRecord
  * @property {string} inputs hash over the inputs
  * @property {boolean} optimized
  * @property {number} wasmBytes
@@ -48,7 +48,7 @@ const STAMP = 'stamp.json';
 /**
  * Builds if an input changed. A development build copies an optimised one that is up to date.
  * @param {{optimize?: boolean}} [options]
- * @returns {Promise<Built>}
+ * @returns {Promise<BuildRecord>}
  */
 export async function build({ optimize = true } = {}) {
   const existing = findUpToDateBuild(optimize);
@@ -56,8 +56,8 @@ export async function build({ optimize = true } = {}) {
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
   return withLock(path.join(folder, '.lock'), 'build', async () => {
     // Another process may have built while this one waited for the lock.
-    const madeMeanwhile = findUpToDateBuild(optimize);
-    if (madeMeanwhile) return madeMeanwhile;
+    const builtMeanwhile = findUpToDateBuild(optimize);
+    if (builtMeanwhile) return builtMeanwhile;
     mkdirSync(folder, { recursive: true });
     const optimized = optimize ? undefined : findUpToDateBuild(true);
     if (optimized) return copyOptimized(optimized);
@@ -78,7 +78,7 @@ async function compileWorker(optimize) {
 
 /**
  * Copies the optimised build to the folder of the development build.
- * @param {Built} built
+ * @param {BuildRecord} built
  */
 function copyOptimized(built) {
   rmSync(path.join(DEV_BUILD_DIR, STAMP), { force: true });
@@ -92,7 +92,7 @@ function copyOptimized(built) {
  * @param {string} folder
  * @param {string} inputs
  * @param {boolean} optimized
- * @returns {Built}
+ * @returns {BuildRecord}
  */
 function writeStamp(folder, inputs, optimized) {
   const wasm = readFileSync(path.join(folder, 'index_bg.wasm'));
@@ -103,7 +103,7 @@ function writeStamp(folder, inputs, optimized) {
   return built;
 }
 
-/** @param {Built} built */
+/** @param {BuildRecord} built */
 export function describeBuild({ optimized, wasmBytes, gzipBytes, isUpToDate }) {
   const kilobytes = (bytes) => `${Math.round(bytes / 1000)} KB`;
   const state = isUpToDate ? 'is up to date' : 'is built';
@@ -114,7 +114,7 @@ export function describeBuild({ optimized, wasmBytes, gzipBytes, isUpToDate }) {
 /**
  * Returns the existing build if no input has changed since.
  * @param {boolean} optimize
- * @returns {Built | undefined}
+ * @returns {BuildRecord | undefined}
  */
 export function findUpToDateBuild(optimize) {
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;

@@ -11,7 +11,8 @@ const MAX_SEED = Number.MAX_SAFE_INTEGER;
 
 const USAGE = `Usage: npm run simulate -- [options]
 
-Runs the hub in simulations. A seed determines one: what the clients do, which faults occur, and the order of all steps.
+Runs the hub in simulations. The seed of a simulation determines what the clients do, which faults occur, and the order
+of all steps.
 Prints the seeds that failed, and the steps of the first failure.
 
   --seeds N   number of simulations (default: ${DEFAULT_SEEDS})

@@ -12,7 +12,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT } from './packages.mjs';
 
 const NAMESPACE = 'bench';
-/** The access token, and as JWT_SECRET at least 32 bytes. */
+/** The access token and the JWT secret, which must have at least 32 bytes. */
 const TOKEN = 'access-token-and-jwt-secret-of-the-bench';
 const TEXT = 'A sentence of an agent that explains what it found. '.repeat(10);
 

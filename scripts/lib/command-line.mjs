@@ -14,9 +14,9 @@ import { UsageError } from './errors.mjs';
  */
 export function parseCommandLine(args, usage, known = {}, { words = false } = {}) {
   // `npm run NAME --option` sets this variable instead of passing the option to the script.
-  const taken = Object.keys(known).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
-  if (taken) {
-    throw new UsageError(`npm did not pass --${taken} on.`, `Put two dashes before the options.\n${usage}`);
+  const swallowed = Object.keys(known).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
+  if (swallowed) {
+    throw new UsageError(`npm did not pass --${swallowed} to the script.`, `Put two dashes before the options.\n${usage}`);
   }
   try {
     const options = { ...known, help: { type: 'boolean', short: 'h', default: false } };

@@ -31,7 +31,7 @@ const INPUTS = [
 const TYPES = path.join(WEB, 'types', 'schema.d.ts');
 
 /**
- * @typedef {object} BuiltConsole
+ * @typedef {object} ConsoleBuildRecord
  * @property {string} inputs hash over the inputs
  * @property {number} firstLoadBytes compressed size of the files that a first visit loads before the console is shown
  * @property {boolean} [isUpToDate] set when the build was skipped
@@ -39,15 +39,15 @@ const TYPES = path.join(WEB, 'types', 'schema.d.ts');
 
 /**
  * Builds if an input changed.
- * @returns {Promise<BuiltConsole>}
+ * @returns {Promise<ConsoleBuildRecord>}
  */
 export async function buildConsole() {
   const existing = findUpToDateBuild();
   if (existing) return existing;
   return withLock(path.join(WEB, '.lock'), 'build of the web console', async () => {
     // Another process may have built while this one waited for the lock.
-    const madeMeanwhile = findUpToDateBuild();
-    if (madeMeanwhile) return madeMeanwhile;
+    const builtMeanwhile = findUpToDateBuild();
+    if (builtMeanwhile) return builtMeanwhile;
     // Hashed before the build, so that an edit during the build makes the next run build again.
     const inputs = hashInputs();
     rmSync(STAMP, { force: true });
@@ -59,7 +59,7 @@ export async function buildConsole() {
   });
 }
 
-/** @param {BuiltConsole} built */
+/** @param {ConsoleBuildRecord} built */
 export function describeConsole({ firstLoadBytes, isUpToDate }) {
   return `  The web console ${isUpToDate ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
 }

@@ -48,8 +48,8 @@ export async function runChecks(checks, { keepGoing, verbose }) {
   const runInOrder = async (check) => {
     const needed = (check.after ?? []).filter((title) => finished.has(title));
     await Promise.all([...needed.map((title) => finished.get(title)), lastOfLane.get(check.lane)]);
-    const lacksInput = needed.some((title) => results.get(title).state !== 'passed');
-    if (lacksInput || (hasFailed && !keepGoing)) return { ...NOT_STARTED, state: 'not run' };
+    const hasUnmetDependency = needed.some((title) => results.get(title).state !== 'passed');
+    if (hasUnmetDependency || (hasFailed && !keepGoing)) return { ...NOT_STARTED, state: 'not run' };
     const reason = check.skipReason?.();
     if (reason !== undefined) {
       printAbove(`  ${yellow('!')} Skipped: ${check.title}. ${reason}`);

@@ -10,15 +10,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const POLL_MS = 250;
 
 /** @type {Set<Lock>} the locks that this process holds */
-const held = new Set();
-process.once('exit', () => held.forEach((lock) => lock.release()));
+const heldLocks = new Set();
+process.once('exit', () => heldLocks.forEach((lock) => lock.release()));
 
 /**
  * Adds processes to every held lock: they may outlive this process if it is killed.
  * @param {number[]} pids
  */
 export function holdLocksFor(pids) {
-  for (const lock of held) lock.addProcesses(pids);
+  for (const lock of heldLocks) lock.addProcesses(pids);
 }
 
 /** Time to wait while another process removes a stale lock. */
@@ -28,7 +28,7 @@ const REMOVAL_MS = 20;
  * A process. Process ids are reused, so the start time is part of its identity.
  * @typedef {object} Process
  * @property {number} pid
- * @property {string} born the start time in the system's format; empty where it is not available
+ * @property {string} startTime in the system's format; empty where it is not available
  */
 
 /**
@@ -87,7 +87,7 @@ export async function tryLock(file, details = {}) {
   const holder = { id: randomUUID(), processes: [processOf(process.pid)], details };
   while (!create(file, holder)) {
     const text = read(file);
-    // Released since.
+    // The holder has released the lock meanwhile.
     if (text === undefined) continue;
     const other = parse(text);
     const running = other.processes.findIndex(isRunning);
@@ -106,7 +106,7 @@ function lockOf(file, holder) {
   // If a user deleted the file, another process may hold the lock.
   const isOwn = () => parse(read(file) ?? '').id === holder.id;
   const release = () => {
-    held.delete(lock);
+    heldLocks.delete(lock);
     if (isOwn()) rmSync(file, { force: true });
   };
   const rewrite = () => {
@@ -124,7 +124,7 @@ function lockOf(file, holder) {
     },
     release,
   };
-  held.add(lock);
+  heldLocks.add(lock);
   return lock;
 }
 
@@ -158,8 +158,9 @@ function writeTemporary(file, holder) {
 }
 
 /**
- * Removes a stale lock. Two processes may find it, and the slower one must not remove the lock that the faster one has
- * acquired since. Hence the claim on this content of the file, and the second read.
+ * Removes a stale lock. Two processes may find the same stale lock, and the slower one must not remove the lock that the
+ * faster one has acquired meanwhile. So each first locks a file named after the stale content (the claim), and then removes
+ * the stale lock only if its content is unchanged.
  * @param {string} file
  * @param {string} text the content of the stale lock
  * @returns {Promise<boolean>} false when another process is removing it
@@ -199,14 +200,14 @@ function parse(text) {
 }
 
 /** Whether the process runs, and its id was not reused. @param {Process} process */
-function isRunning({ pid, born }) {
+function isRunning({ pid, startTime }) {
   try {
     process.kill(pid, 0);
   } catch (error) {
     if (error.code !== 'EPERM') return false;
   }
-  const started = startTimeOf(pid);
-  return !born || !started || born === started;
+  const currentStartTime = startTimeOf(pid);
+  return !startTime || !currentStartTime || startTime === currentStartTime;
 }
 
 /**
@@ -214,7 +215,7 @@ function isRunning({ pid, born }) {
  * @returns {Process}
  */
 function processOf(pid) {
-  return { pid, born: startTimeOf(pid) };
+  return { pid, startTime: startTimeOf(pid) };
 }
 
 /** The start time of a process from /proc on Linux or `ps` on macOS; else empty. @param {number} pid */

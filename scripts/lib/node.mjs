@@ -9,14 +9,14 @@ import { outputOf } from './run.mjs';
 import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 
 const folder = path.join(TOOLS_DIR, 'node');
-const wanted = NODE_PACKAGES[`${process.platform}-${process.arch}`];
+const pinnedPackage = NODE_PACKAGES[`${process.platform}-${process.arch}`];
 
 export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
 /** The Node binary for wrangler and the tests. @throws {UserError} when it is not installed */
 export function nodeBinary() {
   if (ownNodeIsNewEnough) return process.execPath;
-  const bin = wanted ? path.join(folder, 'node_modules', wanted.name, 'bin', exe('node')) : '';
+  const bin = pinnedPackage ? path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node')) : '';
   if (!existsSync(bin)) {
     throw new UserError(`Node ${MIN_NODE} or newer is needed, and is not installed.`, 'Install it with: npm run setup');
   }
@@ -26,17 +26,17 @@ export function nodeBinary() {
 /** Whether the binary of {@link nodeBinary} is installed in the pinned version. */
 export function nodeIsReady() {
   if (ownNodeIsNewEnough) return true;
-  if (!wanted) return false;
-  const bin = path.join(folder, 'node_modules', wanted.name, 'bin', exe('node'));
-  return existsSync(bin) && outputOf(bin, ['--version']) === `v${wanted.version}`;
+  if (!pinnedPackage) return false;
+  const bin = path.join(folder, 'node_modules', pinnedPackage.name, 'bin', exe('node'));
+  return existsSync(bin) && outputOf(bin, ['--version']) === `v${pinnedPackage.version}`;
 }
 
 /** The title of the set-up step. */
-export const nodeTitle = `Node ${wanted?.version ?? MIN_NODE}, because ${process.versions.node} is too old for wrangler`;
+export const nodeTitle = `Node ${pinnedPackage?.version ?? MIN_NODE}, because ${process.versions.node} is too old for wrangler`;
 
 /** Installs the pinned Node binary into the tools folder. */
 export async function installNode() {
-  if (!wanted) {
+  if (!pinnedPackage) {
     throw new UserError(
       `wrangler needs Node ${MIN_NODE} or newer, but this is Node ${process.versions.node}.`,
       `npm has no Node binary for ${process.platform}-${process.arch}. Install a newer Node from https://nodejs.org.`,
@@ -45,7 +45,7 @@ export async function installNode() {
   mkdirSync(folder, { recursive: true });
   // With a package.json in this folder, npm does not use that of the project.
   writeFileSync(path.join(folder, 'package.json'), '{"private": true}\n');
-  const { name, version } = wanted;
+  const { name, version } = pinnedPackage;
   await npm(
     ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', `${name}@${version}`],
     { cwd: folder },

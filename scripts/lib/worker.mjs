@@ -53,18 +53,18 @@ export async function compile(optimize, update) {
  * @param {boolean} optimize
  */
 export async function bundle(wasm, folder, optimize) {
-  const bound = path.join(folder, 'bound');
-  rmSync(bound, { recursive: true, force: true });
-  await run(bindTool(), [wasm, bound]);
-  const bindings = path.join(bound, 'index.js');
+  const bindingsFolder = path.join(folder, 'bindings');
+  rmSync(bindingsFolder, { recursive: true, force: true });
+  await run(bindTool(), [wasm, bindingsFolder]);
+  const bindings = path.join(bindingsFolder, 'index.js');
   writeFileSync(bindings, adaptBindings(readFileSync(bindings, 'utf8')));
-  const boundWasm = path.join(bound, 'index_bg.wasm');
-  if (optimize) await optimizeWasm(boundWasm);
-  await bundleScript(bindings, path.join(bound, 'bundle.js'), optimize);
+  const wasmWithBindings = path.join(bindingsFolder, 'index_bg.wasm');
+  if (optimize) await optimizeWasm(wasmWithBindings);
+  await bundleScript(bindings, path.join(bindingsFolder, 'bundle.js'), optimize);
   // Moved last, so that a failed step keeps the previous build.
-  renameSync(boundWasm, path.join(folder, 'index_bg.wasm'));
-  renameSync(path.join(bound, 'bundle.js'), path.join(folder, 'index.js'));
-  rmSync(bound, { recursive: true, force: true });
+  renameSync(wasmWithBindings, path.join(folder, 'index_bg.wasm'));
+  renameSync(path.join(bindingsFolder, 'bundle.js'), path.join(folder, 'index.js'));
+  rmSync(bindingsFolder, { recursive: true, force: true });
 }
 
 /**

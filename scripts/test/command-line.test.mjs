@@ -52,7 +52,7 @@ test('an option that npm did not pass on is an error', () => {
   const env = { ...process.env, npm_config_port: '9000' };
   const refused = spawnSync(process.execPath, [inProject('scripts', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
   assert.deepEqual([refused.status, refused.stdout], [2, '']);
-  assert.match(refused.stderr, /npm did not pass --port on\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
+  assert.match(refused.stderr, /npm did not pass --port to the script\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
 });
 
 test('a missing or invalid value is refused', () => {

@@ -21,7 +21,7 @@ function temporaryFolder(t) {
 /** Writes the lock file of a process that no longer runs. @param {string} file */
 function writeStaleLock(file) {
   const { pid } = spawnSync(process.execPath, ['-e', '']);
-  writeFileSync(file, JSON.stringify({ id: 'stale', processes: [{ pid, born: '' }], details: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'stale', processes: [{ pid, startTime: '' }], details: {} }));
 }
 
 /** The content of a file; undefined if it does not exist. @param {string} file */
@@ -110,7 +110,7 @@ test('a lock stays held while a process that its owner added runs', async (t) =>
 
 test('a lock whose process id was reused is removed', { skip: process.platform === 'win32' }, async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, born: 'long ago' }], details: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, startTime: 'long ago' }], details: {} }));
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 

@@ -13,14 +13,14 @@ const unavailable = (error) => ({ status: 503, body: { error, code: 'hub_unavail
 /**
  * Starts a server with a given handler.
  * @param {import('node:test').TestContext} t
- * @param {(path: string, token: string | undefined) => {status: number, body: unknown}} answer
- * @returns {Promise<{address: string, asked: string[]}>}
+ * @param {(path: string, token: string | undefined) => {status: number, body: unknown}} handler
+ * @returns {Promise<{address: string, requestedPaths: string[]}>}
  */
-async function startServer(t, answer) {
-  const asked = [];
+async function startServer(t, handler) {
+  const requestedPaths = [];
   const listening = http.createServer((request, response) => {
-    asked.push(request.url);
-    const { status, body } = answer(request.url, request.headers.authorization?.replace('Bearer ', ''));
+    requestedPaths.push(request.url);
+    const { status, body } = handler(request.url, request.headers.authorization?.replace('Bearer ', ''));
     response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   listening.listen(0, '127.0.0.1');
@@ -29,7 +29,7 @@ async function startServer(t, answer) {
     listening.closeAllConnections();
     listening.close();
   });
-  return { address: `http://127.0.0.1:${listening.address().port}`, asked };
+  return { address: `http://127.0.0.1:${listening.address().port}`, requestedPaths };
 }
 
 const wait = (address, options = {}) =>
@@ -44,7 +44,7 @@ test('waiting returns the token that the hub accepts', async (t) => {
 
 test('an invalid configuration is an error at once, which names the file to change', async (t) => {
   const sentence = 'NAMESPACE_ROUTING must be `token`, `host` or `single:<namespace>`, but is `nonsense`.';
-  const { address, asked } = await startServer(t, () => unavailable(sentence));
+  const { address, requestedPaths } = await startServer(t, () => unavailable(sentence));
   const fileOf = (variable) => (variable === 'NAMESPACE_ROUTING' ? 'wrangler.toml' : 'elsewhere');
   await assert.rejects(wait(address, { fileOf }), (error) => {
     assert.ok(error instanceof HubRefusedError);
@@ -52,7 +52,7 @@ test('an invalid configuration is an error at once, which names the file to chan
     assert.match(error.hint, /NAMESPACE_ROUTING is set in wrangler\.toml: .* npm run dev/);
     return true;
   });
-  assert.deepEqual(asked, ['/health']);
+  assert.deepEqual(requestedPaths, ['/health']);
 });
 
 test('a database without a schema is an error at once', async (t) => {
