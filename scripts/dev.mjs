@@ -287,7 +287,7 @@ function announce(address, token, isNamespaceToken) {
     ${signInLink(address, token)}
 
   Connect the example CLI, in a second terminal in this folder:
-    npm run agent -- --dir ${directory}${options}
+    npm run agent:shell -- --dir ${directory}${options}
 
   List the sessions:
     curl -H 'Authorization: Bearer ${token}' ${address}/api/sessions

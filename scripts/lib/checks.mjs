@@ -33,10 +33,12 @@ const TEST_TIMEOUT_MS = 5 * 60_000;
 const CRATE = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
 const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
 const DOCS = ['docs', 'README.md'];
+const CLIS = ['packages/cli-kit', 'examples/shell-agent'];
 
 /** The inputs of the end-to-end tests, except the test files. */
 const BUILT_HUB = [
-  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'examples', 'tools', 'tests/e2e/lib',
+  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'examples', 'packages', 'tools',
+  'tests/e2e/lib',
   'tests/e2e/official-exports.json',
 ];
 
@@ -97,6 +99,9 @@ export const CHECKS = [
   },
   { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
   nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
+  nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, 'package-lock.json'] }, () =>
+    testFiles('packages/cli-kit/test', 'examples/shell-agent/test'),
+  ),
   nodeTests(
     {
       title: 'Script and platform tests',
@@ -125,7 +130,7 @@ export const CHECKS = [
       parts: ['e2e'],
       inputs: BUILT_HUB,
     },
-    () => testFiles('tests/e2e', 'examples/shell-agent/test').filter((file) => !TIMER_TESTS.includes(file)),
+    () => testFiles('tests/e2e').filter((file) => !TIMER_TESTS.includes(file)),
   ),
   nodeTests(
     {

@@ -15,7 +15,7 @@ const pages = ['README.md', 'CONTRIBUTING.md', 'bench/README.md', ...['docs', 'd
 test('the paths that the documentation names exist', () => {
   const missing = pages.flatMap((page) => {
     const text = readFileSync(inProject(page), 'utf8');
-    const paths = [...text.matchAll(/`((?:src|tests|scripts|web|bench|fuzz|docs|examples|tools)\/[\w./-]+)`/g)].map(([, path]) => path);
+    const paths = [...text.matchAll(/`((?:src|tests|scripts|web|bench|fuzz|docs|examples|packages|cli|tools)\/[\w./-]+)`/g)].map(([, path]) => path);
     return paths.filter((path) => !existsSync(inProject(path)) && !GENERATED.some((generated) => path.startsWith(generated))).map((path) => `${page}: ${path}`);
   });
   assert.deepEqual(missing, []);

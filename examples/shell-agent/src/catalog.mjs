@@ -4,7 +4,7 @@
  */
 
 import { readFile, readdir, stat } from 'node:fs/promises';
-import { resolveInside } from './paths.mjs';
+import { resolveInside } from 'session-gateway-cli-kit/paths';
 
 /** Commands that the agent implements. */
 export const BUILT_IN = ['help', 'todo'];

@@ -1,29 +1,4 @@
-/** Permission and model modes: which are valid for an agent kind, and what a permission mode means for a command. */
-
-/** Valid modes per agent kind (PROTOCOL.md, "Basics"). Other kinds have only `default`. */
-const VALID = {
-  alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
-  beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
-  delta: ['default', 'read-only', 'safe-yolo', 'yolo'],
-  epsilon: ['default', 'yolo'],
-  gamma: ['default', 'plan', 'ask', 'yolo'],
-};
-
-/** Model modes, which only the kind `alpha` has. */
-const MODELS = ['default', 'model_fast', 'model_strong'];
-
-export function isValidMode(flavor, mode) {
-  return (Object.hasOwn(VALID, flavor) ? VALID[flavor] : ['default']).includes(mode);
-}
-
-export function isValidModel(flavor, model) {
-  return flavor === 'alpha' && MODELS.includes(model);
-}
-
-/** The mode of an agent kind that approves everything, or null when it has none. */
-export function autoApproveMode(flavor) {
-  return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;
-}
+/** What a permission mode means for a shell command. */
 
 /**
  * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks and `read-only` runs

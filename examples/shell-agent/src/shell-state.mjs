@@ -5,7 +5,7 @@
 
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { isInside } from './paths.mjs';
+import { isInside } from 'session-gateway-cli-kit/paths';
 
 /** @typedef {{cwd: string, env: Record<string, string | null>}} SavedShell `env`: changed variables; null: unset */
 

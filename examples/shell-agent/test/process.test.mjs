@@ -5,8 +5,8 @@ import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { startAgent, commandLine, ENTRY, hubAndFolders, startProgram } from './support/program.mjs';
-import { tempDir } from './support/repository.mjs';
-import { eventually } from './support/wait.mjs';
+import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { eventually } from '../../../packages/cli-kit/test/support/wait.mjs';
 
 test('--help exits with 0, a missing option with 2', async (t) => {
   const help = startProgram(t, ['--help']);

@@ -3,13 +3,14 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
-import { SessionProcesses } from '../src/processes.mjs';
-import { TOKEN } from './support/fake-hub.mjs';
+import { SessionProcesses } from 'session-gateway-cli-kit/processes';
+import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { program } from '../src/program.mjs';
 import { hubAndFolders } from './support/program.mjs';
 
 test('the start timeout does not kill a session that has started', async (t) => {
   const { hub, base, dir } = await hubAndFolders(t);
-  const processes = new SessionProcesses({ token: TOKEN, home: path.join(base, 'home'), log: { info() {} } });
+  const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {} } });
   t.after(() => processes.end());
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const args = [`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', '--auto-approve'];

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { ShellState } from '../src/shell-state.mjs';
 import { startCommand } from '../src/shell.mjs';
-import { deferred, nextTurn } from './support/wait.mjs';
-import { tempDir } from './support/repository.mjs';
+import { deferred, nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
+import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 
 /** Runs a command and collects its pieces. */
 async function collect(options) {

@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { Spawner } from '../src/spawn.mjs';
-import { openWorktree } from '../src/worktree.mjs';
+import { Spawner } from 'session-gateway-cli-kit/spawn';
+import { openWorktree } from 'session-gateway-cli-kit/worktree';
+import { program } from '../src/program.mjs';
 import { startAgent, hubAndFolders } from './support/program.mjs';
-import { repository } from './support/repository.mjs';
+import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
 
 /** Starts an agent with a machine, and returns functions that spawn, use and resume sessions on it. */
 async function startMachine(t) {
@@ -109,7 +110,7 @@ test('a worktree that takes long to create is completed after the timeout', asyn
   git('add', '.');
   git('commit', '-m', 'first');
   git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
-  const spawner = new Spawner({ directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 });
+  const spawner = new Spawner({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 });
   const spawned = spawner.spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'slow' });
   await assert.rejects(spawned, /^Error: Creating the worktree takes longer than usual\. Try again in a minute\.$/);
   writeFileSync(gate, '');

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { approve, setUp } from './support/setup.mjs';
+import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
+import { setUp } from './support/setup.mjs';
 
 test('a denied command is not run, and approval for the session ends the requests', async (t) => {
   const { hub, dir, start } = await setUp(t);

@@ -5,11 +5,12 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { HubSocket } from '../src/hub-socket.mjs';
-import { Outage } from '../src/outage.mjs';
-import { TOKEN } from './support/fake-hub.mjs';
-import { approve, setUp } from './support/setup.mjs';
-import { nextTurn } from './support/wait.mjs';
+import { HubSocket } from 'session-gateway-cli-kit/hub-socket';
+import { Outage } from 'session-gateway-cli-kit/outage';
+import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { approve } from '../../../packages/cli-kit/test/support/app.mjs';
+import { setUp } from './support/setup.mjs';
+import { nextTurn } from '../../../packages/cli-kit/test/support/wait.mjs';
 
 test('a command runs after its permission request is approved, and its output is sent', async (t) => {
   const { hub, start } = await setUp(t);

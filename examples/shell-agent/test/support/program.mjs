@@ -6,8 +6,8 @@ import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { FakeHub, TOKEN } from './fake-hub.mjs';
-import { tempDir } from './repository.mjs';
+import { FakeHub, TOKEN } from '../../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { tempDir } from '../../../../packages/cli-kit/test/support/repository.mjs';
 
 export const ENTRY = fileURLToPath(new URL('../../index.mjs', import.meta.url));
 

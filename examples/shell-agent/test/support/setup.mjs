@@ -1,46 +1,7 @@
 /** Set-up for tests of the whole agent. */
 
-import { startApp } from '../../src/app.mjs';
-import { FakeHub, TOKEN } from './fake-hub.mjs';
-import { repository, tempDir } from './repository.mjs';
-import { quietLog } from './wait.mjs';
+import { setUpApp } from '../../../../packages/cli-kit/test/support/app.mjs';
+import { program } from '../../src/program.mjs';
 
 /** Starts an in-memory hub and creates a repository. `start` starts an agent, which ends with the test. */
-export async function setUp(t) {
-  const hub = await FakeHub.start();
-  const log = quietLog();
-  const apps = new Set();
-  // Registered before the directories are created, so that it runs before they are removed.
-  t.after(async () => {
-    try {
-      await Promise.all([...apps].map((app) => app.stop()));
-    } finally {
-      await hub.stop();
-    }
-  });
-  const { dir, git, write } = repository(t);
-  const home = tempDir(t);
-  const start = async (options = {}) => {
-    const app = await startApp({
-      dir,
-      home,
-      hub: hub.url,
-      token: TOKEN,
-      flavor: 'alpha',
-      machine: false,
-      log,
-      reconnectMs: 10,
-      startTimeoutMs: 0,
-      ...options,
-    });
-    apps.add(app);
-    return app;
-  };
-  return { hub, dir, git, write, home, log, start };
-}
-
-/** Waits for a permission request and approves it. */
-export const approve = async (hub, sid, answer = {}) => {
-  const id = await hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
-  return hub.call(sid, 'permission', { id, approved: true, ...answer });
-};
+export const setUp = (t) => setUpApp(t, program, { flavor: 'alpha' });

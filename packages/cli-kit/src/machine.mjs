@@ -5,7 +5,6 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkPaths } from './files.mjs';
 import { HubSocket } from './hub-socket.mjs';
-import { VERSION } from './metadata.mjs';
 import { RpcServer } from './rpc.mjs';
 import { Versioned } from './versioned.mjs';
 
@@ -25,9 +24,10 @@ export class Machine {
       host: hostname(),
       platform: platform(),
       arch: arch(),
-      version: VERSION,
+      version: options.program.version,
       displayName: `${hostname()} (${path.basename(options.root) || options.root})`,
       homeDir: homedir(),
+      ...(await options.program.describeMachine?.(options)),
     };
     const runnerState = {
       status: 'running',

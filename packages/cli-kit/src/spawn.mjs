@@ -23,13 +23,13 @@ export class Spawner {
   onCrash = (_sessionId) => {};
 
   /**
-   * @param {{directories: string[], hub: string, token: string, home: string, machineId: string, bridged?: boolean,
-   *   verbose?: boolean, log: {info: (text: string) => void, warn: (text: string) => void}, readyMs?: number}} options
-   *   `directories`: resolved paths of the served directories
+   * @param {Record<string, any> & {directories: string[], program: import('./program.mjs').Program, readyMs?: number}} options
+   *   of `startApp`, with `machineId`; `directories`: resolved paths of the served directories
    */
-  constructor({ directories, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS }) {
-    Object.assign(this, { directories, hub, machineId, bridged, verbose, readyMs });
-    this.processes = new SessionProcesses({ token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
+  constructor(options) {
+    const { directories, program, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS } = options;
+    Object.assign(this, { options, directories, program, hub, machineId, bridged, verbose, readyMs });
+    this.processes = new SessionProcesses({ program, token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
   /**
@@ -39,7 +39,7 @@ export class Spawner {
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
    * @throws {Error} whose message is sent to the web client
    */
-  async spawn({ directory, agent = 'alpha', sessionType = 'simple', worktreeName, ...rest } = {}) {
+  async spawn({ directory, agent = this.program.defaultAgent(this.options), sessionType = 'simple', worktreeName, ...rest } = {}) {
     const deadline = Date.now() + this.readyMs;
     check(
       typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
@@ -48,13 +48,14 @@ export class Spawner {
     check(['simple', 'worktree'].includes(sessionType), `"sessionType" must be "simple" or "worktree".`);
     check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions. End one of them first.`);
     const resolved = await this.#resolveDirectory(directory);
+    const agentArgs = await this.program.agentArgs(agent, this.options);
     const { sessionId, resumeSessionId } = rest;
     if (sessionId !== undefined || resumeSessionId !== undefined) {
-      return this.#resume({ directory: resolved, agent, sessionId, resumeSessionId }, deadline);
+      return this.#resume({ directory: resolved, agentArgs, sessionId, resumeSessionId }, deadline);
     }
     const place =
       sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName }, deadline);
-    return this.#start({ directory: place, agent, ...rest }, deadline);
+    return this.#start({ directory: place, agentArgs, ...rest }, deadline);
   }
 
   /** Ends all spawned sessions. */
@@ -62,17 +63,17 @@ export class Spawner {
     return this.processes.end();
   }
 
-  #start({ directory, agent, model, yolo = false }, deadline) {
+  #start({ directory, agentArgs, model, yolo = false }, deadline) {
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
-    // A unique tag: the directory alone is the tag of the session of `npm run agent`.
+    // A unique tag: the directory alone is the tag of the session of the command line.
     const args = [`--tag=${directory}#${randomUUID()}`];
     if (model !== undefined) args.push(`--model=${model}`);
     if (yolo === true) args.push('--auto-approve');
-    return this.#startProcess(directory, agent, args, deadline);
+    return this.#startProcess(directory, agentArgs, args, deadline);
   }
 
   /** Resumes a session. One that is already served is returned as it is; one that is ending is awaited first. */
-  async #resume({ directory, agent, sessionId, resumeSessionId }, deadline) {
+  async #resume({ directory, agentArgs, sessionId, resumeSessionId }, deadline) {
     const isWord = (id) => typeof id === 'string' && WORD.test(id);
     check(isWord(sessionId), '"sessionId" must be the id of the session to resume.');
     check(isWord(resumeSessionId), '"resumeSessionId" must be the agent\'s id of the session to resume.');
@@ -80,7 +81,7 @@ export class Spawner {
       if (!served.isEnding) return served.started;
       await withDeadline(served.ended, deadline, 'The session is still ending. Try again in a few seconds.');
     }
-    return this.#startProcess(directory, agent, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], deadline, sessionId);
+    return this.#startProcess(directory, agentArgs, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], deadline, sessionId);
   }
 
   #find(id) {
@@ -94,11 +95,12 @@ export class Spawner {
     return withDeadline(opened, deadline - this.readyMs / 4, message);
   }
 
-  #startProcess(directory, agent, args, deadline, id) {
-    const common = [`--dir=${directory}`, `--hub=${this.hub}`, `--flavor=${agent}`, `--machine-id=${this.machineId}`];
+  #startProcess(directory, agentArgs, args, deadline, id) {
+    const common = [`--dir=${directory}`, `--hub=${this.hub}`, `--machine-id=${this.machineId}`];
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
-    return this.processes.start([...common, '--no-machine', ...args], { readyMs: deadline - Date.now(), id });
+    // Last, because they may end with the command of an agent.
+    return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyMs: deadline - Date.now(), id });
   }
 
   async #resolveDirectory(directory) {

@@ -1,21 +1,16 @@
 /** One session at the hub: its connection, its methods and its agent. */
 
-import { ShellAgent } from './agent.mjs';
-import { Catalog } from './catalog.mjs';
-import { Controls, initialSettings } from './controls.mjs';
+import { Controls } from './controls.mjs';
 import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
-import * as messages from './messages.mjs';
 import { describeSession, mergeMetadata } from './metadata.mjs';
-import { isValidMode } from './modes.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
-import { ShellState } from './shell-state.mjs';
-import { Todos } from './todos.mjs';
+import { environmentWithoutToken } from './token.mjs';
 import { uploadMethods } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
 
@@ -24,6 +19,44 @@ const ALIVE_MS = 10_000;
 
 /** Time limit for the last messages when the session ends. */
 const FLUSH_MS = 5000;
+
+/**
+ * `mode`: who is in control, `local` (the terminal) or `remote` (the web).
+ * @typedef {{mode: 'local' | 'remote', permissionMode: string, modelMode?: string, autoApprove?: boolean}} Settings
+ */
+
+/**
+ * What an agent is created from.
+ * @typedef {object} AgentParts
+ * @property {string} root the session's directory, resolved
+ * @property {Record<string, any>} options of `startApp`
+ * @property {Record<string, string>} environment for the agent's processes, without the access token
+ * @property {Record<string, any>} session the hub's session
+ * @property {import('./state.mjs').SessionState} state stored over restarts
+ * @property {string} uploads the folder of the session's uploads
+ * @property {Settings} settings the current ones, which `configure` and `apply` change
+ * @property {(changes: Partial<Settings>) => void} apply changes settings that the agent itself has changed
+ * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
+ * @property {import('./permissions.mjs').Permissions} permissions
+ * @property {(change: (current: any) => any) => Promise<void>} changeMetadata of the session
+ * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
+ * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
+ */
+
+/**
+ * An agent.
+ * @typedef {object} Agent
+ * @property {boolean} thinking
+ * @property {(mode: {isResumed: boolean}) => Promise<void>} start called before the session connects
+ * @property {(message: {seq: number, content: any}) => void} receive takes each message of the session in order
+ * @property {() => void} wake called after a setting changed
+ * @property {() => Promise<object>} abort ends the current task; resolves when it has ended
+ * @property {() => Promise<void>} stop ends the agent's processes
+ * @property {(changes: {permissionMode?: string, modelMode?: string}) => object | Promise<object>} configure returns the
+ *   settings to apply, or throws the reason against them
+ * @property {() => Record<string, (params: any) => unknown>} methods its RPC methods
+ * @property {(text: string) => void} [typeLine] takes a line typed at the terminal, if the agent can be controlled there
+ */
 
 export class Session {
   #timer = null;
@@ -44,7 +77,7 @@ export class Session {
     const { client, outage, startTimeoutMs } = options;
     const call = (work) => outage.call('session', work, startTimeoutMs);
     const known = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
-    const tag = known?.tag ?? options.tag ?? options.root;
+    const tag = known?.tag ?? options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
     const state = options.store.openSession(tag);
     try {
       if (known && (state.sessionId !== known.id || state.agentId !== options.resume)) {
@@ -67,13 +100,13 @@ export class Session {
   }
 
   constructor(options, { state, metadata, session }) {
-    const { hub, token, bridged, log, outage, root, flavor, client, store } = options;
+    const { hub, token, bridged, log, outage, root, client, store, program } = options;
     this.id = session.id;
     this.log = log;
     this.client = client;
     this.state = state;
     this.ownMetadata = metadata;
-    this.settings = initialSettings(options, session);
+    this.settings = { mode: options.local ? 'local' : 'remote', ...program.settings(options, session) };
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
@@ -111,35 +144,25 @@ export class Session {
     this.permissions = new Permissions({
       state: this.agentState,
       log,
-      onMode: (mode) => isValidMode(flavor, mode) && this.controls.apply({ permissionMode: mode }),
+      onMode: (mode) => this.#inBackground(this.controls.configure({ permissionMode: mode })),
     });
-    const catalog = new Catalog(root);
     const uploads = store.uploadFolder(this.id);
-    // Commands must not see the access token.
-    const { CLI_API_TOKEN: _token, ...base } = process.env;
-    this.shell = new ShellState({
+    this.agent = program.createAgent({
       root,
-      base,
-      file: state.shellFile,
-      saved: state.shell,
-      save: (saved) => state.saveShell(saved),
-    });
-    this.agent = new ShellAgent({
-      shell: this.shell,
+      options,
+      environment: environmentWithoutToken(process.env, token),
+      session,
+      state,
       uploads,
       settings: this.settings,
+      apply: (changes) => this.controls.apply(changes),
       send: (message, localId) => this.outbox.push(message, localId),
       permissions: this.permissions,
-      todos: new Todos(session.todos),
-      catalog,
+      changeMetadata: (change) => this.metadata.mutate(change),
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
-      onCall: (call, seq) => state.recordCall(call, seq),
-      echo: options.echo,
-      log,
     });
     this.controls = new Controls({
-      flavor,
       settings: this.settings,
       agent: this.agent,
       permissions: this.permissions,
@@ -167,21 +190,19 @@ export class Session {
         ...fileMethods(root),
         ...searchMethods(root),
         ...uploadMethods(uploads),
-        listSlashCommands: async () => ({ success: true, commands: await catalog.commands() }),
-        listSkills: async () => ({ success: true, skills: await catalog.skills() }),
+        ...this.agent.methods(),
         ...this.controls.methods(),
       },
     });
     this.aliveMs = options.aliveMs ?? ALIVE_MS;
-    this.greeting = options.resume === undefined ? null : `Resumed: the shell continues ${this.shell}.`;
+    this.isResumed = options.resume !== undefined;
     this.#listen();
   }
 
   /** Connects, and reconnects until `end`. Resolves at the first connection. */
   async connect() {
     this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
-    await this.agent.closeInterrupted(this.state.calls);
-    if (this.greeting) await this.outbox.push(messages.text(this.greeting));
+    await this.agent.start({ isResumed: this.isResumed });
     this.socket.connect();
     await this.socket.whenConnected();
     // Sent after the registrations and the first keep-alive. When it is answered, the hub has processed them.
@@ -240,7 +261,7 @@ export class Session {
     if (this.isEnding) this.log.info('The session has ended: no more commands are run.');
     else if (line === '/remote') this.controls.switchTo('remote');
     else if (line === '/local') this.controls.switchTo('local');
-    else this.agent.typeCommand(line);
+    else this.agent.typeLine(line);
   }
 
   #listen() {

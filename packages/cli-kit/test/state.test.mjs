@@ -2,13 +2,10 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { readArgs } from '../src/args.mjs';
-import { Catalog } from '../src/catalog.mjs';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
-import { Todos } from '../src/todos.mjs';
-import { findToken, namespaceOf } from '../src/token.mjs';
-import { repository, tempDir } from './support/repository.mjs';
+import { environmentWithoutToken, findToken, namespaceOf } from '../src/token.mjs';
+import { tempDir } from './support/repository.mjs';
 
 test('a machine id is stable per hub, namespace and directory', (t) => {
   const home = tempDir(t);
@@ -49,20 +46,20 @@ test('the last handled seq is stored per session, not per tag', (t) => {
   third.release();
 });
 
-test('the shell state is stored per session, not per tag', (t) => {
+test('the value of an agent is stored per session, not per tag', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
-  const shell = { cwd: '/dir/sub', env: { A: '1', B: null } };
+  const saved = { cwd: '/dir/sub', env: { A: '1', B: null } };
   const first = store.openSession('/dir');
   first.attach('one', 0);
-  first.saveShell(shell);
+  first.save(saved);
   first.release();
   const second = store.openSession('/dir');
   second.attach('one', 0);
-  assert.deepEqual(second.shell, shell);
+  assert.deepEqual(second.saved, saved);
   second.release();
   const third = store.openSession('/dir');
   third.attach('two', 0);
-  assert.equal(third.shell, undefined);
+  assert.equal(third.saved, undefined);
   third.release();
 });
 
@@ -132,51 +129,7 @@ test('the token comes from the option, the environment or .dev.vars', (t) => {
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
 });
 
-test('invalid command lines are refused with the reason', () => {
-  for (const [argv, reason] of [
-    [[], /--dir PATH is missing/],
-    [['--dir', '.', '--nonsense'], /--nonsense/],
-    [['--dir', '.', '--hub', 'nowhere'], /must be a URL such as/],
-    [['--dir', '.', '--hub', 'ftp://x'], /http/],
-    [['--dir', '.', '--flavor', 'a b'], /--flavor must be .*not "a b"/],
-  ]) {
-    assert.throws(() => readArgs(argv, {}), reason);
-  }
-  const npm = { npm_lifecycle_event: 'agent', INIT_CWD: '/home/me' };
-  assert.equal(readArgs(['--dir', 'project'], npm).dir, '/home/me/project');
-  assert.equal(readArgs(['--dir', '.'], { HUB_URL: 'https://hub.example/' }).hub, 'https://hub.example');
-  assert.equal(readArgs(['--dir', '.'], { HUB_URL: '' }).hub, 'http://127.0.0.1:8787');
-});
-
-test('commands and skills are read from the directory', async (t) => {
-  const { dir, write } = repository(t);
-  write('.agents/commands/check.md', '# Check\n\nRuns the checks.\n\n```sh\necho "checking $1"\n```\n');
-  write('.agents/commands/not a name.md', 'x');
-  write('.agents/skills/review/SKILL.md', '---\nname: "review-code"\ndescription: Reads a change.\n---\nBody');
-  write('.agents/skills/bare/SKILL.md', 'no front matter');
-  const catalog = new Catalog(dir);
-  assert.deepEqual(await catalog.commands(), ['help', 'todo', 'check']);
-  assert.equal(await catalog.script('check'), 'echo "checking $1"');
-  assert.equal(await catalog.script('../check'), null);
-  assert.deepEqual(await catalog.skills(), [
-    { name: 'bare', description: '' },
-    { name: 'review-code', description: 'Reads a change.' },
-  ]);
-});
-
-test('todos are added, completed and listed', () => {
-  const todos = new Todos();
-  assert.equal(todos.command('').text, 'There are no todos.');
-  todos.command('add write the tests');
-  assert.equal(todos.command('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
-  assert.equal(todos.command('done 1').text, '1. [x] write the tests\n2. [ ] run them');
-  assert.deepEqual(
-    todos.items.map(({ status, priority }) => [status, priority]),
-    [
-      ['completed', 'medium'],
-      ['pending', 'medium'],
-    ],
-  );
-  assert.equal(todos.command('done 9').changed, false);
-  assert.equal(todos.command('fly').changed, false);
+test('the environment of an agent does not have the token under any name', () => {
+  const env = { PATH: '/bin', CLI_API_TOKEN: 'other', COPY: 'Bearer secret:team', EMPTY: undefined };
+  assert.deepEqual(environmentWithoutToken(env, 'secret:team'), { PATH: '/bin' });
 });

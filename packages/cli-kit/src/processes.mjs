@@ -1,9 +1,6 @@
 /** Spawned sessions: each is a child process, which ends when this process ends. */
 
 import { fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-
-const ENTRY = fileURLToPath(new URL('../index.mjs', import.meta.url));
 
 /** Time between SIGTERM and SIGKILL. */
 const END_MS = 15_000;
@@ -22,12 +19,12 @@ export class SessionProcesses {
   #running = new Map();
 
   /**
-   * @param {{token: string, home: string, verbose?: boolean, onCrash?: (sessionId: string) => void,
-   *   log: {info: (text: string) => void, warn: (text: string) => void}}} options `onCrash`: called when a session's
-   *   process ended unexpectedly
+   * @param {{program: import('./program.mjs').Program, token: string, home: string, verbose?: boolean,
+   *   onCrash?: (sessionId: string) => void, log: {info: (text: string) => void, warn: (text: string) => void}}} options
+   *   `onCrash`: called when a session's process ended unexpectedly
    */
-  constructor({ token, home, verbose = false, onCrash = () => {}, log }) {
-    Object.assign(this, { token, home, verbose, onCrash, log });
+  constructor({ program, token, home, verbose = false, onCrash = () => {}, log }) {
+    Object.assign(this, { program, token, home, verbose, onCrash, log });
   }
 
   /** Number of running processes. */
@@ -49,8 +46,8 @@ export class SessionProcesses {
    */
   start(args, { readyMs, id }) {
     // The token is passed in the environment: arguments are visible to every user of the computer.
-    const env = { ...process.env, CLI_API_TOKEN: this.token, SHELL_AGENT_HOME: this.home };
-    const child = fork(ENTRY, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
+    const env = { ...process.env, CLI_API_TOKEN: this.token, [this.program.homeVariable]: this.home };
+    const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
     const served = { id, isEnding: false };
     this.#running.set(child, served);
     let stderrTail = '';

@@ -1,6 +1,6 @@
 /**
  * State that survives a restart, in small files: for each served directory the machine's id; for each session the agent's
- * id, the last handled message, the tool calls that may be incomplete, and the shell state.
+ * id, the last handled message, the tool calls that may be incomplete, and a value of the agent.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -73,22 +73,28 @@ export class StateStore {
   }
 }
 
-class SessionState {
+/** The state of one session. */
+export class SessionState {
   #unlock;
 
   constructor(base) {
+    this.base = base;
     this.file = `${base}.json`;
     this.lockFile = `${base}.lock`;
-    /** The file to which a command writes its shell state. */
-    this.shellFile = `${base}.shell`;
     this.#unlock = this.#acquire();
-    const { agentId, sessionId, lastSeq, calls, shell } = readJson(this.file);
+    const { agentId, sessionId, lastSeq, calls, saved } = readJson(this.file);
     this.agentId = agentId ?? randomUUID();
     this.sessionId = sessionId;
     this.lastSeq = lastSeq;
     /** @type {Call[]} */
     this.calls = calls ?? [];
-    this.shell = shell;
+    /** @type {any} the agent's own value */
+    this.saved = saved;
+  }
+
+  /** The path of a file that the agent needs while it runs. */
+  pathFor(name) {
+    return `${this.base}.${name}`;
   }
 
   /**
@@ -101,7 +107,7 @@ class SessionState {
     if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') {
       this.lastSeq = currentSeq;
       this.calls = [];
-      this.shell = undefined;
+      this.saved = undefined;
     }
     this.sessionId = sessionId;
     this.#save();
@@ -138,9 +144,15 @@ class SessionState {
     this.#trySave();
   }
 
-  /** @param {import('./shell-state.mjs').SavedShell} shell */
-  saveShell(shell) {
-    this.shell = shell;
+  /** Replaces the agent's own value. @param {any} value of at most a few hundred KB: it is written with every message */
+  save(value) {
+    this.saved = value;
+    this.#save();
+  }
+
+  /** Replaces the agent's id of the session. */
+  setAgentId(id) {
+    this.agentId = id;
     this.#save();
   }
 
@@ -161,9 +173,9 @@ class SessionState {
   #save() {
     clearTimeout(this.saveTimer);
     this.saveTimer = null;
-    const { agentId, sessionId, lastSeq, calls, shell } = this;
+    const { agentId, sessionId, lastSeq, calls, saved } = this;
     const temporary = `${this.file}.${process.pid}`;
-    writeFileSync(temporary, JSON.stringify({ agentId, sessionId, lastSeq, calls, shell }), { mode: 0o600 });
+    writeFileSync(temporary, JSON.stringify({ agentId, sessionId, lastSeq, calls, saved }), { mode: 0o600 });
     renameSync(temporary, this.file);
   }
 
@@ -174,7 +186,7 @@ class SessionState {
       if (!(error instanceof LockHeldError)) throw error;
       throw new Error(
         `Process ${error.pid} already serves this session. For another session, give another --tag` +
-          ` (if that process is no shell-agent, delete ${this.lockFile}).`,
+          ` (if that process is no agent, delete ${this.lockFile}).`,
       );
     }
   }

@@ -1,26 +1,8 @@
-/** Session settings (permission mode, model, control) and the RPC methods that change them or stop the agent. */
-
-import { autoApproveMode, isValidMode, isValidModel } from './modes.mjs';
-
-/**
- * The settings at the start: from the command line, else those stored with the session at the hub.
- * @param {Record<string, any>} options of `startApp`
- * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
- */
-export function initialSettings({ flavor, local, autoApprove, model }, session) {
-  const stored = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';
-  return {
-    mode: local ? 'local' : 'remote',
-    permissionMode: autoApprove ? (autoApproveMode(flavor) ?? stored) : stored,
-    modelMode: [model, session.modelMode].find((candidate) => isValidModel(flavor, candidate)),
-    // `--auto-approve` also works for an agent kind that has no such mode.
-    autoApprove: Boolean(autoApprove) && autoApproveMode(flavor) === null,
-  };
-}
+/** Changes of a session's settings (permission mode, model, control), and the RPC methods that change them or stop the agent. */
 
 export class Controls {
   /**
-   * @param {{flavor: string, settings: ReturnType<typeof initialSettings>, agent: import('./agent.mjs').ShellAgent,
+   * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
    *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned.mjs').Versioned,
    *   metadata: import('./versioned.mjs').Versioned, inBackground: (work: Promise<unknown>) => void,
    *   onChange: () => void, onAborted: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
@@ -78,6 +60,9 @@ export class Controls {
       },
       switch: async ({ to = 'remote' }) => {
         if (to !== 'remote' && to !== 'local') return { success: false, error: '"to" must be "remote" or "local".' };
+        if (to === 'local' && !this.agent.typeLine) {
+          return { success: false, error: 'This agent cannot be controlled from the terminal.' };
+        }
         this.switchTo(to);
         return { success: true, mode: to };
       },
@@ -85,21 +70,19 @@ export class Controls {
         this.onKill();
         return { success: true };
       },
-      'set-session-config': async (params) => this.#configure(params),
+      'set-session-config': async (params) => ({ success: true, applied: await this.configure(params) }),
     };
   }
 
-  #configure({ permissionMode, modelMode }) {
-    const refuse = (mode) => ({ success: false, error: `An agent of kind ${this.flavor} has no ${mode}.` });
-    if (permissionMode !== undefined && !isValidMode(this.flavor, permissionMode)) {
-      return refuse(`permission mode ${permissionMode}`);
-    }
-    if (modelMode !== undefined && !isValidModel(this.flavor, modelMode)) return refuse(`model mode ${modelMode}`);
-    const applied = {
-      ...(permissionMode === undefined ? {} : { permissionMode }),
-      ...(modelMode === undefined ? {} : { modelMode }),
-    };
+  /**
+   * Changes the permission mode or the model, if the agent has it.
+   * @param {{permissionMode?: string, modelMode?: string}} changes
+   * @returns {Promise<object>} the changed settings
+   * @throws {Error} the agent's reason for refusing them
+   */
+  async configure({ permissionMode, modelMode }) {
+    const applied = await this.agent.configure({ permissionMode, modelMode });
     this.apply(applied);
-    return { success: true, applied };
+    return applied;
   }
 }

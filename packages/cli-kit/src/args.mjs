@@ -1,4 +1,4 @@
-/** The command line: options, defaults and the help text. */
+/** The options that all CLIs have: their defaults, their checks and their lines of the help text. */
 
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,35 +7,20 @@ import { parseArgs } from 'node:util';
 /** The address `npm run dev` serves the hub at. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
-export const HELP = `Usage: shell-agent --dir PATH [options]
-
-Connects to a session gateway hub, serves PATH (git, files, search, uploads), and runs the messages
-of its session as shell commands, after the user has approved each of them.
-
-  --dir PATH          the directory to serve; commands start in it, file methods stay inside it
+/** Lines of the help text for the options of `readOptions`, in columns of 20 and 80 characters. */
+export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token TOKEN       access token, SECRET or SECRET:NAMESPACE (default: CLI_API_TOKEN, else the
                       CLI_API_TOKEN line of .dev.vars in the project's root)
   --name NAME         a name for the session
-  --tag TAG           the session's tag, which identifies it (default: PATH, resolved)
-  --flavor WORD       the agent kind to report (default: alpha)
-  --model WORD        the model to report when the session is created
-  --auto-approve      run commands without asking for permission
-  --local             start with the terminal in control: commands are typed here, and messages of
-                      the web wait until it switches the session to remote mode
+  --tag TAG           the session's tag, which identifies it
+  --model WORD        the model of the session
   --machine-id ID     id of this machine (default: generated once per PATH and stored)
   --allow-dir PATH    another directory in which sessions may be spawned; repeatable
   --no-machine        serve only the session: no sessions can be spawned here
   --bridged           send the token only in the CONNECT packet, not in the WebSocket upgrade
   --verbose           log connection events
-  --help              this text
-
-When this process ends or is killed, the sessions spawned by it end too. A restart continues its own
-session; resume the others from the web console.
-
-State (machine ids, last handled message, the shell's directory and variables, uploads) is stored in
-~/.session-gateway, or in SHELL_AGENT_HOME if that is set.
-`;
+  --help              this text`.slice(1);
 
 /** Invalid usage: printed without a stack trace; the exit code is 2. */
 export class UsageError extends Error {}
@@ -48,7 +33,6 @@ const OPTIONS = {
   flavor: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   hub: { type: 'string' },
-  local: { type: 'boolean' },
   'machine-id': { type: 'string' },
   model: { type: 'string' },
   name: { type: 'string' },
@@ -62,23 +46,26 @@ const OPTIONS = {
 };
 
 /**
- * Parses the command line.
+ * Parses a command line.
  * @param {string[]} argv arguments after the script's name
  * @param {Record<string, string | undefined>} env
+ * @param {{homeVariable: string, home: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
+ *   `homeVariable`: the variable with the folder of the state; `home`: its default in the home directory; `options`: more
+ *   options, whose values are returned as `values`
  * @returns {{help: true} | Record<string, any>} the options; `token` may be undefined
  * @throws {UsageError} on an unknown option or an invalid value
  */
-export function readArgs(argv, env) {
+export function readOptions(argv, env, { homeVariable, home, options }) {
   let values;
   try {
-    ({ values } = parseArgs({ args: argv, options: OPTIONS, allowPositionals: false }));
+    ({ values } = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: false }));
   } catch (error) {
     throw new UsageError(`${error.message.split('. ')[0]}. See --help.`);
   }
   if (values.help) return { help: true };
   if (!values.dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
-  const flavor = values.flavor ?? 'alpha';
-  if (!/^[A-Za-z0-9_.-]{1,64}$/.test(flavor)) {
+  const { flavor } = values;
+  if (flavor !== undefined && !/^[A-Za-z0-9_.-]{1,64}$/.test(flavor)) {
     throw new UsageError(`--flavor must be 1 to 64 letters, digits, ".", "_" and "-", not "${flavor}".`);
   }
   const machineId = values['machine-id'];
@@ -87,8 +74,10 @@ export function readArgs(argv, env) {
   }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
   // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran it.
-  const base = env.npm_lifecycle_event === 'agent' && env.INIT_CWD ? env.INIT_CWD : process.cwd();
+  const isNpmScript = /^agent(:|$)/.test(env.npm_lifecycle_event ?? '');
+  const base = isNpmScript && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
+    values,
     dir: path.resolve(base, values.dir),
     hub: hubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
@@ -99,13 +88,12 @@ export function readArgs(argv, env) {
     flavor,
     model: values.model,
     autoApprove: values['auto-approve'] ?? false,
-    local: values.local ?? false,
     machineId,
     allowDirs: (values['allow-dir'] ?? []).map((dir) => path.resolve(base, dir)),
     machine: !values['no-machine'],
     bridged: values.bridged ?? false,
     verbose: values.verbose ?? false,
-    home: env.SHELL_AGENT_HOME || `${homedir()}/.session-gateway`,
+    home: env[homeVariable] || path.join(homedir(), home),
   };
 }
 

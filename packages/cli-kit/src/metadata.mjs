@@ -2,21 +2,20 @@
 
 import { homedir, hostname, platform } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
-import { Catalog } from './catalog.mjs';
 import { describeWorktree } from './worktree.mjs';
 
-export const VERSION = '0.1.0';
-
 /**
- * @param {{root: string, flavor: string, name?: string, machineId: string, startedByRunner?: boolean}} options
+ * @param {{root: string, flavor: string, name?: string, machineId: string, startedByRunner?: boolean,
+ *   program: import('./program.mjs').Program}} options
  * @param {string} agentId the agent's id of the session
  */
-export async function describeSession({ root, flavor, name, machineId, startedByRunner = false }, agentId) {
+export async function describeSession(options, agentId) {
+  const { root, flavor, name, machineId, startedByRunner = false, program } = options;
   const worktree = await describeWorktree(root);
   return {
     path: root,
     host: hostname(),
-    version: VERSION,
+    version: program.version,
     os: platform(),
     homeDir: homedir(),
     machineId,
@@ -27,8 +26,7 @@ export async function describeSession({ root, flavor, name, machineId, startedBy
     startedFromRunner: startedByRunner,
     lifecycleState: 'running',
     lifecycleStateSince: Date.now(),
-    tools: ['Bash', 'TodoWrite'],
-    slashCommands: await new Catalog(root).commands(),
+    ...(await program.describe?.(options)),
     ...(name === undefined ? {} : { name }),
     ...(worktree === undefined ? {} : { worktree }),
   };

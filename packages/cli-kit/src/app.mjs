@@ -16,7 +16,7 @@ const START_TIMEOUT_MS = 30_000;
 
 /**
  * Connects to the hub and serves until `stop`.
- * @param {Record<string, any>} options the result of `readArgs` and `token`; also `log`, `startedByRunner` (whether a
+ * @param {Record<string, any>} options the result of `readArgs`, `program` and `token`; also `log`, `startedByRunner` (whether a
  *   machine spawned this process), `onEnding` (called when the app starts to stop), `echo` (prints the output of typed
  *   commands), and for tests `aliveMs`, `ackMs`, `reconnectMs`, `startTimeoutMs` and `readyMs`
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
@@ -31,8 +31,8 @@ export async function startApp(options) {
   const { unlock, refusal } = options.machine === false ? {} : claimMachine(store, machineId, options);
   try {
     const spawner = new Spawner({ ...options, directories: [root, ...allowed], machineId });
-    const settings = { startTimeoutMs: START_TIMEOUT_MS, ...options, root, store, machineId, spawner };
-    const app = new App({ ...settings, client: new HubClient(options), outage: new Outage(options) });
+    const serving = { startTimeoutMs: START_TIMEOUT_MS, ...options, root, store, machineId, spawner };
+    const app = new App({ ...serving, client: new HubClient(options), outage: new Outage(options) });
     app.ended.then(() => unlock?.());
     await app.start({ withMachine: unlock !== undefined, refusal });
     return app;

@@ -1,11 +1,7 @@
 /** The access token: where it is read from, and its namespace. */
 
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { UsageError } from './args.mjs';
-
-/** `.dev.vars` of this repository, which `npm run dev` writes. */
-const DEV_VARS = fileURLToPath(new URL('../../../.dev.vars', import.meta.url));
 
 /** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
@@ -13,14 +9,14 @@ export const TOKEN_ADVICE =
   ' namespace, which `npm run token -- NAMESPACE` prints.';
 
 /**
- * Finds the access token: from the option, the environment or `.dev.vars`, in this order.
+ * Finds the access token: from the option, the environment or the `.dev.vars` that `npm run dev` writes, in this order.
  * @param {string | undefined} option value of `--token`
  * @param {Record<string, string | undefined>} env
- * @param {string} [file] path of the variables file
+ * @param {string} file path of `.dev.vars`
  * @returns {string}
  * @throws {UsageError} when there is none
  */
-export function findToken(option, env, file = DEV_VARS) {
+export function findToken(option, env, file) {
   const token = option || env.CLI_API_TOKEN || readVariable(file, 'CLI_API_TOKEN');
   if (!token) {
     throw new UsageError(
@@ -55,4 +51,15 @@ function readVariable(file, name) {
 export function namespaceOf(token) {
   const colon = token.lastIndexOf(':');
   return colon < 0 ? 'default' : token.slice(colon + 1);
+}
+
+/**
+ * The environment for the processes of an agent: without the access token, whatever the variable's name is.
+ * @param {Record<string, string | undefined>} env
+ * @param {string} token
+ * @returns {Record<string, string>}
+ */
+export function environmentWithoutToken(env, token) {
+  const isSafe = ([name, value]) => name !== 'CLI_API_TOKEN' && value !== undefined && !value.includes(token);
+  return Object.fromEntries(Object.entries(env).filter(isSafe));
 }

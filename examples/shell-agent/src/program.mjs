@@ -1,0 +1,51 @@
+/** The program: its command line, and the agent that it connects to the hub. */
+
+import { fileURLToPath } from 'node:url';
+import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
+import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
+import { ShellAgent } from './agent.mjs';
+import { Catalog } from './catalog.mjs';
+
+const HELP = `Usage: shell-agent --dir PATH [options]
+
+Connects to a session gateway hub, serves PATH (git, files, search, uploads), and runs the messages
+of its session as shell commands, after the user has approved each of them.
+
+  --dir PATH          the directory to serve; commands start in it, file methods stay inside it
+  --flavor WORD       the agent kind to report (default: alpha)
+  --auto-approve      run commands without asking for permission
+  --local             start with the terminal in control: commands are typed here, and messages of
+                      the web wait until it switches the session to remote mode
+${HELP_LINES}
+
+When this process ends or is killed, the sessions spawned by it end too. A restart continues its own
+session; resume the others from the web console.
+
+State (machine ids, last handled message, the shell's directory and variables, uploads) is stored in
+~/.session-gateway, or in SHELL_AGENT_HOME if that is set.
+`;
+
+const HOME_VARIABLE = 'SHELL_AGENT_HOME';
+
+/** Parses the command line. @throws {import('session-gateway-cli-kit/args').UsageError} */
+export function readArgs(argv, env) {
+  const more = { homeVariable: HOME_VARIABLE, home: '.session-gateway', options: { local: { type: 'boolean' } } };
+  const { values, ...options } = readOptions(argv, env, more);
+  return options.help ? options : { ...options, flavor: options.flavor ?? 'alpha', local: values.local ?? false };
+}
+
+/** @type {import('session-gateway-cli-kit/program').Program} */
+export const program = {
+  name: 'shell-agent',
+  version: '0.1.0',
+  help: HELP,
+  entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
+  devVars: fileURLToPath(new URL('../../../.dev.vars', import.meta.url)),
+  homeVariable: HOME_VARIABLE,
+  readArgs,
+  settings: settingsByFlavor,
+  createAgent: (parts) => new ShellAgent(parts),
+  describe: async ({ root }) => ({ tools: ['Bash', 'TodoWrite'], slashCommands: await new Catalog(root).commands() }),
+  defaultAgent: () => 'alpha',
+  agentArgs: (agent) => [`--flavor=${agent}`],
+};

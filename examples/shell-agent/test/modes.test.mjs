@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decideByMode, isReadOnly } from '../src/modes.mjs';
+
+test('decideByMode runs, asks or refuses by mode', () => {
+  assert.deepEqual(
+    ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
+      decideByMode(mode, 'ls', true),
+    ),
+    ['ask', 'ask', 'ask', 'run', 'run', 'never', 'never'],
+  );
+  assert.equal(decideByMode('safe-yolo', 'ls -la src', true), 'run');
+  assert.equal(decideByMode('safe-yolo', 'rm -rf src', true), 'ask');
+  assert.equal(decideByMode('safe-yolo', 'ls -la src', false), 'ask');
+});
+
+test('only reading programs with paths inside the directory are read-only', () => {
+  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello'])
+    assert.ok(isReadOnly(command), command);
+  for (const command of [
+    'ls; rm a',
+    'cat /etc/passwd',
+    'cat ../a',
+    'echo a > b',
+    'cat `x`',
+    'git push',
+    'git status --x',
+    'ls\nrm a',
+    '$(x)',
+    'ls & x',
+    'A=1 ls',
+  ])
+    assert.ok(!isReadOnly(command), command);
+});

@@ -1,0 +1,60 @@
+/** The permission and model modes that the hub knows for each agent kind. */
+
+/** Valid modes per agent kind (PROTOCOL.md, "Basics"). Other kinds have only `default`. */
+const VALID = {
+  alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
+  beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
+  delta: ['default', 'read-only', 'safe-yolo', 'yolo'],
+  epsilon: ['default', 'yolo'],
+  gamma: ['default', 'plan', 'ask', 'yolo'],
+};
+
+/** Model modes, which only the kind `alpha` has. */
+const MODELS = ['default', 'model_fast', 'model_strong'];
+
+export function isValidMode(flavor, mode) {
+  return (Object.hasOwn(VALID, flavor) ? VALID[flavor] : ['default']).includes(mode);
+}
+
+export function isValidModel(flavor, model) {
+  return flavor === 'alpha' && MODELS.includes(model);
+}
+
+/** The mode of an agent kind that approves everything, or null when it has none. */
+export function autoApproveMode(flavor) {
+  return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;
+}
+
+/**
+ * Checks settings against the modes of an agent kind.
+ * @param {string} flavor
+ * @param {{permissionMode?: string, modelMode?: string}} changes
+ * @returns {{permissionMode?: string, modelMode?: string}} the settings to apply
+ * @throws {Error} when the agent kind has no such mode
+ */
+export function configureByFlavor(flavor, { permissionMode, modelMode }) {
+  const refuse = (mode) => {
+    throw new Error(`An agent of kind ${flavor} has no ${mode}.`);
+  };
+  if (permissionMode !== undefined && !isValidMode(flavor, permissionMode)) refuse(`permission mode ${permissionMode}`);
+  if (modelMode !== undefined && !isValidModel(flavor, modelMode)) refuse(`model mode ${modelMode}`);
+  return {
+    ...(permissionMode === undefined ? {} : { permissionMode }),
+    ...(modelMode === undefined ? {} : { modelMode }),
+  };
+}
+
+/**
+ * The settings of a session at its start: from the command line, else those stored with the session at the hub.
+ * @param {{flavor: string, autoApprove?: boolean, model?: string}} options
+ * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
+ */
+export function settingsByFlavor({ flavor, autoApprove, model }, session) {
+  const stored = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';
+  return {
+    permissionMode: autoApprove ? (autoApproveMode(flavor) ?? stored) : stored,
+    modelMode: [model, session.modelMode].find((candidate) => isValidModel(flavor, candidate)),
+    // `--auto-approve` also works for an agent kind that has no such mode.
+    autoApprove: Boolean(autoApprove) && autoApproveMode(flavor) === null,
+  };
+}

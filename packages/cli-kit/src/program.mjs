@@ -1,0 +1,90 @@
+/** The main function of a CLI: reads the command line, serves until a signal, and reports to the machine that started it. */
+
+import { createInterface } from 'node:readline';
+import { startApp } from './app.mjs';
+import { UsageError } from './args.mjs';
+import { makeLog } from './log.mjs';
+import { findToken } from './token.mjs';
+
+/**
+ * What a CLI adds to the kit.
+ * @typedef {object} Program
+ * @property {string} name of the command
+ * @property {string} version
+ * @property {string} help the text of `--help`
+ * @property {string} entry path of the main module, which a machine starts for each of its sessions
+ * @property {string} devVars path of the `.dev.vars` that may have the token
+ * @property {string} homeVariable the environment variable with the folder of the state
+ * @property {(argv: string[], env: Record<string, string | undefined>) => Record<string, any>} readArgs
+ * @property {(options: Record<string, any>) => Promise<Record<string, any>>} [prepare] completes the options, and may ask at
+ *   the terminal; not called in sessions that a machine starts
+ * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings of a session at its start
+ * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
+ * @property {(root: string, options: Record<string, any>) => string} [tagOf] the default tag; without it, the directory
+ * @property {(options: Record<string, any>) => object | Promise<object>} [describe] more session metadata
+ * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata
+ * @property {(options: Record<string, any>) => string} defaultAgent the agent kind of a spawn request without one
+ * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs the last arguments of
+ *   a spawned session; rejects for an agent that cannot be started
+ */
+
+/** @param {Program} program */
+export function runProgram(program) {
+  main(program).then(
+    () => process.exit(0),
+    (error) => {
+      process.stderr.write(`${program.name}: ${error.message}\n`);
+      const exit = () => process.exit(error instanceof UsageError ? 2 : 1);
+      notifyRunner({ type: 'failed', error: error.message }, exit);
+    },
+  );
+}
+
+/** A machine starts its sessions as child processes of its program, with an IPC channel. */
+function notifyRunner(message, onSent) {
+  if (process.connected) process.send(message, onSent);
+  else onSent?.();
+}
+
+async function main(program) {
+  let options = program.readArgs(process.argv.slice(2), process.env);
+  if (options.help) {
+    process.stdout.write(program.help);
+    return;
+  }
+  const startedByRunner = process.send !== undefined;
+  if (!startedByRunner && program.prepare) options = await program.prepare(options);
+  const log = makeLog(options);
+  const app = await startApp({
+    ...options,
+    program,
+    token: findToken(options.token, process.env, program.devVars),
+    log,
+    startedByRunner,
+    onEnding: () => notifyRunner({ type: 'ending' }),
+    echo: (text) => process.stdout.write(text),
+  });
+
+  let isStopping = false;
+  const onSignal = (signal) => {
+    if (isStopping) process.exit(130);
+    isStopping = true;
+    log.info(`${signal}: stopping`);
+    app.stop();
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  process.on('disconnect', () => app.stop());
+  notifyRunner({ type: 'session', sessionId: app.session.id });
+
+  process.stdout.write(`session ${app.session.id}\n`);
+  if (app.machine) process.stdout.write(`machine ${app.machine.id}\n`);
+  log.info(`serving ${app.session.ownMetadata.path} through ${options.hub}; Ctrl-C ends the session`);
+  if (options.local) {
+    log.info('The terminal is in control: type commands, or /remote to give control to the web.');
+    createInterface({ input: process.stdin }).on('line', (line) => line.trim() !== '' && app.session.typeLine(line.trim()));
+  }
+
+  const error = await app.ended;
+  if (error) throw error;
+}

@@ -1,0 +1,126 @@
+/**
+ * The queue of a session's user messages: handles them one at a time and in order, and records which ones are handled.
+ */
+
+import * as messages from './messages.mjs';
+
+/**
+ * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: not to be handled.
+ * @typedef {{seq?: number, text?: string, attachments?: {path: string, filename?: string, mimeType?: string}[], isLocal?: boolean,
+ *   isSkipped?: boolean}} Item
+ */
+
+/**
+ * The item being handled. The handler sets `readyId`, the local id of the final `ready` event, to make it idempotent.
+ * @typedef {{item: Item, isAborted: boolean, ended: Promise<void>, readyId?: string}} Task
+ */
+
+export class TaskQueue {
+  #items = [];
+  #isProcessing = false;
+  #isPaused = true;
+
+  /** @type {Task | null} */
+  current = null;
+  isStopped = false;
+
+  /**
+   * @param {{settings: {mode: string}, send: (message: object, localId?: string) => Promise<unknown>,
+   *   handle: (item: Item, task: Task) => Promise<void>, interrupt: (task: Task) => Promise<unknown>,
+   *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void,
+   *   log: {warn: (text: string) => void}}} parts
+   *   `interrupt`: makes `handle` return soon; `onEnd`: called after `handle`, before `ready` is sent; `onHandled`: called
+   *   once per message, after its last effect
+   */
+  constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, log }) {
+    Object.assign(this, { settings, send, handle, interrupt, onEnd, onHandled, log });
+  }
+
+  /** Starts to handle items; those added before are kept until then. */
+  start() {
+    this.#isPaused = false;
+    this.wake();
+  }
+
+  /** Adds a message of the history or of a live update. Messages that are not a user's are skipped in order. */
+  receive({ seq, content }) {
+    this.add({ seq, ...(messages.userMessage(content) ?? { isSkipped: true }) });
+  }
+
+  /** @param {Item} item */
+  add(item) {
+    this.#items.push(item);
+    this.wake();
+  }
+
+  /** Continues, after a setting changed that the queue may have been waiting for. */
+  wake() {
+    if (!this.#isProcessing && !this.#isPaused) this.#process();
+  }
+
+  /**
+   * Aborts the current task and drops the queued items.
+   * @returns {Promise<{aborted: boolean, dropped: number}>} when the task has ended
+   */
+  async abort() {
+    const dropped = this.#items.filter((item) => !item.isSkipped);
+    for (const item of dropped) item.isSkipped = true;
+    const task = this.current;
+    if (task) {
+      task.isAborted = true;
+      await this.interrupt(task);
+      await task.ended;
+    }
+    if (dropped.length > 0) {
+      await this.send(messages.text(`Dropped, not run:\n${dropped.map(({ text }) => text).join('\n')}`));
+    }
+    this.wake();
+    return { aborted: task !== null, dropped: dropped.length };
+  }
+
+  /** Stops handling items. Those that are queued are left for the next process of the session. */
+  stop() {
+    this.isStopped = true;
+  }
+
+  async #process() {
+    this.#isProcessing = true;
+    for (let item = this.#takeNext(); item; item = this.#takeNext()) {
+      if (!item.isSkipped) await this.#runTask(item);
+      if (!this.isStopped) this.#markHandled(item);
+    }
+    this.#isProcessing = false;
+  }
+
+  /** Takes the next item off the queue. While the terminal is in control, messages of the web stay queued. */
+  #takeNext() {
+    if (this.isStopped) return undefined;
+    const at = this.#items.findIndex((item) => item.isSkipped || item.isLocal || this.settings.mode === 'remote');
+    return at < 0 ? undefined : this.#items.splice(at, 1)[0];
+  }
+
+  #markHandled(item) {
+    // The handled seq is a high-water mark: it must not pass a message that is still queued for remote mode.
+    const isEarlierQueued = this.#items.some((other) => !other.isSkipped && other.seq !== undefined && other.seq < item.seq);
+    if (item.seq !== undefined && !isEarlierQueued) this.onHandled(item.seq, item.isSkipped === true);
+  }
+
+  async #runTask(item) {
+    let end;
+    const ended = new Promise((resolve) => {
+      end = resolve;
+    });
+    const task = { item, isAborted: false, ended };
+    this.current = task;
+    try {
+      await this.handle(item, task);
+    } catch (error) {
+      this.log.warn(`cannot handle a message: ${error.message}`);
+      if (!this.isStopped) await this.send(messages.text(`Error: ${error.message}`)).catch(() => {});
+    }
+    this.onEnd();
+    if (!this.isStopped) await this.send(messages.ready(), task.readyId).catch((error) => this.log.warn(error.message));
+    this.current = null;
+    end();
+  }
+}
