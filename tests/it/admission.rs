@@ -12,8 +12,8 @@ use session_gateway_hub::hub::peers::connections::Upgrade;
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;
 
-/// Opens a socket without a token and receives the open packet.
-async fn open(world: &World) -> Socket {
+/// Opens a socket without a token and receives the OPEN packet.
+async fn open_socket(world: &World) -> Socket {
     let mut socket = world.open_cli(false);
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
     socket
@@ -27,7 +27,7 @@ fn padded_connect(token: &str, bytes: usize) -> String {
 }
 
 /// Returns the code and the reason with which the hub closes the socket.
-async fn closed(socket: &mut Socket) -> (u16, String) {
+async fn close_frame(socket: &mut Socket) -> (u16, String) {
     match socket.next().await {
         Frame::Closed { code, reason } => (code, reason),
         Frame::Text(text) => panic!("expected the socket to be closed, but received {text}"),
@@ -35,17 +35,20 @@ async fn closed(socket: &mut Socket) -> (u16, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_above_16_kib_before_connect_closes_the_socket_unread() {
+async fn a_frame_above_16_kib_before_connect_closes_the_socket() {
     let world = World::new();
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     socket.send(padded_connect("secret:team", MAX_UNAUTHENTICATED_FRAME_BYTES + 1));
-    let (code, reason) = closed(&mut socket).await;
+    let (code, reason) = close_frame(&mut socket).await;
     assert_eq!(code, 1009);
     assert!(reason.contains("16 KiB"), "{reason}");
 
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     socket.send(padded_connect("secret:team", MAX_UNAUTHENTICATED_FRAME_BYTES));
-    assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "a frame of exactly the limit");
+    assert!(
+        matches!(parse_frame(&socket.next_text().await), Received::Connected(_)),
+        "a frame of exactly 16 KiB is accepted"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,26 +60,26 @@ async fn a_connected_cli_may_send_large_frames() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_third_refusal_closes_the_socket() {
+async fn the_third_rejected_frame_before_connect_closes_the_socket() {
     let world = World::new();
-    let others = [INVALID, "40/web,", "40/cli,[]", r#"42/cli,["ping"]"#, "4", "48", "451-/cli,[]", "x", ""];
-    for other in others {
-        let mut socket = open(&world).await;
-        for frame in [INVALID, other, INVALID] {
+    let second_frames = [INVALID, "40/web,", "40/cli,[]", r#"42/cli,["ping"]"#, "4", "48", "451-/cli,[]", "x", ""];
+    for second in second_frames {
+        let mut socket = open_socket(&world).await;
+        for frame in [INVALID, second, INVALID] {
             socket.send(frame);
-            let refusal = parse_frame(&socket.next_text().await);
-            assert!(matches!(refusal, Received::ConnectError(_)), "{frame:?}: {refusal:?}");
+            let reply = parse_frame(&socket.next_text().await);
+            assert!(matches!(reply, Received::ConnectError(_)), "{frame:?}: {reply:?}");
         }
-        let (code, reason) = closed(&mut socket).await;
-        assert_eq!(code, 1008, "{other:?}");
+        let (code, reason) = close_frame(&mut socket).await;
+        assert_eq!(code, 1008, "{second:?}");
         assert!(reason.contains("CONNECT"), "{reason}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_number_of_refusals_survives_hibernation() {
+async fn the_number_of_rejected_frames_survives_hibernation() {
     let world = World::new();
-    let (mut valid, mut invalid) = (open(&world).await, open(&world).await);
+    let (mut valid, mut invalid) = (open_socket(&world).await, open_socket(&world).await);
     for socket in [&mut valid, &mut invalid] {
         socket.send(INVALID);
         socket.send(INVALID);
@@ -91,9 +94,9 @@ async fn the_number_of_refusals_survives_hibernation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binary_frame_before_connect_is_refused() {
+async fn a_binary_frame_before_connect_is_rejected() {
     let world = World::new();
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     for _ in 0..3 {
         socket.send_binary();
         assert!(matches!(parse_frame(&socket.next_text().await), Received::ConnectError(_)));
@@ -102,9 +105,9 @@ async fn a_binary_frame_before_connect_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_without_effect_before_connect_are_not_refused() {
+async fn frames_without_effect_before_connect_are_not_rejected() {
     let world = World::new();
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     for frame in ["3", "6", "5", "3", "6"] {
         socket.send(frame);
     }
@@ -116,9 +119,9 @@ async fn frames_without_effect_before_connect_are_not_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_sixteen_frames_without_effect_before_connect_close_the_socket_hibernation_included() {
+async fn the_seventeenth_frame_without_effect_before_connect_closes_the_socket_even_after_hibernation() {
     let world = World::new();
-    let (mut valid, mut invalid) = (open(&world).await, open(&world).await);
+    let (mut valid, mut invalid) = (open_socket(&world).await, open_socket(&world).await);
     for socket in [&mut valid, &mut invalid] {
         for frame in ["2", "2probe", "3", "6"].repeat(4) {
             socket.send(frame);
@@ -130,16 +133,16 @@ async fn more_than_sixteen_frames_without_effect_before_connect_close_the_socket
     assert!(matches!(parse_frame(&valid.next_text().await), Received::Connected(_)));
     for _ in 0..20 {
         valid.send("2");
-        assert_eq!(valid.next_text().await, "3", "no limit after CONNECT");
+        assert_eq!(valid.next_text().await, "3", "there is no limit after CONNECT");
     }
     invalid.send("2");
-    let (code, reason) = closed(&mut invalid).await;
+    let (code, reason) = close_frame(&mut invalid).await;
     assert_eq!(code, 1008);
     assert!(reason.contains("CONNECT"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn queued_frames_count_even_if_they_are_empty() {
+async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -166,7 +169,7 @@ async fn at_most_two_hundred_sockets_without_a_token_wait_for_connect() {
     let _one_more = world.open_cli(false);
     assert!(!has_room());
     world.hibernate_and_wake().await;
-    assert!(!has_room(), "after hibernation");
+    assert!(!has_room(), "the limit applies after hibernation");
     world.advance(10_000).await;
     assert!(has_room());
 }
@@ -181,8 +184,8 @@ async fn sockets_without_a_token_do_not_block_those_with_one() {
     };
     assert_eq!(has_room(), [false, true, true]);
     let authenticated: Vec<_> = (0..31_800).map(|_| world.open_cli(true)).collect();
-    assert_eq!(has_room(), [false, false, false], "the limit of all sockets");
-    assert!(!world.hub().has_room(), "for web clients");
+    assert_eq!(has_room(), [false, false, false], "the limit of all sockets is reached");
+    assert!(!world.hub().has_room(), "web clients are rejected, too");
     authenticated[0].close();
     assert_eq!(has_room(), [false, true, true]);
     assert!(world.hub().has_room());
@@ -191,7 +194,7 @@ async fn sockets_without_a_token_do_not_block_those_with_one() {
 #[tokio::test(start_paused = true)]
 async fn a_socket_without_a_valid_token_writes_nothing_to_storage() {
     let world = World::new();
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     socket.send(INVALID);
     assert!(matches!(parse_frame(&socket.next_text().await), Received::ConnectError(_)));
     assert!(!world.hub().is_unused(), "a socket is open");
@@ -205,12 +208,12 @@ async fn a_socket_without_a_valid_token_writes_nothing_to_storage() {
 #[tokio::test(start_paused = true)]
 async fn the_first_valid_token_stores_the_namespace() {
     let world = World::new();
-    let named = || world.rt.stored_entries().get("namespace").cloned();
-    let socket = open(&world).await;
-    assert_eq!(named(), None);
+    let stored_namespace = || world.rt.stored_entries().get("namespace").cloned();
+    let socket = open_socket(&world).await;
+    assert_eq!(stored_namespace(), None);
     socket.send(VALID);
     run_until_idle().await;
-    assert_eq!(named().as_deref(), Some("team"));
+    assert_eq!(stored_namespace().as_deref(), Some("team"));
     socket.close();
     world.hibernate_and_wake().await;
     assert!(!world.hub().is_unused());
@@ -226,7 +229,7 @@ async fn a_connect_that_waits_for_the_database_does_not_time_out() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
-    let mut socket = open(&world).await;
+    let mut socket = open_socket(&world).await;
     world.db.hold(BatchKind::Reads);
     socket.send(format!(r#"40/cli,{{"token":"secret:team","sessionId":"{session}"}}"#));
     world.advance(60_000).await;

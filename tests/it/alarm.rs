@@ -7,7 +7,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// The first heartbeat (every 30 s) and the first ping (every 60 s) after the start. Both are on the wall clock.
+/// The times of the first heartbeat and of the first ping. They are sent at multiples of 30 s and 60 s of the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
 const FIRST_PING: u64 = START + 55_000;
 
@@ -22,7 +22,7 @@ fn attachment(world: &World, cli: &Cli) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_has_ten_seconds_to_connect_hibernation_included() {
+async fn a_socket_without_connect_is_closed_after_ten_seconds_even_with_hibernation() {
     let world = World::new();
     let mut late = world.open_cli(false);
     let mut in_time = world.open_cli(false);
@@ -41,7 +41,7 @@ async fn a_socket_has_ten_seconds_to_connect_hibernation_included() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_are_sent_on_the_wall_clock_and_a_pong_keeps_the_socket_open() {
+async fn a_ping_is_sent_every_minute_of_the_wall_clock_and_a_pong_keeps_the_socket_open() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for round in 0..5 {
@@ -92,7 +92,7 @@ async fn any_frame_counts_as_a_pong_and_an_unanswered_ping_survives_hibernation(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pong_counts_while_an_earlier_frame_is_still_being_handled() {
+async fn a_pong_keeps_the_socket_open_while_an_earlier_frame_is_still_being_handled() {
     let (world, session, mut cli) = live_session().await;
     world.hibernate_and_wake().await;
     world.db.hold(BatchKind::Reads);
@@ -107,18 +107,18 @@ async fn a_pong_counts_while_an_earlier_frame_is_still_being_handled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_alarm_that_wakes_the_hub_sends_its_heartbeat_and_ping_even_if_it_is_late() {
-    for late in [0, 3, 900, 3_000, 15_000] {
+    for delay_ms in [0, 3, 900, 3_000, 15_000] {
         let world = World::new();
         let mut cli = world.bare_cli().await;
         let mut web = world.web("all=true").await;
         world.advance(40_000).await;
         drop(web.events().await);
         assert_eq!(world.rt.alarm(), Some(FIRST_PING));
-        world.rt.set_now(FIRST_PING + late);
+        world.rt.set_now(FIRST_PING + delay_ms);
         world.hibernate_and_wake().await;
-        world.fire_alarm_at(FIRST_PING + late).await;
-        assert_eq!(count_pings(&cli.socket.drain().await), 1, "{late} ms late");
-        assert_eq!(web.types().await, ["heartbeat"], "{late} ms late");
+        world.fire_alarm_at(FIRST_PING + delay_ms).await;
+        assert_eq!(count_pings(&cli.socket.drain().await), 1, "{delay_ms} ms late");
+        assert_eq!(web.types().await, ["heartbeat"], "{delay_ms} ms late");
     }
 }
 
@@ -127,15 +127,15 @@ async fn an_alarm_that_wakes_the_hub_sets_the_next_alarm_once() {
     let world = World::new();
     let _cli = world.bare_cli().await;
     world.rt.set_now(FIRST_PING);
-    let set = world.rt.alarms_set();
+    let alarms_set = world.rt.alarms_set();
     world.hibernate_and_wake().await;
     world.rt.take_alarm();
     world.hub().on_alarm();
     run_until_idle().await;
     assert_eq!(
-        (world.rt.alarm(), world.rt.alarms_set() - set),
+        (world.rt.alarm(), world.rt.alarms_set() - alarms_set),
         (Some(FIRST_PING + 60_000), 1),
-        "each setting is a write"
+        "the alarm is set once, because setting it is a write"
     );
 }
 
@@ -152,7 +152,7 @@ async fn a_ping_is_sent_if_a_frame_wakes_the_hub_just_before_the_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscribers_get_a_heartbeat_every_30_s_hibernation_included() {
+async fn subscribers_get_a_heartbeat_every_30_s_even_with_hibernation() {
     let world = World::new();
     let mut web = world.web("all=true").await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
@@ -185,7 +185,7 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
     let _web = world.web("all=true").await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
     world.advance(FIRST_HEARTBEAT - world.now()).await;
-    assert_eq!(world.rt.alarm(), Some(FIRST_PING), "heartbeat and ping");
+    assert_eq!(world.rt.alarm(), Some(FIRST_PING), "the heartbeat and the ping are due at the same time");
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.rt.alarm(), Some(FIRST_PING), "the session expires at the same time");
     world.advance(10_000).await;
@@ -200,7 +200,11 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
     assert_eq!(world.rt.alarm(), Some(session_expires), "a keep-alive does not move the alarm");
     world.advance(10_000).await;
     let call_times_out = FIRST_PING + 30_000;
-    assert_eq!(world.rt.alarm(), Some(call_times_out), "call, session and heartbeat");
+    assert_eq!(
+        world.rt.alarm(),
+        Some(call_times_out),
+        "the call, the session and the heartbeat have the same deadline"
+    );
     world.restart();
     assert!(world.rt.alarm().is_some_and(|at| at <= call_times_out));
 }
@@ -214,7 +218,7 @@ async fn an_alarm_that_could_not_be_set_is_set_again() {
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), None);
     for _ in 0..3 {
-        assert_eq!(world.rt.sleeping_tasks(), 1, "a pause before the next try");
+        assert_eq!(world.rt.sleeping_tasks(), 1, "the hub waits before the next attempt");
         world.rt.set_now(world.now() + 1_000);
         run_until_idle().await;
     }
@@ -232,7 +236,7 @@ async fn a_failure_to_set_an_alarm_does_not_affect_the_alarm_that_is_set() {
     let _first = world.open_cli(false);
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
-    // Another request during the pause sets the alarm at once.
+    // Another socket during the wait sets the alarm at once.
     let _second = world.open_cli(false);
     run_until_idle().await;
     assert_eq!(world.rt.alarm(), Some(START + 10_000));
@@ -247,7 +251,7 @@ async fn a_slow_database_does_not_delay_pings() {
     let mut other = world.bare_cli().await;
     cli.socket.close();
     world.hibernate_and_wake().await;
-    // The session expires, for which its row is read.
+    // The session expires. To expire it, the hub reads its row.
     world.db.hold(BatchKind::Reads);
     world.advance(FIRST_PING - world.now()).await;
     assert_eq!(world.db.held_count(), 1);

@@ -7,8 +7,8 @@ use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 
-/// Sends a message of one megabyte.
-async fn send_megabyte(cli: &mut Cli, session: &str) {
+/// Sends a message of 1 MiB.
+async fn send_mebibyte(cli: &mut Cli, session: &str) {
     assert_eq!(cli.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
 }
 
@@ -26,18 +26,18 @@ async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
     silent.register("gitStatus").await;
     silent.socket.drain().await;
     for _ in 0..15 {
-        send_megabyte(&mut cli, &session).await;
+        send_mebibyte(&mut cli, &session).await;
     }
     assert!(silent.socket.is_open());
-    send_megabyte(&mut cli, &session).await;
+    send_mebibyte(&mut cli, &session).await;
     assert_eq!(silent.socket.wait_for_close().await, 4408);
     let (pings, updates) = count_pings_and_updates(&silent.socket.drain().await);
     assert_eq!((pings, updates), (7, 15), "a ping after every 2 MiB");
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     world.advance(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
-    send_megabyte(&mut cli, &session).await;
-    assert!(cli.socket.is_open(), "the sender");
+    send_mebibyte(&mut cli, &session).await;
+    assert!(cli.socket.is_open(), "the sender remains connected");
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
     let mut reader = world.cli(&session).await;
     let mut received = 0;
     for _ in 0..20 {
-        send_megabyte(&mut cli, &session).await;
+        send_mebibyte(&mut cli, &session).await;
         let (pings, updates) = count_pings_and_updates(&reader.socket.drain().await);
         (0..pings).for_each(|_| reader.socket.send("3"));
         received += updates;
@@ -60,7 +60,7 @@ async fn frames_other_than_pongs_acknowledge_nothing() {
     let (world, session, mut cli) = live_session().await;
     let mut sender = world.cli(&session).await;
     for _ in 0..16 {
-        send_megabyte(&mut cli, &session).await;
+        send_mebibyte(&mut cli, &session).await;
         sender.socket.send(r#"42/cli,["ping"]"#);
         run_until_idle().await;
     }
@@ -97,15 +97,15 @@ async fn a_cli_that_reads_no_replies_is_closed() {
     })
     .await;
     assert!(bytes > 16 << 20 && bytes < 49 << 20, "{replies} frames of {bytes} bytes");
-    assert!(cli.socket.is_open(), "another CLI of the session");
+    assert!(cli.socket.is_open(), "another CLI of the session remains connected");
 
     let mut pinging = world.cli(&session).await;
     let ping = format!("2{}", "x".repeat(1_000_000));
     let (_, bytes) = send_until_closed(&mut pinging, |cli| cli.socket.send(ping.clone())).await;
     assert!(bytes < 50 << 20, "{bytes}");
-    let mut wrong = world.cli(&session).await;
-    let foreign = format!("40/{},", "x".repeat(1_000_000));
-    let (_, bytes) = send_until_closed(&mut wrong, |cli| cli.socket.send(foreign.clone())).await;
+    let mut connecting = world.cli(&session).await;
+    let wrong_namespace = format!("40/{},", "x".repeat(1_000_000));
+    let (_, bytes) = send_until_closed(&mut connecting, |cli| cli.socket.send(wrong_namespace.clone())).await;
     assert!(bytes < 50 << 20, "{bytes}");
 }
 

@@ -1,4 +1,4 @@
-//! Completed permission requests: stored as rows of their own, written by difference, limited in size.
+//! Completed permission requests: each is a row, an update writes only changed ones, and their size is limited.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{agent_state, answer, completed, request, session_with_requests, state_event};
@@ -23,7 +23,8 @@ async fn session_with_completed_requests() -> (World, String, Cli, Map<String, V
     (world, session, cli, all)
 }
 
-/// The number of completed requests that all batches after the first `batch_count` wrote, and the bytes of their text parameters.
+/// The number of completed requests that the batches after the first `batch_count` wrote, and the bytes of the text parameters of
+/// these batches.
 fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
     use session_gateway_hub::store::Value as Param;
     let mut rows = 0;
@@ -44,7 +45,7 @@ fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_completed_requests_are_written_by_difference() {
+async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
     assert_eq!(written_since(&world, 0).0, COUNT);
     assert!(world.db.write_count() < 10, "written in few batches: {}", world.db.write_count());
@@ -73,7 +74,7 @@ async fn ten_thousand_completed_requests_are_written_by_difference() {
     let before = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
     assert_eq!(cli.update_state(&session, 6, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 1, "the difference after hibernation");
+    assert_eq!(written_since(&world, before).0, 1, "only the changed request is written after hibernation");
     all.insert("r1".into(), completed(&world, &session, "r1").await);
     assert_eq!(completed_requests(&world, &session).await, all);
 }
@@ -83,7 +84,7 @@ async fn completed_requests(world: &World, session: &str) -> Map<String, Value> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_session_list_does_not_read_completed_requests_and_a_session_has_all() {
+async fn a_session_response_has_all_completed_requests_and_the_session_list_reads_none() {
     let (world, session, mut cli, all) = session_with_completed_requests().await;
     for phase in ["before hibernation", "after hibernation"] {
         assert_eq!(completed_requests(&world, &session).await, all, "{phase}");
@@ -97,7 +98,7 @@ async fn the_session_list_does_not_read_completed_requests_and_a_session_has_all
         run_until_idle().await;
         let were_read =
             world.db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("completed_requests"));
-        assert!(!were_read, "neither the list nor a message reads them");
+        assert!(!were_read, "neither the list nor a message reads completed requests");
     }
     let row_bytes = world.db.number("SELECT length(agent_state) FROM sessions");
     assert!(row_bytes < 1_000, "the session's row contains completed requests: {row_bytes} bytes");
@@ -118,7 +119,7 @@ async fn an_update_without_old_entries_does_not_delete_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_and_mismatches_have_only_changed_or_new_entries() {
+async fn events_have_only_changed_entries_and_version_mismatches_only_the_newest() {
     let (world, session, mut cli, _) = session_with_completed_requests().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
@@ -136,7 +137,7 @@ async fn events_and_mismatches_have_only_changed_or_new_entries() {
 
 /// A completed request of nearly the largest size.
 fn large_request(n: usize) -> (String, Value) {
-    (format!("q{n:05}"), json!({"tool": "Bash", "completedAt": n, "filling": "x".repeat(1_890_000)}))
+    (format!("q{n:05}"), json!({"tool": "Bash", "completedAt": n, "padding": "x".repeat(1_890_000)}))
 }
 
 /// The ids of all completed requests in the database.
@@ -187,7 +188,7 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
     world.db.execute(&format!(
         "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 29)
          INSERT INTO completed_requests (session_id, request_id, completed_at, value)
-         SELECT '{session}', printf('q%05d', n), n, json_object('filling', printf('%.*c', 1000000, 'x')) FROM n"
+         SELECT '{session}', printf('q%05d', n), n, json_object('padding', printf('%.*c', 1000000, 'x')) FROM n"
     ));
     // Completed requests of another session are not affected.
     let other = world.create_session("/other").await;

@@ -44,41 +44,43 @@ const USE_CASES: [UseCase; 13] = [
     UseCase::MachineKeepAlive,
 ];
 
-/// What happens to the batch of a use case.
+/// A fault of the batch of a use case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// Two transient faults before it succeeds.
+    /// Two attempts fail with a transient error, then the batch succeeds.
     Transient,
-    /// A transient fault after it was committed.
-    AnswerLost,
-    /// The answer is delayed.
+    /// The batch is committed, but its result is a transient error.
+    ResultLost,
+    /// The result is delayed.
     Slow,
-    /// It is refused.
+    /// The database refuses the batch.
     Permanent,
-    /// A timeout, and it is not committed.
+    /// The result is a timeout, and the batch is not committed.
     TimedOut,
-    /// A timeout after it was committed.
+    /// The result is a timeout, although the batch is committed.
     TimedOutCommitted,
 }
 
-/// A hub with an active session, an idle one and two machines; a CLI, and web clients that receive all events or those
-/// of the session.
+/// A hub with an active session, an idle session and two machines, and its clients.
 struct Fixture {
     world: World,
     session: String,
     idle: String,
+    /// The CLI of the active session and of the machine `m`.
     cli: Cli,
+    /// A web client that receives all events except messages.
     web: Web,
-    listener: Web,
+    /// A web client that receives the messages of the active session.
+    session_web: Web,
 }
 
-/// An outstanding answer.
+/// A pending acknowledgement or response.
 enum Pending {
     Ack(u64),
     Reply(PendingReply),
 }
 
-/// The answer to the event of a CLI or to a request.
+/// The acknowledgement of an event or the response to a request.
 enum Answer {
     Ack(Value),
     Reply(Reply),
@@ -92,14 +94,14 @@ impl Answer {
         }
     }
 
-    /// Whether it asks the client to retry.
+    /// Whether the answer asks the client to retry.
     fn asks_to_retry(&self) -> bool {
         match self {
             Self::Ack(ack) => ack["code"] == "unavailable",
             Self::Reply(reply) => {
                 let code = reply.json()["code"].clone();
-                let later = reply.status == 503 && reply.headers.contains_key("retry-after");
-                later && code == "hub_unavailable" || reply.status == 500 && code == "rename_failed"
+                let is_unavailable = reply.status == 503 && reply.headers.contains_key("retry-after");
+                is_unavailable && code == "hub_unavailable" || reply.status == 500 && code == "rename_failed"
             }
         }
     }
@@ -116,10 +118,10 @@ impl Fixture {
         cli.send_keep_alive(&world, &session).await;
         cli.register("killSession").await;
         let mut web = world.web("all=true").await;
-        let listener = world.web(&format!("sessionId={session}")).await;
+        let session_web = world.web(&format!("sessionId={session}")).await;
         run_until_idle().await;
         web.events().await;
-        Self { world, session, idle, cli, web, listener }
+        Self { world, session, idle, cli, web, session_web }
     }
 
     async fn connect(world: &World, session: &str) -> Cli {
@@ -130,13 +132,14 @@ impl Fixture {
         let (session, idle, now) = (self.session.clone(), self.idle.clone(), self.world.now());
         let cli = &mut self.cli;
         let world = &self.world;
-        let post = |method: &str, path: String, body: &str| Pending::Reply(world.start(method, &path, body.to_owned()));
+        let request =
+            |method: &str, path: String, body: &str| Pending::Reply(world.start(method, &path, body.to_owned()));
         match use_case {
             UseCase::Message => {
                 Pending::Ack(cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})))
             }
             UseCase::WebMessage => {
-                post("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
+                request("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
             }
             UseCase::UpdateMetadata => {
                 let metadata = json!({"path": "/code", "host": "new"});
@@ -151,12 +154,14 @@ impl Fixture {
             UseCase::KeepAlive => Pending::Ack(cli.emit_for_ack("session-alive", &json!({"sid": idle, "time": now}))),
             UseCase::SessionEnd => Pending::Ack(cli.emit_for_ack("session-end", &json!({"sid": session, "time": now}))),
             UseCase::CreateSession => {
-                post("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
+                request("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
             }
-            UseCase::Rename => post("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
-            UseCase::Archive => post("POST", format!("/api/sessions/{idle}/archive"), ""),
-            UseCase::Delete => post("DELETE", format!("/api/sessions/{idle}"), ""),
-            UseCase::RegisterMachine => post("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#),
+            UseCase::Rename => request("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
+            UseCase::Archive => request("POST", format!("/api/sessions/{idle}/archive"), ""),
+            UseCase::Delete => request("DELETE", format!("/api/sessions/{idle}"), ""),
+            UseCase::RegisterMachine => {
+                request("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#)
+            }
             UseCase::UpdateMachineState => {
                 let update = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"n": 1}});
                 Pending::Ack(cli.emit_for_ack("machine-update-state", &update))
@@ -174,23 +179,26 @@ impl Fixture {
         }
     }
 
-    /// How many times the use case was committed.
-    fn count(&self, use_case: UseCase) -> i64 {
+    /// The number of times that the use case was committed.
+    fn commit_count(&self, use_case: UseCase) -> i64 {
         let (session, idle) = (&self.session, &self.idle);
-        let of = |columns: &str, id: &str| format!("SELECT count(*) FROM sessions WHERE id = '{id}' AND {columns}");
+        let session_row =
+            |columns: &str, id: &str| format!("SELECT count(*) FROM sessions WHERE id = '{id}' AND {columns}");
         let machine = |columns: &str| format!("SELECT count(*) FROM machines WHERE {columns}");
         self.world.db.number(&match use_case {
             UseCase::Message | UseCase::WebMessage => "SELECT count(*) FROM messages".to_owned(),
-            UseCase::UpdateMetadata => of("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
-            UseCase::UpdateState => of(
+            UseCase::UpdateMetadata => session_row("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
+            UseCase::UpdateState => session_row(
                 "agent_state_version = 2 AND 1 = (SELECT count(*) FROM completed_requests WHERE session_id = id)",
                 session,
             ),
-            UseCase::KeepAlive => of("active", idle),
-            UseCase::SessionEnd => of("NOT active", session),
+            UseCase::KeepAlive => session_row("active", idle),
+            UseCase::SessionEnd => session_row("NOT active", session),
             UseCase::CreateSession => "SELECT count(*) FROM sessions WHERE tag = '/new'".to_owned(),
-            UseCase::Rename => of("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
-            UseCase::Archive => of("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle),
+            UseCase::Rename => session_row("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
+            UseCase::Archive => {
+                session_row("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle)
+            }
             UseCase::Delete => format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}')"),
             UseCase::RegisterMachine => machine("id = 'n'"),
             UseCase::UpdateMachineState => machine("id = 'm' AND runner_state_version = 2"),
@@ -198,22 +206,22 @@ impl Fixture {
         })
     }
 
-    /// How many events of the use case web clients received.
-    async fn events(&mut self, use_case: UseCase) -> usize {
+    /// The number of events of the use case that web clients received.
+    async fn event_count(&mut self, use_case: UseCase) -> usize {
         let (session, idle) = (self.session.as_str(), self.idle.as_str());
-        let (listener, all) = (self.listener.events().await, self.web.events().await);
-        let count = |wanted: &str, id: Option<&str>, field: &str| {
-            let is_it = |event: &&Value| {
-                let about = event["sessionId"].as_str().or(event["machineId"].as_str());
-                event["type"] == wanted
-                    && id.is_none_or(|id| about == Some(id))
+        let (session_web, all) = (self.session_web.events().await, self.web.events().await);
+        let count = |event_type: &str, id: Option<&str>, field: &str| {
+            let matches = |event: &&Value| {
+                let event_id = event["sessionId"].as_str().or(event["machineId"].as_str());
+                event["type"] == event_type
+                    && id.is_none_or(|id| event_id == Some(id))
                     && (field.is_empty() || event["data"].get(field).is_some())
             };
-            all.iter().filter(is_it).count()
+            all.iter().filter(matches).count()
         };
         match use_case {
             UseCase::Message | UseCase::WebMessage => {
-                listener.iter().filter(|event| event["type"] == "message-received").count()
+                session_web.iter().filter(|event| event["type"] == "message-received").count()
             }
             UseCase::UpdateMetadata | UseCase::Rename => count("session-updated", Some(session), "metadataVersion"),
             UseCase::UpdateState => count("session-updated", Some(session), "agentStateVersion"),
@@ -228,8 +236,8 @@ impl Fixture {
         }
     }
 
-    /// Lets the time of all attempts pass.
-    async fn pass_attempts(&self) {
+    /// Advances the clock until the hub has made all attempts at a batch.
+    async fn exhaust_retries(&self) {
         for _ in 0..6 {
             run_until_idle().await;
             self.world.rt.set_now(self.world.now() + 500);
@@ -242,7 +250,7 @@ impl Fixture {
         let timed_out = || DbError::from_message("D1 did not answer in time".into());
         match fault {
             Fault::Transient => (0..2).for_each(|_| db.fail(BatchKind::Writes, retryable_error())),
-            Fault::AnswerLost => db.lose_response(retryable_error()),
+            Fault::ResultLost => db.lose_response(retryable_error()),
             Fault::Slow => db.hold(BatchKind::Writes),
             Fault::Permanent => db.fail(BatchKind::Writes, permanent_error()),
             Fault::TimedOut => db.fail(BatchKind::Writes, timed_out()),
@@ -250,7 +258,7 @@ impl Fixture {
         }
     }
 
-    /// A CLI that may have missed a committed change is disconnected, and reconnects.
+    /// Reconnects the CLI if the hub has disconnected it, because it may have missed a committed change.
     async fn reconnect(&mut self, use_case: UseCase) {
         if matches!(use_case, UseCase::WebMessage | UseCase::Rename) {
             assert_eq!(self.cli.socket.wait_for_close().await, 1013, "{use_case:?}");
@@ -258,30 +266,30 @@ impl Fixture {
         }
     }
 
-    /// The sockets are open, and further requests succeed.
-    async fn check_healthy(&mut self, about: &str) {
-        assert!(self.cli.socket.is_open() && self.web.0.is_open() && self.listener.0.is_open(), "{about}");
+    /// Checks that the sockets are open and that further requests succeed.
+    async fn check_healthy(&mut self, case: &str) {
+        assert!(self.cli.socket.is_open() && self.web.0.is_open() && self.session_web.0.is_open(), "{case}");
         let session = self.world.create_session("/next").await;
-        assert_eq!(self.cli.send_message(&session, "next").await["ok"], true, "{about}");
+        assert_eq!(self.cli.send_message(&session, "next").await["ok"], true, "{case}");
         let listed = self.world.get("/api/sessions").await.ok();
-        assert!(listed["sessions"].as_array().unwrap().iter().any(|line| line["id"] == session.as_str()), "{about}");
+        assert!(listed["sessions"].as_array().unwrap().iter().any(|line| line["id"] == session.as_str()), "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_transient_fault_is_retried_and_the_change_published_once() {
     for use_case in USE_CASES {
-        for fault in [Fault::Transient, Fault::AnswerLost, Fault::Slow] {
-            let about = format!("{use_case:?}, {fault:?}");
+        for fault in [Fault::Transient, Fault::ResultLost, Fault::Slow] {
+            let case = format!("{use_case:?}, {fault:?}");
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.pass_attempts().await;
+            fixture.exhaust_retries().await;
             fixture.world.db.release();
             let answer = fixture.answer(pending).await;
-            assert!(answer.is_success(), "{about}");
-            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (1, 1), "{about}");
-            fixture.check_healthy(&about).await;
+            assert!(answer.is_success(), "{case}");
+            assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (1, 1), "{case}");
+            fixture.check_healthy(&case).await;
         }
     }
 }
@@ -290,21 +298,21 @@ async fn a_transient_fault_is_retried_and_the_change_published_once() {
 async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeeds() {
     for use_case in USE_CASES {
         for fault in [Fault::Permanent, Fault::TimedOut] {
-            let about = format!("{use_case:?}, {fault:?}");
+            let case = format!("{use_case:?}, {fault:?}");
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.pass_attempts().await;
+            fixture.exhaust_retries().await;
             let answer = fixture.answer(pending).await;
-            assert!(!answer.is_success() && answer.asks_to_retry(), "{about}");
-            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (0, 0), "{about}");
+            assert!(!answer.is_success() && answer.asks_to_retry(), "{case}");
+            assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (0, 0), "{case}");
             if fault == Fault::TimedOut {
                 fixture.reconnect(use_case).await;
             }
             let again = fixture.start(use_case).await;
-            assert!(fixture.answer(again).await.is_success(), "{about}, again");
-            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (1, 1), "{about}, again");
-            fixture.check_healthy(&about).await;
+            assert!(fixture.answer(again).await.is_success(), "{case}, again");
+            assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (1, 1), "{case}, again");
+            fixture.check_healthy(&case).await;
         }
     }
 }
@@ -312,27 +320,27 @@ async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeed
 #[tokio::test(start_paused = true)]
 async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
     for use_case in USE_CASES {
-        let about = format!("{use_case:?}");
+        let case = format!("{use_case:?}");
         let mut fixture = Fixture::new().await;
         let before = fixture.world.db.write_count();
         fixture.inject(Fault::TimedOutCommitted);
         let pending = fixture.start(use_case).await;
-        fixture.pass_attempts().await;
+        fixture.exhaust_retries().await;
         assert_eq!(
             fixture.world.db.write_count() - before,
             1,
-            "{about}: a batch that may still be committed is not repeated"
+            "{case}: a batch that may still be committed is not repeated"
         );
         let answer = fixture.answer(pending).await;
-        assert!(!answer.is_success() && answer.asks_to_retry(), "{about}");
-        assert_eq!(fixture.count(use_case), 1, "{about}");
+        assert!(!answer.is_success() && answer.asks_to_retry(), "{case}");
+        assert_eq!(fixture.commit_count(use_case), 1, "{case}");
         fixture.reconnect(use_case).await;
         let again = fixture.start(use_case).await;
         fixture.answer(again).await;
-        // Each of these requests makes a new version.
-        let makes_version = matches!(use_case, UseCase::Rename | UseCase::Archive);
-        assert!(makes_version || fixture.count(use_case) == 1, "{about}: once, although requested again");
-        fixture.check_healthy(&about).await;
+        // Each rename or archive creates a new version.
+        let creates_version = matches!(use_case, UseCase::Rename | UseCase::Archive);
+        assert!(creates_version || fixture.commit_count(use_case) == 1, "{case}: once, although requested again");
+        fixture.check_healthy(&case).await;
     }
 }
 
@@ -363,15 +371,15 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
         }
     }
     fixture.world.db.release();
-    fixture.pass_attempts().await;
+    fixture.exhaust_retries().await;
     fixture.check_healthy("after the database is fast again").await;
 }
 
-/// A request through the edge, which answers pages of messages itself. The time of all attempts passes.
+/// Sends a GET request through the edge, which reads pages of messages itself. Waits for all attempts at its reads.
 async fn get(fixture: &Fixture, path: &str) -> Reply {
     let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(fixture.world.token()));
     let reply = fixture.world.send_to_edge(EdgeRequest { method, url, token, ..EdgeRequest::default() });
-    fixture.pass_attempts().await;
+    fixture.exhaust_retries().await;
     reply.reply().await
 }
 

@@ -1,6 +1,7 @@
 //! Grace periods: a call waits for a CLI to reconnect after a lost connection or a restart of the hub.
 
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::rest::PendingReply;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
@@ -9,10 +10,8 @@ use serde_json::{Value, json};
 const RESTART_GRACE_MS: u64 = 10_000;
 
 /// An active session whose CLI has registered `gitStatus`.
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+async fn session_with_git_status() -> (World, String, Cli) {
+    let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     (world, session, cli)
 }
@@ -35,7 +34,7 @@ fn no_handler() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_for_a_cli_that_has_just_disconnected() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     world.advance(RECONNECT_GRACE_MS - 1).await;
     let call = git_status(&world, &session);
@@ -47,7 +46,7 @@ async fn a_call_waits_for_a_cli_that_has_just_disconnected() {
 
 #[tokio::test(start_paused = true)]
 async fn the_alarm_ends_the_wait_after_two_seconds() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     let call = git_status(&world, &session);
     run_until_idle().await;
@@ -61,7 +60,7 @@ async fn the_alarm_ends_the_wait_after_two_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_git_status().await;
     cli.register("readFile").await;
     cli.emit_with_ack("rpc-unregister", &json!({"method": "readFile"})).await;
     cli.socket.close();
@@ -70,7 +69,7 @@ async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() 
         assert_eq!(answer["error"], format!("No handler registered for {method}"));
     }
     // Nor is a CLI that ended its session.
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_git_status().await;
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
     assert_eq!(git_status(&world, &session).reply().await.ok(), no_handler());
@@ -78,7 +77,7 @@ async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() 
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_counts_against_the_timeout_of_the_call() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     let call = git_status(&world, &session);
     world.advance(RECONNECT_GRACE_MS / 2).await;
@@ -93,7 +92,7 @@ async fn the_wait_counts_against_the_timeout_of_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     let call = git_status(&world, &session);
     run_until_idle().await;
@@ -110,7 +109,7 @@ async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     run_until_idle().await;
     // A restart closes the sockets without an event.
     world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
@@ -133,7 +132,7 @@ async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_is_expected_for_ten_seconds_after_a_restart() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     let idle = world.create_session("/idle").await;
     run_until_idle().await;
     world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
@@ -150,7 +149,7 @@ async fn a_cli_is_expected_for_ten_seconds_after_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_disconnected_long_before_hibernation_is_not_waited_for() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     world.advance(RESTART_GRACE_MS).await;
     world.hibernate_and_wake().await;
@@ -176,7 +175,7 @@ async fn a_resume_waits_for_a_runner_to_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_answer_to_a_permission_request_does_not_wait() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_git_status().await;
     cli.register("permission").await;
     cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}})).await;
     cli.socket.close();

@@ -1,4 +1,4 @@
-//! Fencing: batches that timed out and reach the database after newer ones.
+//! Fencing: the database rejects a batch that timed out and arrives after a newer one.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ fn timed_out() -> DbError {
     DbError::from_message("D1 did not answer in time".into())
 }
 
-/// A CLI sends a message whose batch times out, and is still in flight. Returns the batch.
+/// Sends a message whose batch times out, but is still in flight. Returns the batch.
 async fn message_in_flight(world: &World, cli: &mut Cli, session: &str, text: &str) -> Vec<Statement> {
     world.db.fail(BatchKind::Writes, timed_out());
     assert_eq!(cli.emit_with_ack("message", &message(session, text)).await["code"], "unavailable");
@@ -56,7 +56,7 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
-    // Another change of the session, with the seq from before the message.
+    // This change of the session writes the seq of before the message.
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     world.db.execute_late(&late).unwrap_err();
     for text in ["second", "third"] {
@@ -66,7 +66,7 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_batch_does_not_change_what_was_read_after_its_timeout() {
+async fn a_late_batch_is_rejected_after_a_read() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -77,7 +77,7 @@ async fn a_late_batch_does_not_change_what_was_read_after_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_batch_that_arrives_before_the_next_read_is_found() {
+async fn a_late_batch_that_commits_before_the_next_read_takes_effect() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -107,7 +107,7 @@ async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_before_the_epoch_was_stored_keeps_the_fence() {
+async fn a_late_batch_is_rejected_even_if_the_hub_restarts_before_it_has_stored_the_epoch() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -131,7 +131,7 @@ async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
         assert_eq!(cli.emit_with_ack("message", &message(&session, "now")).await["ok"], true);
         world.advance(1_000).await;
         if !keeps_storage {
-            world.rt.stored_entries().keys().for_each(|note| world.rt.kv_delete(note));
+            world.rt.stored_entries().keys().for_each(|key| world.rt.kv_delete(key));
         }
         world.redeploy();
         let mut cli = world.live_cli(&session).await;
@@ -143,39 +143,39 @@ async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
     }
 }
 
-/// Renames a session; its batch is in flight when the hub ends. Returns the batch.
+/// Renames a session. The batch is in flight and its result never arrives. Returns the batch.
 async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
     world.db.hang_next(BatchKind::Writes);
     let path = format!("/api/sessions/{session}");
-    let _lost = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
+    let _reply = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
     run_until_idle().await;
     world.db.write_batches().pop().unwrap()
 }
 
-/// The late batch is rejected once the hub has read the session.
+/// Asserts that the late batch is rejected after the hub has read the session.
 async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) {
     assert_eq!(world.get_session(session).await["metadataVersion"], 1);
     world.db.execute_late(late).unwrap_err();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
     world.hibernate_and_wake().await;
-    let shown = world.get_session(session).await;
-    assert_eq!((&shown["metadata"]["name"], &shown["metadataVersion"]), (&json!("newer"), &json!(2)));
+    let record = world.get_session(session).await;
+    assert_eq!((&record["metadata"]["name"], &record["metadataVersion"]), (&json!("newer"), &json!(2)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_an_earlier_hub_is_rejected_once_the_next_hub_has_read() {
-    for ends in [World::redeploy, World::restart] {
+async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_hub() {
+    for start_next_hub in [World::redeploy, World::restart] {
         let world = World::new();
         let session = world.create_session("/code").await;
         let _cli = world.live_cli(&session).await;
         let late = rename_in_flight(&world, &session).await;
-        ends(&world);
+        start_next_hub(&world);
         assert_never_renamed(&world, &session, &late).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_an_earlier_hub_that_arrives_before_the_next_hub_reads_is_found() {
+async fn a_batch_of_an_earlier_hub_that_commits_before_the_first_read_of_the_next_hub_takes_effect() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let late = rename_in_flight(&world, &session).await;
@@ -185,7 +185,7 @@ async fn a_batch_of_an_earlier_hub_that_arrives_before_the_next_hub_reads_is_fou
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_sleeps_before_its_first_read_still_begins_a_new_epoch() {
+async fn a_hub_that_hibernates_before_its_first_read_still_begins_a_new_epoch() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let late = rename_in_flight(&world, &session).await;
@@ -198,7 +198,7 @@ async fn a_hub_that_sleeps_before_its_first_read_still_begins_a_new_epoch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_before_the_epoch_was_stored_keeps_the_fence() {
+async fn a_late_batch_is_rejected_even_if_the_hub_hibernates_before_it_has_stored_the_epoch() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
@@ -212,8 +212,8 @@ async fn a_sleep_before_the_epoch_was_stored_keeps_the_fence() {
     assert_never_renamed(&world, &session, &late).await;
 }
 
-/// For each batch that a request for the session reads, whether it begins an epoch.
-async fn epochs_begun_by_reading(world: &World, session: &str) -> Vec<bool> {
+/// Requests a session. Returns whether each read batch of the request begins an epoch.
+async fn batches_that_begin_an_epoch(world: &World, session: &str) -> Vec<bool> {
     let (reads, writes) = (world.db.read_count(), world.db.write_count());
     world.get_session(session).await;
     assert_eq!(world.db.write_count(), writes);
@@ -226,23 +226,23 @@ async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
-    let noted = world.rt.kv_writes();
+    let kv_writes = world.rt.kv_writes();
     world.hibernate_and_wake().await;
-    let usual = epochs_begun_by_reading(&world, &session).await;
-    assert!(usual.iter().all(|begins| !begins), "a sleep begins no epoch");
-    assert_eq!(world.rt.kv_writes(), noted, "nor does it write to the storage");
+    let after_hibernation = batches_that_begin_an_epoch(&world, &session).await;
+    assert!(after_hibernation.iter().all(|begins| !begins), "hibernation begins no epoch");
+    assert_eq!(world.rt.kv_writes(), kv_writes, "hibernation does not write to the storage");
     world.redeploy();
-    let noted = world.rt.kv_writes();
-    let begun = epochs_begun_by_reading(&world, &session).await;
-    assert_eq!(begun.len(), usual.len(), "no batch of its own");
-    assert!(begun[0] && begun[1..].iter().all(|begins| !begins));
-    assert_eq!(world.rt.kv_writes(), noted + 1, "that the epoch is stored is persisted");
+    let kv_writes = world.rt.kv_writes();
+    let after_redeploy = batches_that_begin_an_epoch(&world, &session).await;
+    assert_eq!(after_redeploy.len(), after_hibernation.len(), "the epoch needs no additional batch");
+    assert!(after_redeploy[0] && after_redeploy[1..].iter().all(|begins| !begins));
+    assert_eq!(world.rt.kv_writes(), kv_writes + 1, "the storage records that the epoch is stored");
     let _cli = world.live_cli(&session).await;
     world.hibernate_and_wake().await;
-    assert_eq!(epochs_begun_by_reading(&world, &session).await, usual);
+    assert_eq!(batches_that_begin_an_epoch(&world, &session).await, after_hibernation);
 }
 
-/// A database that runs each batch when the test permits it.
+/// A database that executes each batch when the test permits it.
 struct Gate {
     db: Sqlite,
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
@@ -270,26 +270,26 @@ async fn a_batch_rejected_for_a_later_epoch_may_be_repeated() {
         let epoch = Epoch::at_start(Some("1"), true, 0);
         Fenced::new(Arc::clone(&gate) as _, Namespace::default(), epoch, Box::new(|_| {}))
     };
-    let enter = |at: usize| gate.waiting.lock().unwrap().remove(at).send(()).unwrap();
+    let execute = |index: usize| gate.waiting.lock().unwrap().remove(index).send(()).unwrap();
     let writes = |name: &str| vec![Statement::new(secrets::INSERT, [name.into(), "".into()])];
     let (mut first, mut second, mut third) = (writes("first"), writes("second"), writes("third"));
     let mut overtaken = Box::pin(fenced.batch(&mut first));
-    assert!(overtaken.as_mut().now_or_never().is_none(), "it is in flight");
-    let mut lost = Box::pin(fenced.batch(&mut second));
-    assert!(lost.as_mut().now_or_never().is_none());
+    assert!(overtaken.as_mut().now_or_never().is_none(), "the first batch is in flight");
+    let mut failed = Box::pin(fenced.batch(&mut second));
+    assert!(failed.as_mut().now_or_never().is_none());
     gate.db.fail(BatchKind::Writes, retryable_error());
-    enter(1);
-    assert_eq!(lost.await, Err(retryable_error()));
+    execute(1);
+    assert_eq!(failed.await, Err(retryable_error()));
     let mut newer = Box::pin(fenced.batch(&mut third));
     assert!(newer.as_mut().now_or_never().is_none());
-    enter(1);
+    execute(1);
     newer.await.unwrap();
-    enter(0);
+    execute(0);
     assert!(matches!(overtaken.await, Err(DbError::Retryable(_))));
     assert_eq!(gate.db.number("SELECT count(*) FROM secrets"), 1);
-    let mut again = Box::pin(fenced.batch(&mut first));
-    assert!(again.as_mut().now_or_never().is_none());
-    enter(0);
-    again.await.unwrap();
+    let mut repeated = Box::pin(fenced.batch(&mut first));
+    assert!(repeated.as_mut().now_or_never().is_none());
+    execute(0);
+    repeated.await.unwrap();
     assert_eq!(gate.db.number("SELECT count(*) FROM secrets"), 2);
 }

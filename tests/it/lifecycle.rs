@@ -99,7 +99,7 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
     let record = world.get_session(&session).await;
     assert_eq!((&record["mode"], &record["active"]), (&json!("remote"), &json!(true)));
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&session).await["mode"], "remote", "it is persisted");
+    assert_eq!(world.get_session(&session).await["mode"], "remote", "the change is persisted");
     end_session(&world, &session, &mut cli).await;
     post_action(&world, &session, "switch", &json!({})).reply().await.assert_error(409, "session_inactive");
 }
@@ -155,8 +155,8 @@ async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session
 #[tokio::test(start_paused = true)]
 async fn a_session_in_any_state_can_be_archived() {
     let world = World::new();
-    let fresh = world.create_session("/fresh").await;
-    archive(&world, &fresh, &json!({})).await.ok();
+    let unused = world.create_session("/unused").await;
+    archive(&world, &unused, &json!({})).await.ok();
     let ended = world.create_session("/ended").await;
     let mut cli = world.live_cli(&ended).await;
     end_session(&world, &ended, &mut cli).await;
@@ -165,16 +165,16 @@ async fn a_session_in_any_state_can_be_archived() {
     let disconnected = world.create_session("/disconnected").await;
     world.live_cli(&disconnected).await.socket.close();
     archive(&world, &disconnected, &json!({})).await.ok();
-    let no_handler = world.create_session("/no-handler").await;
-    let cli = world.live_cli(&no_handler).await;
-    let reply = world.request("POST", &format!("/api/sessions/{no_handler}/archive"), "").await;
-    assert_eq!(reply.ok(), json!({"ok": true}), "empty body, CLI without a killSession handler");
+    let without_handler = world.create_session("/without-handler").await;
+    let cli = world.live_cli(&without_handler).await;
+    let reply = world.request("POST", &format!("/api/sessions/{without_handler}/archive"), "").await;
+    assert_eq!(reply.ok(), json!({"ok": true}), "the body is empty, and the CLI has no handler for killSession");
     cli.socket.close();
     for (session, reason) in [
-        (&fresh, "Archived by user"),
+        (&unused, "Archived by user"),
         (&ended, "second"),
         (&disconnected, "Archived by user"),
-        (&no_handler, "Archived by user"),
+        (&without_handler, "Archived by user"),
     ] {
         let record = world.get_session(session).await;
         assert_eq!(record["active"], false);
@@ -182,12 +182,12 @@ async fn a_session_in_any_state_can_be_archived() {
         assert_eq!(record["metadata"]["archivedBy"], "web");
         assert_eq!(record["metadata"]["archiveReason"], reason);
     }
-    let reply = archive(&world, &fresh, &json!({"reason": 5})).await;
+    let reply = archive(&world, &unused, &json!({"reason": 5})).await;
     assert_eq!(reply.assert_error(400, "invalid_field")["field"], "reason");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
+async fn an_archive_waits_at_most_five_seconds_for_the_cli() {
     let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let reply = post_action(&world, &session, "archive", &json!({}));
     cli.next_call().await;
@@ -198,7 +198,7 @@ async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
     world.advance(1).await;
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
-    // An error result or a lost connection does not prevent the archive either.
+    // Nor does an error result or a lost connection prevent the archive.
     for case in ["error", "disconnect"] {
         let session = world.create_session(&format!("/{case}")).await;
         let mut cli = world.live_cli(&session).await;
@@ -215,13 +215,14 @@ async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archived_session_stays_archived_whatever_its_cli_sends() {
+async fn no_event_of_its_cli_restores_an_archived_session() {
     let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let reply = post_action(&world, &session, "archive", &json!({}));
     let call = cli.next_call().await;
-    let own = json!({"path": "/code", "host": "box", "lifecycleState": "completed", "exit": 0});
-    let updated =
-        cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": own})).await;
+    let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "completed", "exit": 0});
+    let updated = cli
+        .emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata}))
+        .await;
     assert_eq!(updated["result"], "success");
     end_session(&world, &session, &mut cli).await;
     cli.respond(&call, &json!({"success": true}));
@@ -261,7 +262,7 @@ async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keep
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&session).await["metadata"], metadata, "it is persisted");
+    assert_eq!(world.get_session(&session).await["metadata"], metadata, "the change is persisted");
     let named = world.create_session_with("/code", json!({"name": "Other"})).await;
     assert_eq!(
         world.get_session(&named).await["metadata"]["name"],
@@ -274,15 +275,24 @@ async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keep
 async fn the_session_list_includes_archived_sessions_on_request() {
     let world = World::new();
     let (open, archived) = (world.create_session("/open").await, world.create_session("/archived").await);
+    let archived_by_cli = world.create_session("/archived-by-cli").await;
     archive(&world, &archived, &json!({})).await.ok();
+    let mut cli = world.cli(&archived_by_cli).await;
+    let metadata = json!({"path": "/archived-by-cli", "host": "box", "lifecycleState": "archived"});
+    let update = json!({"sid": archived_by_cli, "expectedVersion": 1, "metadata": metadata});
+    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
     for round in ["before hibernation", "after hibernation"] {
         assert_eq!(list_session_ids(&world, "").await, [open.as_str()], "{round}");
-        assert_eq!(list_session_ids(&world, "?archived=only").await, [archived.as_str()], "{round}");
-        let mut both = list_session_ids(&world, "?archived=include").await;
-        both.sort();
-        let mut all = vec![open.clone(), archived.clone()];
-        all.sort();
-        assert_eq!(both, all, "{round}");
+        let mut listed = list_session_ids(&world, "?archived=only").await;
+        listed.sort();
+        let mut expected = vec![archived.clone(), archived_by_cli.clone()];
+        expected.sort();
+        assert_eq!(listed, expected, "{round}");
+        let mut listed = list_session_ids(&world, "?archived=include").await;
+        listed.sort();
+        expected.push(open.clone());
+        expected.sort();
+        assert_eq!(listed, expected, "{round}");
         world.hibernate_and_wake().await;
     }
     let reply = world.get("/api/sessions?archived=maybe").await;
@@ -301,6 +311,7 @@ async fn only_an_inactive_session_can_be_deleted() {
     assert_eq!(delete().await.ok(), json!({"ok": true}));
     assert_eq!(web.next_event_of("session-removed").await["sessionId"], session.as_str());
     delete().await.assert_error(404, "session_not_found");
+    world.get(&format!("/api/sessions/{session}/messages")).await.assert_error(404, "session_not_found");
     for table in ["sessions", "messages", "completed_requests"] {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }

@@ -2,11 +2,10 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
-/// A machine that is online and has registered both methods.
+/// The runner of an online machine that has registered `spawnSession` and `checkPathExists`.
 async fn online_machine() -> (World, Cli) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
@@ -14,13 +13,13 @@ async fn online_machine() -> (World, Cli) {
     (world, runner)
 }
 
-fn post(world: &World, action: &str, body: &Value) -> PendingReply {
+fn post_action(world: &World, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/machines/m/{action}"), body.to_string())
 }
 
-/// Makes a call that the runner answers. Returns the parameters that the runner got and the reply to the web.
+/// Sends a request to which the runner responds with `result`. Returns the parameters of the call and the HTTP response.
 async fn call(world: &World, runner: &mut Cli, action: &str, body: &Value, result: &Value) -> (Value, Reply) {
-    let reply = post(world, action, body);
+    let reply = post_action(world, action, body);
     let request = runner.next_call().await;
     runner.respond(&request, result);
     (request.params, reply.reply().await)
@@ -54,7 +53,7 @@ async fn a_spawn_forwards_all_known_fields_to_the_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spawn_results_in_both_formats_are_returned_in_one() {
+async fn spawn_results_in_either_format_are_returned_in_the_same_format() {
     let (world, mut runner) = online_machine().await;
     let table = [
         (json!({"success": true, "sessionId": "s"}), json!({"success": true, "sessionId": "s"})),
@@ -103,7 +102,7 @@ async fn a_spawn_with_an_invalid_field_is_rejected_without_a_call() {
         (json!({"directory": "/w", "sessionType": "worktree", "worktreeName": 7}), "worktreeName"),
     ];
     for (body, field) in table {
-        let reply = post(&world, "spawn", &body).reply().await;
+        let reply = post_action(&world, "spawn", &body).reply().await;
         assert_eq!(reply.assert_error(400, "invalid_field")["field"], field, "{body}");
     }
     for body in ["[]", "{", "null"] {
@@ -113,14 +112,14 @@ async fn a_spawn_with_an_invalid_field_is_rejected_without_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_does_not_answer_or_is_offline_is_a_504_or_503() {
+async fn a_spawn_on_an_unresponsive_machine_is_a_504_and_on_an_offline_machine_a_503() {
     let (world, mut runner) = online_machine().await;
     let body = json!({"directory": "/w"});
-    let reply = post(&world, "spawn", &body);
+    let reply = post_action(&world, "spawn", &body);
     runner.next_call().await;
     world.advance(RPC_TIMEOUT_MS).await;
     reply.reply().await.assert_error(504, "rpc_timeout");
-    let reply = post(&world, "spawn", &body);
+    let reply = post_action(&world, "spawn", &body);
     let request = runner.next_call().await;
     runner.respond_raw(&request, "\"spawned\"");
     let reply = reply.reply().await;
@@ -128,12 +127,12 @@ async fn a_machine_that_does_not_answer_or_is_offline_is_a_504_or_503() {
         reply.status == 503 || reply.json()["success"] == false,
         "a result that is not an object is an error: {reply:?}"
     );
-    let reply = post(&world, "spawn", &body);
+    let reply = post_action(&world, "spawn", &body);
     runner.next_call().await;
     runner.socket.close();
     reply.reply().await.assert_error(503, "cli_unreachable");
     world.advance(RECONNECT_GRACE_MS).await;
-    post(&world, "spawn", &body).reply().await.assert_error(503, "cli_unreachable");
+    post_action(&world, "spawn", &body).reply().await.assert_error(503, "cli_unreachable");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +169,7 @@ async fn a_path_check_with_an_invalid_list_of_paths_is_rejected_without_a_call()
         (json!({"paths": ["/a", 5]}), "paths[1]"),
     ];
     for (body, field) in table {
-        let reply = post(&world, "paths/exists", &body).reply().await;
+        let reply = post_action(&world, "paths/exists", &body).reply().await;
         assert_eq!(reply.assert_error(400, "invalid_field")["field"], field);
     }
     runner.socket.assert_no_frames().await;
@@ -194,20 +193,20 @@ async fn a_path_check_without_a_valid_result_is_a_500() {
             assert!(reply.text.contains("no permission"), "{reply:?}");
         }
     }
-    let reply = post(&world, "paths/exists", &paths);
+    let reply = post_action(&world, "paths/exists", &paths);
     let request = runner.next_call().await;
     runner.respond_raw(&request, "\"true\"");
     reply.reply().await.assert_error(500, "check_failed");
-    let reply = post(&world, "paths/exists", &paths);
+    let reply = post_action(&world, "paths/exists", &paths);
     runner.next_call().await;
     world.advance(RPC_TIMEOUT_MS).await;
     reply.reply().await.assert_error(500, "check_failed");
-    let reply = post(&world, "paths/exists", &paths);
+    let reply = post_action(&world, "paths/exists", &paths);
     runner.next_call().await;
     runner.socket.close();
     reply.reply().await.assert_error(500, "check_failed");
     world.advance(RECONNECT_GRACE_MS).await;
-    post(&world, "paths/exists", &paths).reply().await.assert_error(500, "check_failed");
+    post_action(&world, "paths/exists", &paths).reply().await.assert_error(500, "check_failed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +214,7 @@ async fn a_machine_of_another_namespace_is_a_403_and_an_unknown_one_a_404() {
     let (world, mut runner) = online_machine().await;
     let neighbour = world.neighbour();
     for (action, body) in [("spawn", json!({"directory": "/w"})), ("paths/exists", json!({"paths": ["/a"]}))] {
-        post(&neighbour, action, &body).reply().await.assert_error(403, "forbidden");
+        post_action(&neighbour, action, &body).reply().await.assert_error(403, "forbidden");
         let unknown = world.start("POST", &format!("/api/machines/unknown/{action}"), body.to_string());
         unknown.reply().await.assert_error(404, "machine_not_found");
     }
@@ -229,7 +228,7 @@ async fn a_machine_of_another_namespace_is_a_403_and_an_unknown_one_a_404() {
 #[tokio::test(start_paused = true)]
 async fn a_spawned_session_accepts_messages_at_once() {
     let (world, mut runner) = online_machine().await;
-    let reply = post(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
+    let reply = post_action(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
     let request = runner.next_call().await;
     let session = world.create_session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
     let mut cli = world.live_cli(&session).await;
@@ -237,28 +236,10 @@ async fn a_spawned_session_accepts_messages_at_once() {
     assert_eq!(reply.reply().await.ok()["sessionId"], session.as_str());
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
     assert_eq!(cli.next_event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
-    // A session's handler is not called for its machine.
+    // A handler that the CLI of the session has registered is not called for the machine.
     run_until_idle().await;
     cli.register("checkPathExists").await;
     let (_, reply) = call(&world, &mut runner, "paths/exists", &json!({"paths": ["/a"]}), &json!({"/a": true})).await;
     assert_eq!(reply.ok(), json!({"/a": true}));
     cli.socket.assert_no_frames().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_machine_is_registered_even_if_the_cache_is_cleared_during_its_lookup() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    world.register_machine("first").await;
-    world.db.hold(BatchKind::Reads);
-    let registration = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
-    run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the lookup of the machine is held");
-    world.db.stop_holding();
-    world.db.fail(BatchKind::Writes, permanent_error());
-    assert_eq!(cli.send_message(&session, "lost").await["ok"], false);
-    world.db.release();
-    registration.reply().await.ok();
-    assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);
 }

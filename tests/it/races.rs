@@ -50,6 +50,7 @@ async fn a_machine_is_registered_although_another_write_fails_during_its_registr
     fail_one_write(&world, &mut cli, &session).await;
     world.db.release();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
+    assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);
 }
 
 /// Sends a burst of messages, which are written in one batch. Returns the ids of their acknowledgements.

@@ -1,16 +1,9 @@
-//! Responses of the HTTP routes to valid requests. Those to invalid requests are in `bad_input`.
+//! Responses of the HTTP routes to valid requests. The tests of invalid requests are in `bad_input`.
 
 use crate::support::World;
-use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::runtime::START;
 use serde_json::{Value, json};
-
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let cli = world.live_cli(&session).await;
-    (world, session, cli)
-}
 
 #[tokio::test(start_paused = true)]
 async fn sessions_and_machines_of_another_namespace_are_neither_listed_nor_changed() {
@@ -68,48 +61,6 @@ async fn sessions_are_sorted_by_activity_and_then_by_the_last_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn archived_sessions_are_listed_only_on_request() {
-    let world = World::new();
-    let (unarchived, archived) = (world.create_session("/unarchived").await, world.create_session("/archived").await);
-    let mut cli = world.cli(&archived).await;
-    let metadata = json!({"path": "/archived", "host": "box", "lifecycleState": "archived"});
-    cli.emit_with_ack("update-metadata", &json!({"sid": archived, "expectedVersion": 1, "metadata": metadata})).await;
-    let list_ids = async |query: &str| {
-        let list = world.get(&format!("/api/sessions{query}")).await.ok();
-        let mut ids: Vec<String> = list["sessions"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|session| session["id"].as_str().unwrap().to_owned())
-            .collect();
-        ids.sort();
-        ids
-    };
-    assert_eq!(list_ids("").await, std::slice::from_ref(&unarchived));
-    assert_eq!(list_ids("?archived=only").await, std::slice::from_ref(&archived));
-    let mut both = [unarchived, archived];
-    both.sort();
-    assert_eq!(list_ids("?archived=include").await, both);
-    let error = world.get("/api/sessions?archived=yes").await.assert_error(400, "invalid_field");
-    assert_eq!(error["field"], "archived");
-}
-
-#[tokio::test(start_paused = true)]
-async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.cli(&session).await;
-    let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
-    cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
-    assert_eq!(world.create_session("/code").await, session, "the same session");
-    assert_eq!(
-        world.get("/api/sessions").await.ok()["sessions"][0]["id"],
-        session.as_str(),
-        "the restored session is listed"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_rename_trims_the_name_limits_its_code_points_and_checks_the_version() {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -127,19 +78,6 @@ async fn a_rename_trims_the_name_limits_its_code_points_and_checks_the_version()
         assert_eq!(rename(json!({"name": name})).await.assert_error(400, "invalid_field")["field"], "name");
     }
     assert_eq!(world.get_session(&session).await["metadata"], json!({"path": "/code", "host": "box", "name": longest}));
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_an_inactive_session_can_be_deleted() {
-    let (world, session, mut cli) = live_session().await;
-    let path = format!("/api/sessions/{session}");
-    world.request("DELETE", &path, "").await.assert_error(409, "session_active");
-    cli.send_message(&session, "hello").await;
-    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-    assert_eq!(world.request("DELETE", &path, "").await.ok(), json!({"ok": true}));
-    world.request("DELETE", &path, "").await.assert_error(404, "session_not_found");
-    world.get(&format!("{path}/messages")).await.assert_error(404, "session_not_found");
-    assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +124,7 @@ async fn a_message_to_an_inactive_session_is_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_may_have_1_mib_after_unescaping() {
+async fn the_limit_of_1_mib_applies_to_the_unescaped_text() {
     let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     let longest = 1024 * 1024;
@@ -201,12 +139,12 @@ async fn a_text_may_have_1_mib_after_unescaping() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_of_1_mib_may_have_any_characters() {
+async fn a_text_of_1_mib_may_consist_of_characters_that_json_escapes() {
     let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
-    for filling in ["\n", "\"", "\u{1}"] {
-        let reply = world.post(&path, &json!({"text": filling.repeat(1024 * 1024)})).await;
-        assert_eq!(reply.status, 200, "1 MiB of {filling:?}: {}", reply.text);
+    for character in ["\n", "\"", "\u{1}"] {
+        let reply = world.post(&path, &json!({"text": character.repeat(1024 * 1024)})).await;
+        assert_eq!(reply.status, 200, "1 MiB of {character:?}: {}", reply.text);
     }
 }
 
@@ -223,7 +161,7 @@ async fn messages_are_paged() {
         assert_eq!(page["hasMore"], page["page"]["hasMore"]);
         (seqs, page["page"].clone())
     };
-    let page_info = |limit: u64, before: Value, next: Value, more: bool| json!({"limit": limit, "beforeSeq": before, "nextBeforeSeq": next, "hasMore": more});
+    let page_info = |limit: u64, before_seq: Value, next: Value, has_more: bool| json!({"limit": limit, "beforeSeq": before_seq, "nextBeforeSeq": next, "hasMore": has_more});
     assert_eq!(page("").await, (vec![5, 4, 3, 2, 1], page_info(50, Value::Null, Value::Null, false)));
     assert_eq!(page("?limit=2").await, (vec![5, 4], page_info(2, Value::Null, json!(4), true)));
     assert_eq!(page("?limit=2&beforeSeq=4").await, (vec![3, 2], page_info(2, json!(4), json!(2), true)));
@@ -240,7 +178,7 @@ async fn messages_are_paged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn online_machines_are_listed_the_last_active_first() {
+async fn online_machines_are_sorted_by_their_last_activity() {
     let world = World::new();
     for id in ["m1", "m2", "m3"] {
         world.register_machine(id).await;

@@ -1,16 +1,10 @@
 //! RPC calls from web clients to CLIs: results, registrations, and failures.
 
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::rest::PendingReply;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let cli = world.live_cli(&session).await;
-    (world, session, cli)
-}
 
 fn start(world: &World, session: &str, route: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/{route}"), "")

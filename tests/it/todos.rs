@@ -1,4 +1,5 @@
-//! To-do lists: taken from agent messages, shown in sessions and events, and searched for in older messages.
+//! To-do lists: the hub extracts them from agent messages, returns them in sessions and events, and searches older messages for
+//! them.
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
@@ -6,7 +7,7 @@ use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-async fn send(cli: &mut Cli, session: &str, message: &Value) {
+async fn send_message(cli: &mut Cli, session: &str, message: &Value) {
     let ack = cli.emit_with_ack("message", &json!({"sid": session, "message": message})).await;
     assert_eq!(ack["ok"], true, "{message}");
 }
@@ -39,7 +40,7 @@ fn output_content(todos: Value) -> Value {
     json!({"type": "output", "data": {"type": "assistant", "message": {"role": "assistant", "content": blocks}}})
 }
 
-/// Messages in every format in which agents write to-do lists, with a name each; the name is also in the list.
+/// A message in every format of to-do lists. Each has a name, which is also in the list.
 fn list_messages() -> Vec<(String, Value)> {
     let mut messages = Vec::new();
     let mut add = |name: String, make: &dyn Fn(Value) -> Value| messages.push((name.clone(), make(todo_list(&name))));
@@ -64,7 +65,7 @@ async fn a_list_in_any_format_is_stored_in_the_session_and_published() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     for (name, message) in list_messages() {
-        send(&mut cli, &session, &message).await;
+        send_message(&mut cli, &session, &message).await;
         assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
         let event = web.next_event_of("session-updated").await;
         assert_eq!((&event["sessionId"], &event["data"]["todos"]), (&json!(session), &todo_list(&name)), "{name}");
@@ -78,10 +79,10 @@ async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"], Value::Null);
     assert_eq!(world.get_session(&session).await.get("todos"), None);
-    send(&mut cli, &session, &agent_message(output_content(todo_list("first")))).await;
-    send(&mut cli, &session, &agent_message(plan_content("beta", todo_list("second")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("first")))).await;
+    send_message(&mut cli, &session, &agent_message(plan_content("beta", todo_list("second")))).await;
     assert_eq!(world.get_session(&session).await["todos"], todo_list("second"));
-    send(&mut cli, &session, &agent_message(output_content(json!([])))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(json!([])))).await;
     assert_eq!(world.get_session(&session).await["todos"], json!([]));
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!(summary["todoProgress"], json!({"completed": 0, "total": 0}));
@@ -90,7 +91,7 @@ async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
 #[tokio::test(start_paused = true)]
 async fn missing_fields_of_entries_get_defaults() {
     let (world, session, mut cli) = live_session().await;
-    send(
+    send_message(
         &mut cli,
         &session,
         &agent_message(plan_content("alpha", json!([{"content": "x", "status": "pending", "priority": "high"}]))),
@@ -98,7 +99,12 @@ async fn missing_fields_of_entries_get_defaults() {
     .await;
     let item = json!({"id": "plan-1", "content": "x", "status": "pending", "priority": "high"});
     assert_eq!(world.get_session(&session).await["todos"], json!([item]));
-    send(&mut cli, &session, &agent_message(output_content(json!([{"content": "x", "activeForm": "doing x"}])))).await;
+    send_message(
+        &mut cli,
+        &session,
+        &agent_message(output_content(json!([{"content": "x", "activeForm": "doing x"}]))),
+    )
+    .await;
     let item = json!({"id": "1", "content": "x", "status": "pending", "priority": "medium"});
     assert_eq!(world.get_session(&session).await["todos"], json!([item]));
 }
@@ -106,7 +112,7 @@ async fn missing_fields_of_entries_get_defaults() {
 #[tokio::test(start_paused = true)]
 async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let ignored = [
         json!({"role": "user", "content": output_content(todo_list("a user's"))}),
         agent_message(tool_call_content("zeta", todo_list("an unknown type's"))),
@@ -120,7 +126,7 @@ async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
         json!({"text": "my \"plan\" and \"TodoWrite\""}),
     ];
     for message in ignored {
-        send(&mut cli, &session, &message).await;
+        send_message(&mut cli, &session, &message).await;
         assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"), "{message}");
     }
     let text = agent_message(output_content(todo_list("forged"))).to_string();
@@ -136,17 +142,17 @@ async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
 async fn a_list_is_persisted_with_its_message() {
     let (world, session, mut cli) = live_session().await;
     let writes = world.db.write_count();
-    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
-    assert_eq!(world.db.write_count(), writes + 1, "in one batch");
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    assert_eq!(world.db.write_count(), writes + 1, "the list and the message are one batch");
     world.hibernate_and_wake().await;
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}));
     assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
     world.db.fail(BatchKind::Writes, permanent_error());
-    let lost = cli
+    let ack = cli
         .emit_with_ack("message", &json!({"sid": session, "message": agent_message(output_content(todo_list("lost")))}))
         .await;
-    assert_eq!(lost["ok"], false);
+    assert_eq!(ack["ok"], false);
     assert_eq!(
         world.get_session(&session).await["todos"],
         todo_list("valid"),
@@ -157,16 +163,20 @@ async fn a_list_is_persisted_with_its_message() {
 #[tokio::test(start_paused = true)]
 async fn a_list_over_the_size_limit_is_ignored_but_its_message_is_stored() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
-    let endless: Vec<Value> = (0..5_000).map(|n| json!({"content": format!("{n}{}", "x".repeat(80))})).collect();
-    send(&mut cli, &session, &agent_message(output_content(json!(endless)))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    let oversized: Vec<Value> = (0..5_000).map(|n| json!({"content": format!("{n}{}", "x".repeat(80))})).collect();
+    send_message(&mut cli, &session, &agent_message(output_content(json!(oversized)))).await;
     let record = world.get_session(&session).await;
     assert_eq!((&record["seq"], &record["todos"]), (&json!(2), &todo_list("valid")));
     clear_stored_todos(&world).await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"), "the search ignores it too");
+    assert_eq!(
+        world.get_session(&session).await["todos"],
+        todo_list("valid"),
+        "the search ignores the oversized list, too"
+    );
 }
 
-/// Clears the stored lists, as for sessions that an older version of the hub wrote, and restarts the hub.
+/// Clears the stored lists and hibernates the hub. Sessions that an older version of the hub wrote have no stored list.
 async fn clear_stored_todos(world: &World) {
     run_until_idle().await;
     world.db.execute("UPDATE sessions SET todos = NULL");
@@ -177,12 +187,20 @@ async fn clear_stored_todos(world: &World) {
 async fn a_session_without_a_list_is_searched_for_one_on_first_access() {
     for (name, message) in list_messages() {
         let (world, session, mut cli) = live_session().await;
-        send(&mut cli, &session, &agent_message(output_content(todo_list("older")))).await;
-        send(&mut cli, &session, &message).await;
-        send(&mut cli, &session, &json!({"role": "agent", "content": {"type": "text", "text": "no \"plan\" here"}}))
-            .await;
-        send(&mut cli, &session, &agent_message(tool_call_content("zeta", todo_list("newer, but of an unknown type"))))
-            .await;
+        send_message(&mut cli, &session, &agent_message(output_content(todo_list("older")))).await;
+        send_message(&mut cli, &session, &message).await;
+        send_message(
+            &mut cli,
+            &session,
+            &json!({"role": "agent", "content": {"type": "text", "text": "no \"plan\" here"}}),
+        )
+        .await;
+        send_message(
+            &mut cli,
+            &session,
+            &agent_message(tool_call_content("zeta", todo_list("newer, but of an unknown type"))),
+        )
+        .await;
         clear_stored_todos(&world).await;
         assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
         let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
@@ -209,19 +227,19 @@ async fn a_session_without_any_list_is_searched_once() {
 #[tokio::test(start_paused = true)]
 async fn the_search_finds_a_list_before_many_messages_that_contain_its_keywords() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("far back")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("oldest")))).await;
     for n in 0..120 {
         let text = json!({"role": "agent", "content": {"type": "text", "text": n}, "meta": {"permissionMode": "plan"}});
-        send(&mut cli, &session, &text).await;
+        send_message(&mut cli, &session, &text).await;
     }
     clear_stored_todos(&world).await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("far back"));
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("oldest"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_search_is_repeated() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     // Loads the session, so that the next read is the search.
     cli.update_state(&session, 1, &json!({})).await;
@@ -237,7 +255,7 @@ async fn a_failed_search_is_repeated() {
 #[tokio::test(start_paused = true)]
 async fn concurrent_reads_during_a_search_all_return_the_list() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     cli.update_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
@@ -252,13 +270,13 @@ async fn concurrent_reads_during_a_search_all_return_the_list() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_arrives_during_the_search_wins() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
     clear_stored_todos(&world).await;
     cli.update_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
     let read = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
-    send(&mut cli, &session, &agent_message(output_content(todo_list("new")))).await;
+    send_message(&mut cli, &session, &agent_message(output_content(todo_list("new")))).await;
     world.db.release();
     assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("new"));
     world.hibernate_and_wake().await;

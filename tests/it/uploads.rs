@@ -1,16 +1,15 @@
 //! Uploads: validation, the call to the CLI, and failed transfers.
 
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::UploadFault;
 
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+async fn session_with_uploads() -> (World, String, Cli) {
+    let (world, session, mut cli) = live_session().await;
     cli.register("uploadFile").await;
     cli.register("deleteUploadFile").await;
     (world, session, cli)
@@ -26,7 +25,7 @@ fn body(name: &str, bytes: &[u8]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_sent_to_the_cli_and_its_result_is_returned_unchanged() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let names = ["notes.txt", "grüße \u{1f600}.txt", "\"content\":\"x\"", "a\\\"content\\\":\\\"b", "\u{0}\u{1f}"];
     for name in names {
         let upload = world.start_complete_upload(&path(&session), &body(name, b"hello").to_string());
@@ -42,7 +41,7 @@ async fn a_file_is_sent_to_the_cli_and_its_result_is_returned_unchanged() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let upload = world.start_complete_upload(&path(&session), &body("empty", b"").to_string());
     let request = cli.next_call().await;
     assert_eq!(request.params["content"], "");
@@ -52,7 +51,7 @@ async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() 
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_body_is_rejected_without_a_call() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let valid = body("a", b"x");
     let with = |field: &str, value: Value| {
         let mut body = valid.clone();
@@ -87,7 +86,7 @@ async fn an_invalid_body_is_rejected_without_a_call() {
 
 #[tokio::test(start_paused = true)]
 async fn the_length_of_a_file_name_is_in_code_points() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let upload = world.start_complete_upload(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
     let request = cli.next_call().await;
     cli.respond(&request, &json!({"success": true}));
@@ -96,7 +95,7 @@ async fn the_length_of_a_file_name_is_in_code_points() {
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_of_a_transfer_has_its_error() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let table = [
         (UploadFault::TooLarge, 413, "too_large"),
         (UploadFault::FieldsTooLarge, 413, "too_large"),
@@ -115,7 +114,7 @@ async fn each_fault_of_a_transfer_has_its_error() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
-    let (world, session, _cli) = live_session().await;
+    let (world, session, _cli) = session_with_uploads().await;
     let (upload, arrival) = world.start_upload(&path(&session), None);
     arrival.send(Err(UploadFault::Stalled)).unwrap();
     let error = upload.reply().await.assert_error(408, "upload_stalled");
@@ -141,7 +140,7 @@ async fn an_inactive_session_accepts_no_uploads() {
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_to_an_unknown_or_foreign_session_is_rejected_before_it_is_read() {
-    let (world, session, _cli) = live_session().await;
+    let (world, session, _cli) = session_with_uploads().await;
     for (world, session, status, code) in
         [(&world, "unknown", 404, "session_not_found"), (&world.neighbour(), &session, 403, "forbidden")]
     {
@@ -179,7 +178,7 @@ async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let (upload, arrival) = world.start_upload(&path(&session), Some(40 * 1024 * 1024));
     arrival.send(Ok(body("large", b"x").to_string())).unwrap();
     let request = cli.next_call().await;
@@ -191,7 +190,7 @@ async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
-    let (world, session, cli) = live_session().await;
+    let (world, session, cli) = session_with_uploads().await;
     let valid = body("a", b"x").to_string();
     let (upload, arrival) = world.start_upload(&path(&session), Some(valid.len() as u64));
     run_until_idle().await;
@@ -207,7 +206,7 @@ async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
 
 #[tokio::test(start_paused = true)]
 async fn large_uploads_are_buffered_one_at_a_time() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let large = Some(60 * 1024 * 1024);
     let valid = body("a", b"x").to_string();
     let (first, first_arrival) = world.start_upload(&path(&session), large);
@@ -226,7 +225,7 @@ async fn large_uploads_are_buffered_one_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn an_uploaded_file_is_deleted_by_its_path() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let route = format!("{}/delete", path(&session));
     let delete = world.start("POST", &route, json!({"path": "/x/a"}).to_string());
     let request = cli.next_call().await;
@@ -244,7 +243,7 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_of_unknown_length_reserves_the_maximum_only_until_it_is_read() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_uploads().await;
     let (small, arrival) = world.start_upload(&path(&session), None);
     let other = world.start_complete_upload(&path(&session), &body("b", b"x").to_string());
     cli.socket.assert_no_frames().await;

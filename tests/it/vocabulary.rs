@@ -19,7 +19,7 @@ const VOCABULARY: &str = r#"{
 }"#;
 
 /// Returns an active session of this flavor, and its CLI.
-async fn live_session(world: &World, flavor: Value) -> (String, Cli) {
+async fn session_of_flavor(world: &World, flavor: Value) -> (String, Cli) {
     let session = world.create_session_with(&format!("/code/{flavor}"), json!({"flavor": flavor})).await;
     let cli = world.live_cli(&session).await;
     (session, cli)
@@ -58,7 +58,7 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
     let gamma: &[&str] = &["default", "plan", "ask", "yolo"];
     let table = [("zeta-coder", alpha), ("zeta-classic", alpha), ("alpha", alpha), ("eta", gamma), ("gamma", gamma)];
     for (flavor, valid) in table {
-        let (session, mut cli) = live_session(&world, json!(flavor)).await;
+        let (session, mut cli) = session_of_flavor(&world, json!(flavor)).await;
         cli.register("configure").await;
         for mode in ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"] {
             let body = json!({"mode": mode});
@@ -79,7 +79,7 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
 async fn a_model_is_sent_and_stored_under_the_name_that_the_client_used() {
     let world = World::with_vocabulary(VOCABULARY);
     for flavor in [json!("zeta-coder"), json!("alpha"), Value::Null] {
-        let (session, mut cli) = live_session(&world, flavor).await;
+        let (session, mut cli) = session_of_flavor(&world, flavor).await;
         cli.register("configure").await;
         for model in ["swift", "model_fast", "thorough", "model_strong", "default"] {
             let (params, reply) = set_mode(&world, &mut cli, &session, "model", json!({"model": model})).await;
@@ -93,7 +93,7 @@ async fn a_model_is_sent_and_stored_under_the_name_that_the_client_used() {
         let text = reply.assert_error(400, "invalid_field")["error"].as_str().unwrap().to_owned();
         assert!(text.contains("model_strong, swift, thorough"), "the error lists all names: {text}");
     }
-    let (session, _cli) = live_session(&world, json!("eta")).await;
+    let (session, _cli) = session_of_flavor(&world, json!("eta")).await;
     let reply = post(&world, &session, "model", &json!({"model": "swift"})).reply().await;
     assert_eq!(reply.assert_error(400, "invalid_field")["field"], "model", "this agent has no models");
 }
@@ -101,7 +101,7 @@ async fn a_model_is_sent_and_stored_under_the_name_that_the_client_used() {
 #[tokio::test(start_paused = true)]
 async fn modes_and_models_are_stored_under_the_name_that_the_cli_used() {
     let world = World::with_vocabulary(VOCABULARY);
-    let (session, mut cli) = live_session(&world, json!("zeta-coder")).await;
+    let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     cli.register("configure").await;
     let reply = post(&world, &session, "model", &json!({"model": "model_fast"}));
     cli.serve("configure", &json!({"applied": {"modelMode": "swift"}})).await;
@@ -121,7 +121,7 @@ async fn modes_and_models_are_stored_under_the_name_that_the_cli_used() {
 #[tokio::test(start_paused = true)]
 async fn a_decision_accepts_the_modes_of_the_agent_and_is_sent_under_the_registered_name() {
     let world = World::with_vocabulary(VOCABULARY);
-    let (session, mut cli) = live_session(&world, json!("eta")).await;
+    let (session, mut cli) = session_of_flavor(&world, json!("eta")).await;
     cli.register("decide").await;
     cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "acceptEdits"})).reply().await;
@@ -136,7 +136,7 @@ async fn a_decision_accepts_the_modes_of_the_agent_and_is_sent_under_the_registe
 #[tokio::test(start_paused = true)]
 async fn a_call_is_sent_under_the_name_that_the_cli_registered() {
     let world = World::with_vocabulary(VOCABULARY);
-    let (session, mut cli) = live_session(&world, json!("zeta-coder")).await;
+    let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     let scoped_alias = format!("{session}:git-status");
     let scoped_name = format!("{session}:gitStatus");
     for name in ["git-status", "gitStatus", scoped_alias.as_str(), scoped_name.as_str()] {
@@ -166,7 +166,7 @@ async fn assert_served_as(world: &World, session: &str, name: &str, winner: &mut
 #[tokio::test(start_paused = true)]
 async fn the_last_registration_wins_whichever_alias_it_uses() {
     let world = World::with_vocabulary(VOCABULARY);
-    let (session, mut first) = live_session(&world, json!("zeta-coder")).await;
+    let (session, mut first) = session_of_flavor(&world, json!("zeta-coder")).await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register("git-status").await;
@@ -191,7 +191,7 @@ async fn the_last_registration_wins_whichever_alias_it_uses() {
 async fn a_call_for_slash_commands_has_the_agent_name_of_the_cli() {
     let world = World::with_vocabulary(VOCABULARY);
     for (flavor, agent) in [(json!("eta"), "eta"), (json!("alpha"), "alpha"), (Value::Null, "zeta-coder")] {
-        let (session, mut cli) = live_session(&world, flavor).await;
+        let (session, mut cli) = session_of_flavor(&world, flavor).await;
         cli.register("commands").await;
         let call = get(&world, &session, "slash-commands");
         assert_eq!(cli.serve("commands", &json!({"success": true})).await, json!({"agent": agent}));
@@ -251,7 +251,7 @@ async fn a_resume_finds_the_agent_session_id_under_an_alias() {
 #[tokio::test(start_paused = true)]
 async fn todos_are_found_in_messages_under_either_agent_name() {
     let world = World::with_vocabulary(VOCABULARY);
-    let (session, mut cli) = live_session(&world, json!("zeta-coder")).await;
+    let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     for kind in ["zeta-coder", "alpha", "eta", "epsilon"] {
         let todos = json!([{"id": "1", "content": kind, "status": "pending", "priority": "high"}]);
         let data = json!({"type": "tool-call", "name": "TodoWrite", "input": {"todos": todos}});
@@ -275,7 +275,7 @@ async fn todos_are_found_in_messages_under_either_agent_name() {
 #[tokio::test(start_paused = true)]
 async fn without_a_vocabulary_aliases_are_unknown() {
     let world = World::new();
-    let (session, mut cli) = live_session(&world, json!("zeta-coder")).await;
+    let (session, mut cli) = session_of_flavor(&world, json!("zeta-coder")).await;
     for method in ["configure", "git-status", "set-session-config"] {
         cli.register(method).await;
     }

@@ -1,5 +1,5 @@
-//! All error responses of every route, and their precedence. The table is in `support/routes.rs`; invalid fields are in
-//! `fields.rs`.
+//! All error responses of every route, and their precedence. The table of routes is in `support/routes.rs`; the tests of invalid
+//! fields are in `fields.rs`.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::support::routes::{EDGE_ROUTES, ROUTES};
 use crate::support::sqlite::BatchKind;
 use session_gateway_hub::store::DbError;
 
-/// All error statuses of the hub, except 429, which is that of the runtime's rate limiter.
+/// All error statuses of the hub except 429, which only the rate limiter of the platform returns.
 const STATUSES: [u16; 11] = [400, 401, 403, 404, 405, 408, 409, 413, 500, 503, 504];
 
 fn all_routes() -> impl Iterator<Item = &'static Route> {
@@ -212,7 +212,7 @@ async fn authentication_of_an_event_stream_takes_precedence_over_its_query() {
     assert_eq!(send("token=$token").await.status, 200);
 }
 
-/// Starts with all errors at once and corrects one after the other.
+/// Sends a request with all errors, then corrects one after the other.
 #[tokio::test(start_paused = true)]
 async fn the_response_to_several_errors_is_the_first_in_the_documented_order() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{id}")) {

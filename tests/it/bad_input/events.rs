@@ -1,5 +1,5 @@
-//! Malformed events of CLIs. Each gets an error in its acknowledgement, or else an `error` event. It has no effect, and the
-//! connection remains usable.
+//! Malformed events of CLIs. The reply is an error acknowledgement, or an `error` event if the CLI requested none. The event has no
+//! effect, and the connection remains usable.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
 struct Event {
     name: &'static str,
-    /// Whether its acknowledgement is that of a versioned update.
+    /// Whether the event is a versioned update, whose acknowledgement has another format.
     is_versioned: bool,
     fields: &'static [Field],
 }
@@ -99,9 +99,9 @@ struct Fixture {
     world: World,
     session: String,
     neighbour: World,
-    foreign: String,
+    foreign_session: String,
     cli: Cli,
-    before: (Value, Value, usize),
+    initial_state: (Value, Value, usize),
     deviations: Vec<String>,
 }
 
@@ -111,20 +111,27 @@ impl Fixture {
         let session = world.create_session("/code").await;
         world.register_machine("box-1").await;
         let neighbour = world.neighbour();
-        let foreign = neighbour.create_session("/secret-path").await;
+        let foreign_session = neighbour.create_session("/secret-path").await;
         neighbour.register_machine("their-box").await;
         let auth = json!({"sessionId": session, "machineId": "box-1"});
         let mut cli = Cli::connect(&world, auth).await;
         cli.send_keep_alive(&world, &session).await;
         run_until_idle().await;
         cli.socket.drain().await;
-        let mut fixture =
-            Self { world, session, neighbour, foreign, cli, before: Default::default(), deviations: Vec::new() };
-        fixture.before = fixture.state().await;
+        let mut fixture = Self {
+            world,
+            session,
+            neighbour,
+            foreign_session,
+            cli,
+            initial_state: Default::default(),
+            deviations: Vec::new(),
+        };
+        fixture.initial_state = fixture.state().await;
         fixture
     }
 
-    /// Everything that a CLI could change.
+    /// The session, the machine, and the number of writes.
     async fn state(&self) -> (Value, Value, usize) {
         let machine = self.world.get("/cli/machines/box-1").await.ok();
         (self.world.get_session(&self.session).await, machine, self.world.db.write_count())
@@ -170,7 +177,7 @@ impl Fixture {
     /// Fails if there were deviations or effects.
     async fn finish(self) {
         assert!(self.deviations.is_empty(), "{} deviations\n{}", self.deviations.len(), self.deviations.join("\n"));
-        assert_eq!(self.state().await, self.before);
+        assert_eq!(self.state().await, self.initial_state);
     }
 }
 
@@ -195,9 +202,9 @@ async fn the_error_for_an_invalid_value_names_the_field() {
     for event in EVENTS {
         for field in event.fields {
             let name = format!("`{}", field.name);
-            for (value, refused) in field.faults() {
+            for (value, rejection) in field.faults() {
                 let payload = with_value(event.fields, field, &value);
-                match refused {
+                match rejection {
                     Rejection::InvalidField => fixture.check_error(event, &payload, "bad-payload", &name, false).await,
                     Rejection::TooLarge => fixture.check_error(event, &payload, "too-large", field.name, false).await,
                 }
@@ -216,8 +223,8 @@ async fn the_error_for_an_invalid_value_names_the_field() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_or_foreign_id_is_rejected_without_details() {
     let mut fixture = Fixture::new().await;
-    let foreign = fixture.foreign.clone();
-    let foreign_session = fixture.neighbour.get_session(&foreign).await;
+    let foreign = fixture.foreign_session.clone();
+    let foreign_record = fixture.neighbour.get_session(&foreign).await;
     let long = "x".repeat(8_192);
     let unknown = ["none", "", "__proto__", "constructor", "../x", "a\u{0}b", "\u{1F980}", "' OR 1=1 --", &long];
     for event in EVENTS {
@@ -249,7 +256,7 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
     }
     let long = json!({"method": "x".repeat(20_000)}).to_string();
     fixture.check_error(register, &long, "too-many-methods", "more methods", false).await;
-    assert_eq!(fixture.neighbour.get_session(&foreign).await, foreign_session);
+    assert_eq!(fixture.neighbour.get_session(&foreign).await, foreign_record);
     fixture.finish().await;
 }
 

@@ -22,7 +22,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// The session is in the wrong state, because errors of the input take precedence.
+    /// The session is in the wrong state, because errors in the input take precedence over it.
     async fn new(route: &'static Route) -> Self {
         Self { fixture: RouteFixture::in_wrong_state(route).await, mismatches: Vec::new() }
     }
@@ -34,13 +34,13 @@ impl Fixture {
         reply
     }
 
-    async fn body(&self, body: impl Into<Vec<u8>>) -> Reply {
+    async fn send_body(&self, body: impl Into<Vec<u8>>) -> Reply {
         self.send(EdgeRequest { body: body.into(), ..self.fixture.valid_request() }).await
     }
 
     /// Sends a body and checks the error.
     async fn check_error(&mut self, body: &str, status: u16, code: &str, field: &str) {
-        let reply = self.body(self.fixture.substitute(body)).await;
+        let reply = self.send_body(self.fixture.substitute(body)).await;
         let request = body.get(..120).unwrap_or(body);
         let mismatch = reply.error_mismatch(status, code, field);
         self.mismatches.extend(mismatch.map(|mismatch| {
@@ -48,7 +48,7 @@ impl Fixture {
         }));
     }
 
-    /// Returns the deviations. Without any, checks that the requests had no effect.
+    /// Returns the deviations. If there are none, checks that the requests had no effect.
     async fn finish(mut self) -> Vec<String> {
         if self.mismatches.is_empty() {
             self.fixture.assert_no_effect().await;
@@ -100,7 +100,7 @@ async fn a_body_that_is_not_a_json_object_is_rejected() {
         for bytes in
             [&b"{\"a\":\"\xff\"}"[..], b"\xff\xfe{\0}\0", b"{\"\xc3\":1}", b"{\"a\":\"\xed\xa0\x80\"}", b"\x1f\x8b\x08"]
         {
-            let mismatch = requests.body(bytes).await.error_mismatch(400, "invalid_body", "");
+            let mismatch = requests.send_body(bytes).await.error_mismatch(400, "invalid_body", "");
             mismatches
                 .extend(mismatch.map(|mismatch| format!("{} {} {bytes:?}: {mismatch}", route.method, route.path)));
         }
@@ -113,14 +113,32 @@ async fn a_body_that_is_not_a_json_object_is_rejected() {
 async fn an_empty_body_is_an_empty_object() {
     for route in all_routes().filter(|route| !route.body.is_empty()) {
         let requests = Fixture::new(route).await;
-        let bare = requests.body("{}").await;
+        let reply_to_empty_object = requests.send_body("{}").await;
         for empty in ["", " ", "\n\t "] {
-            assert_eq!(requests.body(empty).await.status, bare.status, "{} {}", route.method, route.path);
+            assert_eq!(
+                requests.send_body(empty).await.status,
+                reply_to_empty_object.status,
+                "{} {}",
+                route.method,
+                route.path
+            );
         }
         let required = route.body.iter().find(|field| field.required);
-        assert_eq!(bare.status == 400, required.is_some(), "{} {}: {bare:?}", route.method, route.path);
+        assert_eq!(
+            reply_to_empty_object.status == 400,
+            required.is_some(),
+            "{} {}: {reply_to_empty_object:?}",
+            route.method,
+            route.path
+        );
         if let Some(first) = required {
-            assert_eq!(bare.error_mismatch(400, "invalid_field", first.name), None, "{} {}", route.method, route.path);
+            assert_eq!(
+                reply_to_empty_object.error_mismatch(400, "invalid_field", first.name),
+                None,
+                "{} {}",
+                route.method,
+                route.path
+            );
         }
     }
 }
@@ -131,8 +149,8 @@ async fn the_error_for_an_invalid_value_names_the_field() {
     for route in all_routes() {
         let mut requests = Fixture::new(route).await;
         for field in route.body {
-            for (value, refused) in field.faults() {
-                let (status, code, name) = match refused {
+            for (value, rejection) in field.faults() {
+                let (status, code, name) = match rejection {
                     Rejection::InvalidField => (400, "invalid_field", field.name),
                     Rejection::TooLarge => (413, "too_large", ""),
                 };
@@ -289,8 +307,8 @@ async fn strings_that_differ_after_a_nul_are_different() {
     assert_eq!(world.get_session(&one).await["tag"], "/a\u{0}one");
     assert_eq!(world.create_session("/a\u{0}other").await, other);
     for id in ["m\u{0}1", "m\u{0}2"] {
-        let made = world.post("/cli/machines", &json!({"id": id, "metadata": {"host": id}})).await.ok();
-        assert_eq!(made["machine"]["metadataVersion"], 1, "a different machine");
+        let created = world.post("/cli/machines", &json!({"id": id, "metadata": {"host": id}})).await.ok();
+        assert_eq!(created["machine"]["metadataVersion"], 1, "each id is a different machine");
     }
     world.hibernate_and_wake().await;
     assert_eq!(world.get("/cli/machines/m%001").await.ok()["machine"]["metadata"]["host"], "m\u{0}1");

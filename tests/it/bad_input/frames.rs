@@ -1,4 +1,4 @@
-//! Malformed frames and unexpected packets. Each gets the reply that the protocol specifies, or none, and the connection remains
+//! Malformed frames and unexpected packets. The hub sends the reply that the protocol specifies, if any, and the connection remains
 //! usable.
 
 use crate::support::cli::{Cli, Received, parse_frame};
@@ -15,7 +15,7 @@ enum Reply {
     ErrorEvent(&'static str),
     /// The acknowledgement `{ok: false, error, code: "bad-packet"}` with this id.
     BadPacketAck(u64),
-    /// The same with the code `binary-unsupported`.
+    /// The acknowledgement `{ok: false, error, code: "binary-unsupported"}` with this id.
     BinaryAck(u64),
     /// The acknowledgement `{ok: true}` with this id.
     OkAck(u64),
@@ -27,7 +27,7 @@ use Reply::{BadPacketAck, BinaryAck, ConnectError, ErrorEvent, Nothing, OkAck};
 const BAD: Reply = ErrorEvent("bad-packet");
 const BINARY: Reply = ErrorEvent("binary-unsupported");
 
-/// Frames of a connected CLI with the replies.
+/// Frames of a connected CLI with the expected replies.
 fn table() -> Vec<(String, Reply)> {
     let engine_io = [
         ("", BAD),
@@ -52,7 +52,7 @@ fn table() -> Vec<(String, Reply)> {
         ("11", BAD),
         ("5x", BAD),
         ("6x", BAD),
-        // Ignored from a client: handshake, upgrade, noop and pong.
+        // The hub ignores handshakes, upgrades, noops and pongs.
         ("0", Nothing),
         (r#"0{"sid":"x"}"#, Nothing),
         ("5", Nothing),

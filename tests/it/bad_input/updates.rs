@@ -1,14 +1,13 @@
 //! Invalid versioned updates: the error names the field, and the update has no effect.
 
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
 /// An active session with a pending and a completed request.
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+async fn session_with_requests() -> (World, String, Cli) {
+    let (world, session, mut cli) = live_session().await;
     let state = json!({"requests": {"r1": {"tool": "Bash"}}, "completedRequests": {"r0": {"status": "denied"}}});
     assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
     run_until_idle().await;
@@ -31,7 +30,7 @@ fn requests(count: usize) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_state_is_rejected_without_effect() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_requests().await;
     let mut web = world.web("all=true").await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (long, many) = ("x".repeat(256), requests(1_001).to_string());
@@ -76,7 +75,7 @@ async fn the_state_of_a_new_session_is_validated() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_metadata_is_rejected_without_effect() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_requests().await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (list, long) = (world.get("/api/sessions").await.ok(), "x".repeat(20_000));
     let with = |members: &str| format!(r#"{{"path":"/code","host":"box",{members}}}"#);
@@ -111,7 +110,7 @@ async fn invalid_metadata_is_rejected_without_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_requests_are_canceled_in_two_batches() {
-    let (world, session, mut cli) = live_session().await;
+    let (world, session, mut cli) = session_with_requests().await;
     assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["result"], "success");
     let writes = world.db.write_count();
     assert_eq!(

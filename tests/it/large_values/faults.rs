@@ -1,6 +1,7 @@
 //! Large values under database faults, concurrent access and exhausted memory.
 
-use super::{MIB, live_session, metadata, padding, reload, set_metadata, stored_part_count};
+use super::{MIB, metadata, padding, reload, set_metadata, stored_part_count};
+use crate::support::live_session::live_session;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};

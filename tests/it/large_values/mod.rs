@@ -3,6 +3,7 @@
 mod faults;
 
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
 use crate::support::merge::{MergeFixture, merge_fixture, resumable_metadata, resume, success};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
@@ -10,15 +11,6 @@ use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 
 const MIB: usize = 1024 * 1024;
-
-/// Returns an active session and its CLI.
-async fn live_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let cli = world.live_cli(&session).await;
-    run_until_idle().await;
-    (world, session, cli)
-}
 
 fn padding(bytes: usize) -> Value {
     json!("x".repeat(bytes))
@@ -40,7 +32,7 @@ fn stored_part_count(world: &World) -> i64 {
     world.db.number("SELECT count(*) FROM value_parts")
 }
 
-/// Empties the hub's cache.
+/// Hibernates the hub, so that it reads the values from the database again.
 async fn reload(world: &World) {
     run_until_idle().await;
     world.hibernate_and_wake().await;
