@@ -7,11 +7,6 @@ use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 
-/// Sends a message of 1 MiB.
-async fn send_mebibyte(cli: &mut Cli, session: &str) {
-    assert_eq!(cli.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
-}
-
 /// Counts the pings and the updates among frames.
 fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {
     let texts = || frames.iter().filter_map(|frame| if let Frame::Text(text) = frame { Some(text) } else { None });
@@ -26,17 +21,17 @@ async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
     silent.register("gitStatus").await;
     silent.socket.drain().await;
     for _ in 0..15 {
-        send_mebibyte(&mut cli, &session).await;
+        cli.send_mebibyte(&session).await;
     }
     assert!(silent.socket.is_open());
-    send_mebibyte(&mut cli, &session).await;
+    cli.send_mebibyte(&session).await;
     assert_eq!(silent.socket.wait_for_close().await, 4408);
     let (pings, updates) = count_pings_and_updates(&silent.socket.drain().await);
     assert_eq!((pings, updates), (7, 15), "a ping after every 2 MiB");
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     world.advance(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
-    send_mebibyte(&mut cli, &session).await;
+    cli.send_mebibyte(&session).await;
     assert!(cli.socket.is_open(), "the sender remains connected");
 }
 
@@ -46,7 +41,7 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
     let mut reader = world.cli(&session).await;
     let mut received = 0;
     for _ in 0..20 {
-        send_mebibyte(&mut cli, &session).await;
+        cli.send_mebibyte(&session).await;
         let (pings, updates) = count_pings_and_updates(&reader.socket.drain().await);
         (0..pings).for_each(|_| reader.socket.send("3"));
         received += updates;
@@ -60,7 +55,7 @@ async fn frames_other_than_pongs_acknowledge_nothing() {
     let (world, session, mut cli) = live_session().await;
     let mut sender = world.cli(&session).await;
     for _ in 0..16 {
-        send_mebibyte(&mut cli, &session).await;
+        cli.send_mebibyte(&session).await;
         sender.socket.send(r#"42/cli,["ping"]"#);
         run_until_idle().await;
     }

@@ -1,4 +1,4 @@
-//! A CLI's socket: CONNECT, events with and without acknowledgement, updates, messages, disconnects.
+//! Sockets of CLIs: CONNECT, events with and without acknowledgement, updates, messages, disconnects.
 
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session;
@@ -9,8 +9,8 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
-/// Opens a socket and receives the open packet.
-async fn open(world: &World, authenticated: bool) -> Socket {
+/// Opens a socket and receives the OPEN packet.
+async fn open_socket(world: &World, authenticated: bool) -> Socket {
     let mut socket = world.open_cli(authenticated);
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
     socket
@@ -18,12 +18,13 @@ async fn open(world: &World, authenticated: bool) -> Socket {
 
 /// Sends a CONNECT packet on a new socket, and returns the reply.
 async fn connect(world: &World, authenticated: bool, packet: &str) -> Received {
-    let mut socket = open(world, authenticated).await;
+    let mut socket = open_socket(world, authenticated).await;
     socket.send(packet);
     parse_frame(&socket.next_text().await)
 }
 
-fn refusal(reply: &Received) -> &str {
+/// The message of a CONNECT_ERROR.
+fn connect_error(reply: &Received) -> &str {
     match reply {
         Received::ConnectError(data) => data["message"].as_str().unwrap(),
         other => panic!("expected a CONNECT_ERROR, but received {other:?}"),
@@ -41,20 +42,20 @@ async fn the_open_packet_is_valid_for_the_official_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_valid_token_connects_in_connect_or_in_the_upgrade_request() {
+async fn a_valid_token_is_accepted_in_connect_and_in_the_upgrade_request() {
     let world = World::new();
     let connected = |reply| matches!(reply, Received::Connected(data) if data["sid"].is_string());
     let auth = |auth: Value| format!("40/cli,{auth}");
     assert!(connected(connect(&world, false, &auth(json!({"token": "secret:team"}))).await));
-    let everything = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
-    assert!(connected(connect(&world, false, &auth(everything)).await));
+    let all_fields = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
+    assert!(connected(connect(&world, false, &auth(all_fields)).await));
     assert!(connected(connect(&world, false, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
     assert!(connected(connect(&world, true, "40/cli,").await), "the token is in the upgrade request");
     assert!(connected(connect(&world, true, "40/cli,{}").await));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_connect_is_refused_with_a_reason() {
+async fn an_invalid_connect_is_rejected_with_a_reason() {
     let world = World::new();
     let table = [
         ("40/cli,", "Invalid token"),
@@ -67,24 +68,24 @@ async fn an_invalid_connect_is_refused_with_a_reason() {
         (r#"40/web,{"token":"secret:team"}"#, "Invalid namespace"),
     ];
     for (packet, message) in table {
-        assert_eq!(refusal(&connect(&world, false, packet).await), message, "{packet}");
+        assert_eq!(connect_error(&connect(&world, false, packet).await), message, "{packet}");
     }
-    for wrong in [r#"{"token":5}"#, r#"{"token":"secret:team","sessionId":5}"#] {
-        let reply = connect(&world, false, &format!("40/cli,{wrong}")).await;
-        assert!(refusal(&reply).starts_with("Invalid auth"), "{reply:?}");
+    for auth in [r#"{"token":5}"#, r#"{"token":"secret:team","sessionId":5}"#] {
+        let reply = connect(&world, false, &format!("40/cli,{auth}")).await;
+        assert!(connect_error(&reply).starts_with("Invalid auth"), "{reply:?}");
     }
     for malformed in ["40/cli,[]", "40/cli,{", "40/cli,\"secret:team\""] {
         let reply = connect(&world, false, malformed).await;
-        assert!(!refusal(&reply).is_empty(), "{malformed}: {reply:?}");
+        assert!(!connect_error(&reply).is_empty(), "{malformed}: {reply:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_client_may_retry_on_the_same_socket() {
+async fn a_rejected_client_may_retry_on_the_same_socket() {
     let world = World::new();
-    let mut socket = open(&world, false).await;
+    let mut socket = open_socket(&world, false).await;
     socket.send(r#"40/cli,{"token":"wrong"}"#);
-    assert_eq!(refusal(&parse_frame(&socket.next_text().await)), "Invalid token");
+    assert_eq!(connect_error(&parse_frame(&socket.next_text().await)), "Invalid token");
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
     assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)));
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
@@ -92,14 +93,14 @@ async fn a_refused_client_may_retry_on_the_same_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_packet_before_connect_is_refused_without_effect() {
+async fn a_packet_before_connect_is_rejected_without_effect() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    let mut socket = open(&world, true).await;
+    let mut socket = open_socket(&world, true).await;
     socket.send(format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#));
-    assert!(refusal(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
+    assert!(connect_error(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
     socket.send("43/cli,0[]");
-    assert!(refusal(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
+    assert!(connect_error(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
     assert_eq!(world.get_session(&session).await["seq"], 0);
 }
 
@@ -120,8 +121,8 @@ async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates()
         let error = cli.next_event("error").await;
         assert_eq!((&error["code"], &error["scope"], &error["id"]), (&json!(code), &json!(scope), &json!(id)));
         assert!(error["message"].is_string());
-        let refused = cli.emit_with_ack("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
-        assert_eq!(refused["code"], "access-denied");
+        let rejected = cli.emit_with_ack("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
+        assert_eq!(rejected["code"], "access-denied");
         assert_eq!(cli.emit_with_ack("ping", &json!({})).await, json!({"ok": true}), "the socket stays open");
     }
     let owner = neighbour.live_cli(&foreign).await;
@@ -133,7 +134,7 @@ async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates()
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
+async fn events_that_request_no_acknowledgement_take_effect_without_a_reply() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let metadata = json!({"path": "/code", "host": "box", "name": "new"});
@@ -161,10 +162,10 @@ async fn a_version_mismatch_returns_the_current_version_and_value() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let update = |version: u64, n: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"n": n}});
-    let won = cli.emit_with_ack("update-state", &update(1, 1)).await;
-    assert_eq!(won, json!({"result": "success", "version": 2, "agentState": {"n": 1}}));
-    let lost = second.emit_with_ack("update-state", &update(1, 2)).await;
-    assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "agentState": {"n": 1}}));
+    let accepted = cli.emit_with_ack("update-state", &update(1, 1)).await;
+    assert_eq!(accepted, json!({"result": "success", "version": 2, "agentState": {"n": 1}}));
+    let mismatch = second.emit_with_ack("update-state", &update(1, 2)).await;
+    assert_eq!(mismatch, json!({"result": "version-mismatch", "version": 2, "agentState": {"n": 1}}));
     let cleared = json!({"sid": session, "expectedVersion": 2, "agentState": null});
     assert_eq!(
         second.emit_with_ack("update-state", &cleared).await,
@@ -173,8 +174,8 @@ async fn a_version_mismatch_returns_the_current_version_and_value() {
     world.register_machine("m").await;
     let machine = |version: u64| json!({"machineId": "m", "expectedVersion": version, "metadata": {"host": "new"}});
     assert_eq!(cli.emit_with_ack("machine-update-metadata", &machine(1)).await["version"], 2);
-    let lost = second.emit_with_ack("machine-update-metadata", &machine(1)).await;
-    assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "metadata": {"host": "new"}}));
+    let mismatch = second.emit_with_ack("machine-update-metadata", &machine(1)).await;
+    assert_eq!(mismatch, json!({"result": "version-mismatch", "version": 2, "metadata": {"host": "new"}}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,8 +218,8 @@ async fn updates_are_sent_to_the_other_sockets_of_the_session_only() {
         runner.next_event("update").await["body"],
         json!({"t": "update-machine", "machineId": "m", "metadata": null, "runnerState": {"version": 2, "value": {"b": 1}}})
     );
-    for silent in [&mut cli, &mut unrelated, &mut second, &mut runner] {
-        silent.socket.assert_no_frames().await;
+    for cli in [&mut cli, &mut unrelated, &mut second, &mut runner] {
+        cli.socket.assert_no_frames().await;
     }
     // A change by a web client is sent to every socket of the session.
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
@@ -242,8 +243,8 @@ async fn ten_concurrent_requests_for_a_tag_get_one_session() {
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     assert_eq!(web.types().await, ["session-added"]);
-    let neighbours = world.neighbour().create_session("/code").await;
-    assert_ne!(ids[0], neighbours.as_str(), "the same tag in another namespace");
+    let foreign = world.neighbour().create_session("/code").await;
+    assert_ne!(ids[0], foreign.as_str(), "the same tag in another namespace has another session");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +266,7 @@ async fn a_message_with_a_local_id_is_stored_once() {
     // The same local id in another session is another message.
     let other = world.create_session("/other").await;
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
-    // The local id is found in the database.
+    // After the hibernation, the hub finds the local id in the database.
     world.hibernate_and_wake().await;
     assert_eq!(cli.emit_with_ack("message", &message).await, first);
     assert_eq!(world.get_session(&session).await["seq"], 1);
@@ -279,17 +280,17 @@ async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapp
     cli.wait_for_ack(ack).await;
     let wrapped = json!({"sid": session, "message": content});
     cli.emit_with_ack("message", &wrapped).await;
-    cli.emit_with_ack("message", &json!({"sid": session, "message": "just words"})).await;
+    cli.emit_with_ack("message", &json!({"sid": session, "message": "plain text"})).await;
     let page = world.get(&format!("/api/sessions/{session}/messages")).await;
     assert_eq!(page.text.matches(content).count(), 2, "{}", page.text);
-    assert_eq!(page.json()["messages"][0]["content"], "just words");
+    assert_eq!(page.json()["messages"][0]["content"], "plain text");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_large_is_refused_and_the_socket_stays_open() {
     let (world, session, mut cli) = live_session().await;
-    let refused = cli.send_message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
-    assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("too-large")));
+    let rejected = cli.send_message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
+    assert_eq!((&rejected["ok"], &rejected["code"]), (&json!(false), &json!("too-large")));
     assert_eq!(cli.send_message(&session, "small").await["seq"], 1);
     assert_eq!(world.get_session(&session).await["seq"], 1);
 }
@@ -304,7 +305,7 @@ async fn five_thousand_messages_at_once_are_stored_in_order() {
         .map(|n| cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": n, "text": text}})))
         .collect();
     let frames = cli.socket.drain().await;
-    let acked: Vec<(u64, u64)> = frames
+    let received: Vec<(u64, u64)> = frames
         .iter()
         .map(|frame| match frame {
             Frame::Text(text) => match parse_frame(text) {
@@ -315,7 +316,7 @@ async fn five_thousand_messages_at_once_are_stored_in_order() {
         })
         .collect();
     let expected: Vec<(u64, u64)> = acks.into_iter().zip(1..).collect();
-    assert_eq!(acked, expected);
+    assert_eq!(received, expected);
     let events = web.events().await;
     let seqs: Vec<u64> = events.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
     assert!(seqs.into_iter().eq(1..=5_000));

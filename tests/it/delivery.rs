@@ -1,11 +1,11 @@
-//! An accepted user message reaches the CLI of its session once and in order, whatever fails in between.
+//! An accepted user message reaches the CLI of its session once and in order, even if connections, the hub or commits fail.
 
 use crate::support::cli::Cli;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// What happens while a user sends a message.
+/// A fault while a user sends a message.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
@@ -24,7 +24,7 @@ enum Fault {
 struct Reader {
     session: String,
     cli: Cli,
-    /// The messages that it handled, as `(seq, text)`.
+    /// The handled messages as `(seq, text)`.
     handled: Vec<(u64, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Reader {
         Self { session: session.to_owned(), cli, handled: Vec::new() }
     }
 
-    /// Reconnects and reads the missed messages. Updates stay unread meanwhile.
+    /// Reconnects and reads the missed messages. Does not read updates that arrive during the reconnect.
     async fn reconnect(&mut self, world: &World) {
         self.cli = world.cli(&self.session).await;
         loop {
@@ -62,7 +62,7 @@ impl Reader {
         }
     }
 
-    /// Skips a seq that was handled. The test checks that none is missing.
+    /// Handles a message unless its seq was already handled.
     fn handle(&mut self, message: &Value) {
         let seq = message["seq"].as_u64().unwrap();
         if self.handled.last().is_none_or(|(last, _)| seq > *last) {
@@ -72,7 +72,7 @@ impl Reader {
 }
 
 /// Sends a user message during a fault.
-async fn send(world: &World, reader: &mut Reader, text: &str, fault: Fault) {
+async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Fault) {
     let path = format!("/api/sessions/{}/messages", reader.session);
     let body = json!({"text": text, "localId": text});
     match fault {
@@ -113,7 +113,7 @@ async fn send(world: &World, reader: &mut Reader, text: &str, fault: Fault) {
             world.post(&path, &body).await.ok();
         }
     }
-    // Not always, so that some updates are unread at the next fault.
+    // Only sometimes, so that some updates are unread at the next fault.
     if text.len().is_multiple_of(2) {
         reader.handle_updates().await;
     }
@@ -129,7 +129,7 @@ async fn an_accepted_message_reaches_its_cli_once_and_in_order() {
         Fault::RestartInCommit,
         Fault::Hibernation,
     ];
-    // All pairs: a fault may affect the next one.
+    // All pairs of faults, because a fault may change the effect of the next one.
     let pairs: Vec<Fault> = faults.iter().flat_map(|first| faults.iter().flat_map(|next| [*first, *next])).collect();
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -137,7 +137,7 @@ async fn an_accepted_message_reaches_its_cli_once_and_in_order() {
     let mut expected = Vec::new();
     for (seq, fault) in (1..).zip(pairs) {
         let text = format!("{seq} {fault:?}");
-        send(&world, &mut reader, &text, fault).await;
+        send_during(&world, &mut reader, &text, fault).await;
         expected.push((seq, text));
     }
     reader.handle_updates().await;

@@ -1,4 +1,4 @@
-//! Requests in the stateless worker: authentication, replies at the edge, and the choice of the object.
+//! Requests in the stateless worker (the edge): authentication, responses without the object, and the choice of the object.
 
 use std::sync::Arc;
 
@@ -42,10 +42,10 @@ async fn route(edge: &Edge, head: &RequestHead) -> Action {
     edge.route(head, START, || Some("fresh secret of thirty-two bytes".into())).await
 }
 
-async fn reply(edge: &Edge, head: &RequestHead) -> Reply {
+async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
         Action::Respond(response) => Reply::of(response).await,
-        other => panic!("{head:?} was not answered at the edge: {other:?}"),
+        other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }
 
@@ -64,9 +64,9 @@ async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
 #[tokio::test]
 async fn health_needs_no_token() {
     let edge = edge("token", "");
-    let health = reply(&edge, &head("GET", "/health")).await.ok();
+    let health = respond(&edge, &head("GET", "/health")).await.ok();
     assert_eq!(health, json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION")}));
-    let error = reply(&edge, &head("POST", "/health")).await;
+    let error = respond(&edge, &head("POST", "/health")).await;
     error.assert_error(405, "method_not_allowed");
     assert!(error.headers["allow"].to_str().unwrap().contains("GET"));
 }
@@ -83,7 +83,7 @@ async fn without_a_valid_token_every_protected_path_is_a_401() {
         heads.push(RequestHead { authorization: Some("Basic secret".into()), ..head("GET", path) });
         heads.push(RequestHead { authorization: Some(SECRET.into()), ..head("GET", path) });
         for head in heads {
-            let reply = reply(&edge, &head).await;
+            let reply = respond(&edge, &head).await;
             reply.assert_error(401, "unauthorized");
             assert_eq!(reply.headers["www-authenticate"], "Bearer", "{head:?}");
         }
@@ -96,14 +96,19 @@ async fn an_access_token_gives_access_to_its_namespace() {
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", "secret:team")).await, "team");
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", "secret")).await, "default");
     assert_eq!(object_namespace(&edge, &with_token("POST", "/cli/sessions", "secret:team")).await, "team");
-    let lower = RequestHead { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
-    assert_eq!(object_namespace(&edge, &lower).await, "team", "the scheme's case does not matter (RFC 9110)");
+    let lowercase_scheme =
+        RequestHead { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
+    assert_eq!(
+        object_namespace(&edge, &lowercase_scheme).await,
+        "team",
+        "the scheme's case does not matter (RFC 9110)"
+    );
     let namespace_token = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }
 
 #[tokio::test]
-async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_for_the_web_only() {
+async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_web_clients() {
     let edge = edge("token", "");
     let login = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
     assert_eq!(login["namespace"], "team");
@@ -112,7 +117,7 @@ async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_for_the_web
     assert_eq!(expires, START + 15 * 60 * 1000);
     let token = login["token"].as_str().unwrap();
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", token)).await, "team");
-    reply(&edge, &with_token("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
+    respond(&edge, &with_token("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
     let expired = edge.route(&with_token("GET", "/api/sessions", token), expires, || None).await;
     let Action::Respond(response) = expired else { panic!("{expired:?}") };
     Reply::of(response).await.assert_error(401, "unauthorized");
@@ -157,7 +162,7 @@ async fn login_errors_name_the_cause() {
         log_in(&edge, body).await.assert_error(400, "invalid_body");
     }
     assert!(matches!(route(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
-    reply(&edge, &head("GET", "/api/auth")).await.assert_error(405, "method_not_allowed");
+    respond(&edge, &head("GET", "/api/auth")).await.assert_error(405, "method_not_allowed");
 }
 
 #[tokio::test]
@@ -170,10 +175,10 @@ async fn a_login_without_database_schema_names_the_command_to_run() {
 #[tokio::test]
 async fn only_events_are_served_over_a_websocket() {
     let edge = edge("token", "");
-    for (path, events) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
+    for (path, is_websocket) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
         let action = route(&edge, &RequestHead { is_upgrade: true, ..with_token("GET", path, SECRET) }).await;
-        assert_eq!(matches!(action, Action::WebSocket(_)), events, "{path}: {action:?}");
-        assert_eq!(matches!(action, Action::Object(_)), !events, "{path}: {action:?}");
+        assert_eq!(matches!(action, Action::WebSocket(_)), is_websocket, "{path}: {action:?}");
+        assert_eq!(matches!(action, Action::Object(_)), !is_websocket, "{path}: {action:?}");
     }
 }
 
@@ -184,13 +189,13 @@ async fn a_token_in_the_query_is_accepted_for_events_only() {
     assert!(matches!(route(&edge, &stream).await, Action::Sse(token) if token.namespace.as_ref() == "team"));
     let upgrade = RequestHead { is_upgrade: true, ..stream };
     assert_eq!(object_namespace(&edge, &upgrade).await, "team");
-    reply(&edge, &head("GET", "/api/events?token=wrong")).await.assert_error(401, "unauthorized");
+    respond(&edge, &head("GET", "/api/events?token=wrong")).await.assert_error(401, "unauthorized");
     for path in ["/api/sessions", "/cli/sessions/s", "/api/sessions/s/messages"] {
-        reply(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.assert_error(401, "unauthorized");
+        respond(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.assert_error(401, "unauthorized");
     }
-    let posted = reply(&edge, &with_token("POST", "/api/events", "secret")).await;
-    posted.assert_error(405, "method_not_allowed");
-    assert_eq!(posted.headers["allow"], "GET");
+    let reply = respond(&edge, &with_token("POST", "/api/events", "secret")).await;
+    reply.assert_error(405, "method_not_allowed");
+    assert_eq!(reply.headers["allow"], "GET");
 }
 
 #[tokio::test]
@@ -213,7 +218,7 @@ async fn an_event_stream_ends_when_its_token_expires() {
 async fn unknown_paths_are_a_404() {
     let edge = edge("token", "");
     for path in ["/", "/favicon.ico", "/apis", "/cliff", "/healthz", "/api2/sessions", "//api/sessions"] {
-        reply(&edge, &head("GET", path)).await.assert_error(404, "not_found");
+        respond(&edge, &head("GET", path)).await.assert_error(404, "not_found");
     }
 }
 
@@ -224,7 +229,7 @@ async fn message_history_is_served_at_the_edge_without_the_object() {
     world.live_cli(&session).await.send_message(&session, "hello").await;
     let foreign = world.neighbour().create_session("/theirs").await;
     let edge = edge_with_db(&world.db, "token", "");
-    let get = async |url: String| reply(&edge, &with_token("GET", &url, "secret:team")).await;
+    let get = async |url: String| respond(&edge, &with_token("GET", &url, "secret:team")).await;
     let page = get(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
     assert_eq!(page, world.get(&format!("/api/sessions/{session}/messages?limit=10")).await.ok());
     assert_eq!(page["messages"][0]["content"]["content"], "hello");
@@ -249,7 +254,7 @@ async fn message_history_is_served_at_the_edge_without_the_object() {
 async fn a_preflight_needs_no_token_and_allows_only_listed_origins() {
     let edge = edge("token", "https://console.example");
     for path in ["/api/sessions", "/cli/sessions", "/api/auth", "/api/events"] {
-        assert_eq!(reply(&edge, &head("OPTIONS", path)).await.status, 204, "{path}");
+        assert_eq!(respond(&edge, &head("OPTIONS", path)).await.status, 204, "{path}");
     }
     let headers = edge.cors.headers(Some("https://console.example"), "hub.example", true);
     assert_eq!(headers["access-control-allow-origin"], "https://console.example");
@@ -267,22 +272,22 @@ async fn a_preflight_needs_no_token_and_allows_only_listed_origins() {
 async fn a_page_of_a_foreign_origin_cannot_open_a_socket() {
     let edge = edge("token", "https://console.example");
     for url in ["/api/events?token=secret", &format!("/socket.io/?{UPGRADE}&token=secret")] {
-        let from =
+        let upgrade_from =
             |origin: Option<&str>| RequestHead { is_upgrade: true, origin: origin.map(Into::into), ..head("GET", url) };
         for foreign in ["https://evil.example", "null", "https://hub.example.evil.example"] {
-            reply(&edge, &from(Some(foreign))).await.assert_error(403, "origin_not_allowed");
+            respond(&edge, &upgrade_from(Some(foreign))).await.assert_error(403, "origin_not_allowed");
         }
         for allowed in [None, Some("https://hub.example"), Some("https://console.example")] {
-            let action = route(&edge, &from(allowed)).await;
+            let action = route(&edge, &upgrade_from(allowed)).await;
             assert!(matches!(action, Action::WebSocket(_) | Action::CliSocket { .. }), "{allowed:?}: {action:?}");
         }
     }
-    // For a request without upgrade, the browser enforces CORS.
+    // The hub allows a request without an upgrade, because the browser enforces CORS for it.
     let stream = RequestHead { origin: Some("https://evil.example".into()), ..head("GET", "/api/events?token=secret") };
     assert!(matches!(route(&edge, &stream).await, Action::Sse(_)));
 }
 
-/// How a CLI's upgrade is routed: `[namespace, is authenticated]`, `bridge` or the status of the error.
+/// Routes the upgrade of a CLI. Returns `[namespace, is authenticated]`, `bridge`, or the status of an error response.
 async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&str>) -> Value {
     let head = RequestHead {
         is_upgrade: true,
@@ -299,14 +304,18 @@ async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&
 }
 
 #[tokio::test]
-async fn routing_by_token_needs_no_bridge_if_the_upgrade_has_the_token() {
+async fn routing_by_token_needs_a_bridge_only_if_the_upgrade_has_no_valid_token() {
     let edge = edge("token", "");
     let host = "hub.example";
     assert_eq!(cli_route(&edge, host, "", Some("Bearer secret:team")).await, json!(["team", true]));
     assert_eq!(cli_route(&edge, host, "&token=secret%3Ateam", None).await, json!(["team", true]));
     assert_eq!(cli_route(&edge, host, "&token=secret", None).await, json!(["default", true]));
     assert_eq!(cli_route(&edge, host, "", None).await, "bridge");
-    assert_eq!(cli_route(&edge, host, "&token=wrong", None).await, "bridge", "the CONNECT packet may have a valid one");
+    assert_eq!(
+        cli_route(&edge, host, "&token=wrong", None).await,
+        "bridge",
+        "the CONNECT packet may have a valid token"
+    );
 }
 
 #[tokio::test]
@@ -328,7 +337,7 @@ async fn routing_to_a_single_namespace_uses_it_for_every_socket() {
 }
 
 #[test]
-fn the_error_for_an_invalid_routing_names_the_valid_ones() {
+fn the_error_for_an_invalid_routing_names_the_valid_routings() {
     for invalid in ["tokens", "single:", "single:a b", "single"] {
         assert!(Routing::parse(invalid).unwrap_err().contains("single:<namespace>"), "{invalid}");
     }
@@ -338,14 +347,14 @@ fn the_error_for_an_invalid_routing_names_the_valid_ones() {
 #[tokio::test]
 async fn only_the_websocket_transport_of_protocol_4_is_served() {
     let edge = edge("token", "");
-    let polling = reply(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
+    let polling = respond(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
     let error = polling.assert_error(400, "transport_unsupported");
     assert!(error["error"].as_str().unwrap().contains("websocket"), "names the supported transport: {error}");
-    reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.assert_error(400, "transport_unsupported");
-    let old = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
-    reply(&edge, &old).await.assert_error(400, "protocol_unsupported");
-    let twice = RequestHead { is_upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
-    reply(&edge, &twice).await.assert_error(400, "invalid_field");
+    respond(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.assert_error(400, "transport_unsupported");
+    let protocol_3 = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
+    respond(&edge, &protocol_3).await.assert_error(400, "protocol_unsupported");
+    let two_protocols = RequestHead { is_upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
+    respond(&edge, &two_protocols).await.assert_error(400, "invalid_field");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Events for web clients: which client receives which events, their formats, reconnects, and slow clients.
 
 use crate::support::World;
-use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
 use crate::support::runtime::START;
 use crate::support::web::{Web, number};
@@ -100,20 +99,20 @@ async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
 async fn no_event_reaches_another_namespace() {
     let (world, session, mut cli) = live_session().await;
     let neighbour = world.neighbour();
-    let mut spy = neighbour.web("all=true").await;
+    let mut neighbour_web = neighbour.web("all=true").await;
     cli.send_message(&session, "secret").await;
     world.create_session("/new").await;
-    spy.0.assert_no_frames().await;
+    neighbour_web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_carry_their_data_and_growing_ids() {
+async fn events_have_their_data_and_increasing_ids() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("all=true&sessionId={session}")).await;
-    let made = world.create_session("/new").await;
+    let created = world.create_session("/new").await;
     let added = web.next_event().await;
-    assert_eq!((&added["type"], &added["sessionId"]), (&json!("session-added"), &json!(made)));
-    assert_eq!(added["data"], world.get_session(&made).await, "the whole session");
+    assert_eq!((&added["type"], &added["sessionId"]), (&json!("session-added"), &json!(created)));
+    assert_eq!(added["data"], world.get_session(&created).await, "the event has the whole session");
 
     let state = json!({"requests": {"r": {"tool": "shell", "arguments": {}}}});
     cli.emit_with_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": state})).await;
@@ -160,8 +159,8 @@ async fn a_todo_list_of_an_agent_is_published() {
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"][0]["todoProgress"], json!({"completed": 1, "total": 1}));
     // A message from the web does not change the list.
-    let words = record.to_string();
-    world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": words})).await.ok();
+    let text = record.to_string();
+    world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).await.ok();
     web.0.assert_no_frames().await;
 }
 
@@ -216,15 +215,15 @@ async fn a_client_resumes_with_the_id_of_a_heartbeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_or_trimmed_event_id_is_a_gap() {
+async fn an_unknown_or_deleted_event_id_is_a_gap() {
     let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = web.next_event().await["eventId"].as_str().unwrap().to_owned();
     let neighbour = world.neighbour();
-    let (of_neighbour, _web) = reconnect(&neighbour, "", None).await;
-    for invalid in [of_neighbour["eventId"].as_str().unwrap(), "", "x", "1", &format!("{received}9"), "'; --"] {
+    let (neighbour_event, _web) = reconnect(&neighbour, "", None).await;
+    for invalid in [neighbour_event["eventId"].as_str().unwrap(), "", "x", "1", &format!("{received}9"), "'; --"] {
         let (first, mut web) = reconnect(&world, &query, Some(invalid)).await;
         assert_eq!(first["data"]["resume"], "gap", "{invalid:?}");
         web.0.assert_no_frames().await;
@@ -236,7 +235,7 @@ async fn an_unknown_or_trimmed_event_id_is_a_gap() {
     let (first, mut web) = reconnect(&world, &query, Some(&received)).await;
     assert_eq!(first["data"]["resume"], "gap");
     web.0.assert_no_frames().await;
-    // From its first event on, the client can resume.
+    // The client can resume after the event that reports the gap.
     let last = first["eventId"].as_str().unwrap().to_owned();
     cli.send_message(&session, "next").await;
     let (first, mut web) = reconnect(&world, &query, Some(&last)).await;
@@ -245,7 +244,7 @@ async fn an_unknown_or_trimmed_event_id_is_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_grow_and_clients_resume_after_the_hub_lost_its_memory() {
+async fn event_numbers_increase_and_clients_resume_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
@@ -276,8 +275,8 @@ async fn an_event_stream_has_an_id_and_one_line_of_data() {
         let [id, data, "", ""] = lines[..] else { panic!("{lines:?}") };
         let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(event["type"], kind);
-        let of_json = web.next_event_of(kind).await;
-        assert_eq!(id.strip_prefix("id: "), of_json["eventId"].as_str(), "both formats have the same id");
+        let json_event = web.next_event_of(kind).await;
+        assert_eq!(id.strip_prefix("id: "), json_event["eventId"].as_str(), "both formats have the same id");
         assert!(!data.contains('\r'));
     }
 }
@@ -307,14 +306,9 @@ async fn without_web_clients_no_heartbeat_is_scheduled() {
     assert!(world.rt.alarm().is_some());
     web.0.close();
     world.advance(30_000).await;
-    assert_eq!(world.rt.alarm(), Some(START + 600_000), "the end of the log");
+    assert_eq!(world.rt.alarm(), Some(START + 600_000), "the alarm deletes the event log");
     world.advance(600_000).await;
     assert_eq!(world.rt.alarm(), None);
-}
-
-/// Sends a message of 1 MiB.
-async fn send_mebibyte(cli: &mut Cli, session: &str) {
-    assert_eq!(cli.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,18 +318,18 @@ async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
     let mut silent = world.web(&query).await;
     let mut stream = world.try_subscribe(&query, None, Format::Sse).await.unwrap();
     for _ in 0..15 {
-        send_mebibyte(&mut cli, &session).await;
+        cli.send_mebibyte(&session).await;
     }
     let received = silent.events().await;
     assert_eq!(received.len(), 15);
-    send_mebibyte(&mut cli, &session).await;
+    cli.send_mebibyte(&session).await;
     assert_eq!(silent.0.wait_for_close().await, 4408);
     silent.0.assert_no_frames().await;
     assert_eq!(stream.drain().await.len(), 1 + 16, "the worker limits the backlog of a stream");
-    // The client reconnects and has missed nothing.
-    let (first, mut back) = reconnect(&world, &query, received[14]["eventId"].as_str()).await;
+    // The client reconnects and receives the missed message.
+    let (first, mut reconnected) = reconnect(&world, &query, received[14]["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
-    assert_eq!(back.next_event().await["message"]["seq"], 16);
+    assert_eq!(reconnected.next_event().await["message"]["seq"], 16);
 }
 
 #[tokio::test(start_paused = true)]
@@ -344,7 +338,7 @@ async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..8 {
         for _ in 0..6 {
-            send_mebibyte(&mut cli, &session).await;
+            cli.send_mebibyte(&session).await;
         }
         cli.socket.drain().await;
         world.advance(30_000).await;
@@ -359,16 +353,16 @@ async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
 async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
     let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
-    let expires = world.now() + 60_000;
-    let mut closed = Vec::new();
+    let expires_at = world.now() + 60_000;
+    let mut expiring = Vec::new();
     for format in [Format::Json, Format::Sse] {
-        closed.push(world.try_subscribe_with_expiry(&query, None, format, Some(expires)).await.unwrap());
+        expiring.push(world.try_subscribe_with_expiry(&query, None, format, Some(expires_at)).await.unwrap());
     }
     let mut with_access_token = world.web(&query).await;
-    world.advance(expires - 1 - world.now()).await;
+    world.advance(expires_at - 1 - world.now()).await;
     world.hibernate_and_wake().await;
     cli.send_message(&session, "hello").await;
-    for socket in &mut closed {
+    for socket in &mut expiring {
         assert!(socket.is_open());
         assert_eq!(
             socket.drain().await.len(),
@@ -379,15 +373,15 @@ async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
     with_access_token.events().await;
     world.hibernate_and_wake().await;
     world.advance(30_000).await;
-    for socket in &mut closed {
+    for socket in &mut expiring {
         assert_eq!(socket.wait_for_close().await, 4401);
         assert_eq!(socket.drain().await.len(), 1, "the last heartbeat");
     }
     let last = with_access_token.next_event_of("heartbeat").await;
     assert!(with_access_token.0.is_open(), "an access token does not expire");
-    // With a new token, a client resumes, although the hub slept.
+    // With a new token, the client resumes although the hub has hibernated.
     cli.send_message(&session, "more").await;
-    let (first, mut back) = reconnect(&world, &query, last["eventId"].as_str()).await;
+    let (first, mut reconnected) = reconnect(&world, &query, last["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
-    assert_eq!(back.next_event().await["message"]["seq"], 2);
+    assert_eq!(reconnected.next_event().await["message"]["seq"], 2);
 }

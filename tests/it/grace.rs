@@ -1,12 +1,13 @@
-//! Grace periods: a call waits for a CLI to reconnect after a lost connection or a restart of the hub.
+//! Grace periods: a call waits for a CLI to reconnect after the CLI has lost its connection or the hub has restarted.
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
+use crate::support::merge::resumable_metadata;
 use crate::support::rest::PendingReply;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
-/// How long CLIs are expected to reconnect after a restart.
+/// How long after a restart a call still waits for a CLI to reconnect.
 const RESTART_GRACE_MS: u64 = 10_000;
 
 /// An active session whose CLI has registered `gitStatus`.
@@ -20,7 +21,7 @@ fn git_status(world: &World, session: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/git-status"), "")
 }
 
-/// Reconnects the session's CLI, which answers the one waiting call.
+/// Reconnects the CLI of a session. It responds to the waiting call.
 async fn reconnect_and_answer(world: &World, session: &str) -> Cli {
     let mut cli = world.cli(session).await;
     cli.register("gitStatus").await;
@@ -28,6 +29,7 @@ async fn reconnect_and_answer(world: &World, session: &str) -> Cli {
     cli
 }
 
+/// The response to a call for which there is no handler.
 fn no_handler() -> Value {
     json!({"success": false, "error": "No handler registered for gitStatus"})
 }
@@ -59,7 +61,7 @@ async fn the_alarm_ends_the_wait_after_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() {
+async fn a_call_of_a_method_that_the_disconnected_cli_had_not_registered_fails_at_once() {
     let (world, session, mut cli) = session_with_git_status().await;
     cli.register("readFile").await;
     cli.emit_with_ack("rpc-unregister", &json!({"method": "readFile"})).await;
@@ -68,7 +70,7 @@ async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() 
         let answer = world.get(&format!("/api/sessions/{session}/{route}")).await.ok();
         assert_eq!(answer["error"], format!("No handler registered for {method}"));
     }
-    // Nor is a CLI that ended its session.
+    // A call also fails at once if the CLI has ended its session.
     let (world, session, mut cli) = session_with_git_status().await;
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
@@ -76,14 +78,14 @@ async fn a_method_that_was_unregistered_or_never_registered_is_not_waited_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_counts_against_the_timeout_of_the_call() {
+async fn the_timeout_of_a_call_includes_the_wait_for_the_cli() {
     let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     let call = git_status(&world, &session);
     world.advance(RECONNECT_GRACE_MS / 2).await;
-    let mut back = world.cli(&session).await;
-    back.register("gitStatus").await;
-    back.next_call().await;
+    let mut reconnected = world.cli(&session).await;
+    reconnected.register("gitStatus").await;
+    reconnected.next_call().await;
     world.advance(RPC_TIMEOUT_MS - RECONNECT_GRACE_MS / 2 - 1).await;
     assert!(!call.is_ready());
     world.advance(1).await;
@@ -96,11 +98,11 @@ async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
     cli.socket.close();
     let call = git_status(&world, &session);
     run_until_idle().await;
-    // It registers and disconnects before the task of the call runs.
-    let back = world.cli(&session).await;
-    let conn = world.rt.conn(back.socket.key).unwrap();
+    // The CLI registers the method and disconnects before the task of the call runs.
+    let reconnected = world.cli(&session).await;
+    let conn = world.rt.conn(reconnected.socket.key).unwrap();
     world.hub().on_text(conn, r#"42/cli,["rpc-register",{"method":"gitStatus"}]"#.into()).await;
-    back.socket.close();
+    reconnected.socket.close();
     run_until_idle().await;
     assert!(!call.is_ready());
     let _cli = reconnect_and_answer(&world, &session).await;
@@ -117,13 +119,13 @@ async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
     let call = git_status(&world, &session);
     world.advance(RECONNECT_GRACE_MS - 1).await;
     assert!(!call.is_ready());
-    let mut back = reconnect_and_answer(&world, &session).await;
+    let mut reconnected = reconnect_and_answer(&world, &session).await;
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
-    // Its other methods have two more seconds.
+    // A call of another method waits two more seconds for its registration.
     let skills = world.start("GET", &format!("/api/sessions/{session}/skills"), "");
     run_until_idle().await;
-    back.register("listSkills").await;
-    back.serve("listSkills", &json!({"success": true, "skills": []})).await;
+    reconnected.register("listSkills").await;
+    reconnected.serve("listSkills", &json!({"success": true, "skills": []})).await;
     skills.reply().await.ok();
     world.advance(RECONNECT_GRACE_MS).await;
     let answer = world.get(&format!("/api/sessions/{session}/directory")).await.ok();
@@ -131,13 +133,17 @@ async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_is_expected_for_ten_seconds_after_a_restart() {
+async fn for_ten_seconds_after_a_restart_a_call_of_an_active_session_waits_for_its_cli() {
     let (world, session, cli) = session_with_git_status().await;
     let idle = world.create_session("/idle").await;
     run_until_idle().await;
     world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
     world.restart();
-    assert_eq!(git_status(&world, &idle).reply().await.ok(), no_handler(), "it was not active");
+    assert_eq!(
+        git_status(&world, &idle).reply().await.ok(),
+        no_handler(),
+        "a call of an inactive session fails at once"
+    );
     world.advance(RESTART_GRACE_MS - 1).await;
     let call = git_status(&world, &session);
     run_until_idle().await;
@@ -148,7 +154,7 @@ async fn a_cli_is_expected_for_ten_seconds_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_disconnected_long_before_hibernation_is_not_waited_for() {
+async fn a_call_fails_at_once_if_the_cli_disconnected_long_before_hibernation() {
     let (world, session, cli) = session_with_git_status().await;
     cli.socket.close();
     world.advance(RESTART_GRACE_MS).await;
@@ -160,15 +166,14 @@ async fn a_cli_that_disconnected_long_before_hibernation_is_not_waited_for() {
 async fn a_resume_waits_for_a_runner_to_reconnect() {
     let world = World::new();
     let runner = world.spawner("m", "box").await;
-    let resumable_metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
-    let session = world.create_session_with("/code", resumable_metadata).await;
+    let session = world.create_session_with("/code", resumable_metadata()).await;
     run_until_idle().await;
     runner.socket.close();
     let resumed = world.start("POST", &format!("/api/sessions/{session}/resume"), "");
     run_until_idle().await;
     assert!(!resumed.is_ready());
-    let mut back = world.spawner("m", "box").await;
-    back.serve("spawnSession", &json!({"success": true})).await;
+    let mut reconnected = world.spawner("m", "box").await;
+    reconnected.serve("spawnSession", &json!({"success": true})).await;
     let _cli = world.live_cli(&session).await;
     resumed.reply().await.ok();
 }
@@ -183,8 +188,8 @@ async fn a_second_answer_to_a_permission_request_does_not_wait() {
     let approved = world.start("POST", &format!("{path}/approve"), "{}");
     run_until_idle().await;
     world.post(&format!("{path}/deny"), &json!({})).await.assert_error(404, "request_not_found");
-    let mut back = world.live_cli(&session).await;
-    back.register("permission").await;
-    back.serve("permission", &json!({})).await;
+    let mut reconnected = world.live_cli(&session).await;
+    reconnected.register("permission").await;
+    reconnected.serve("permission", &json!({})).await;
     approved.reply().await.ok();
 }

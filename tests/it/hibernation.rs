@@ -7,7 +7,7 @@ use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 
-/// Calls `gitStatus` of a session. Returns the name of the CLI that was called, or the error.
+/// Calls `gitStatus` of a session. Returns the name of the CLI that received the call, or the error.
 async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     run_until_idle().await;
@@ -38,7 +38,7 @@ async fn registered_methods_are_restored() {
     );
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
     let request = cli.next_call().await;
-    assert_eq!(request.method, format!("{session}:readFile"), "the name that the CLI registered");
+    assert_eq!(request.method, format!("{session}:readFile"), "the call has the name that the CLI registered");
     cli.respond(&request, &json!({"success": true}));
     call.reply().await.ok();
     cli.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
@@ -48,7 +48,7 @@ async fn registered_methods_are_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_of_a_method_stays_the_last() {
+async fn the_last_cli_that_registered_a_method_is_called_after_hibernation() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -59,7 +59,7 @@ async fn the_last_registration_of_a_method_stays_the_last() {
         handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
         "second"
     );
-    // A registration of another method does not change that.
+    // A registration of another method does not change which CLI is called.
     world.advance(1_000).await;
     first.register("readFile").await;
     assert_eq!(
@@ -74,7 +74,7 @@ async fn the_last_registration_of_a_method_stays_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_of_two_registrations_in_one_millisecond_stays_the_last() {
+async fn the_last_of_two_registrations_in_one_millisecond_is_called_after_hibernation() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -87,7 +87,7 @@ async fn the_last_of_two_registrations_in_one_millisecond_stays_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replaced_registration_does_not_return_when_the_last_one_disconnects() {
+async fn hibernation_does_not_change_which_cli_is_called_after_the_last_one_disconnected() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -134,16 +134,16 @@ async fn seqs_and_versions_continue() {
 async fn subscriptions_are_restored() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
-    let mut of_session = world.web(&format!("sessionId={session}")).await;
-    let mut of_other = world.web(&format!("sessionId={other}")).await;
-    let mut of_all = world.web("all=true").await;
+    let mut session_web = world.web(&format!("sessionId={session}")).await;
+    let mut other_web = world.web(&format!("sessionId={other}")).await;
+    let mut all_web = world.web("all=true").await;
     world.hibernate_and_wake().await;
     cli.send_message(&session, "hello").await;
-    assert_eq!(of_session.types().await, ["message-received"]);
+    assert_eq!(session_web.types().await, ["message-received"]);
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
-    assert_eq!(of_session.types().await, ["session-updated"]);
-    assert_eq!(of_all.types().await, ["session-updated"]);
-    assert!(of_other.types().await.is_empty());
+    assert_eq!(session_web.types().await, ["session-updated"]);
+    assert_eq!(all_web.types().await, ["session-updated"]);
+    assert!(other_web.types().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn active_at_is_restored() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let mut runner = world.runner("m").await;
-    let all = async || {
+    let active_at = async || {
         let list = world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"].clone();
         let machine = world.get("/api/machines").await.ok()["machines"][0]["activeAt"].clone();
         [list, world.get_session(&session).await["activeAt"].clone(), machine]
@@ -161,16 +161,16 @@ async fn active_at_is_restored() {
         cli.send_keep_alive(&world, &session).await;
         runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     }
-    assert_eq!(all().await, [START + 25_000; 3]);
+    assert_eq!(active_at().await, [START + 25_000; 3]);
     world.hibernate_and_wake().await;
-    assert_eq!(all().await, [START + 25_000; 3]);
+    assert_eq!(active_at().await, [START + 25_000; 3]);
     // Closing a socket sets `activeAt`, too.
     world.advance(3_000).await;
     cli.socket.close();
     runner.socket.close();
-    assert_eq!(all().await, [START + 28_000; 3]);
+    assert_eq!(active_at().await, [START + 28_000; 3]);
     world.hibernate_and_wake().await;
-    assert_eq!(all().await, [START + 28_000; 3]);
+    assert_eq!(active_at().await, [START + 28_000; 3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,8 +184,8 @@ async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
         }
         world.hibernate_and_wake().await;
         world.advance(30_000 + MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
-        let shown = world.get_session(&session).await;
-        assert_eq!((&shown["active"], &shown["activeAt"]), (&json!(false), &json!(START + 20_000)));
+        let record = world.get_session(&session).await;
+        assert_eq!((&record["active"], &record["activeAt"]), (&json!(false), &json!(START + 20_000)));
     }
 }
 
@@ -215,8 +215,8 @@ async fn a_restart_does_not_change_active_at() {
 async fn visibility_is_restored() {
     let world = World::new();
     let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
-    let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
-    let body = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
+    let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();
+    let body = json!({"subscriptionId": first_event["data"]["subscriptionId"], "visibility": "visible"});
     let visible = || {
         let attachment: Value = serde_json::from_str(&world.rt.attachment(socket.key)).unwrap();
         attachment["web"]["visible"].clone()
@@ -233,18 +233,18 @@ async fn visibility_is_restored() {
 async fn a_late_result_from_before_a_restart_completes_no_later_call() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
-    let lost = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    let before = cli.next_call().await;
+    let interrupted = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    let earlier_request = cli.next_call().await;
     world.restart();
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     let request = cli.next_call().await;
-    assert_ne!(before.ack, request.ack);
-    cli.respond(&before, &json!({"success": true, "late": true}));
+    assert_ne!(earlier_request.ack, request.ack);
+    cli.respond(&earlier_request, &json!({"success": true, "late": true}));
     run_until_idle().await;
     assert!(!call.is_ready());
     cli.respond(&request, &json!({"success": true}));
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
-    drop(lost);
+    drop(interrupted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +258,7 @@ async fn a_socket_with_an_unreadable_attachment_is_closed_with_1012() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_of_a_session_and_a_machine_has_two_timers() {
+async fn the_keep_alives_of_a_machine_do_not_prolong_the_session_of_the_same_socket() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.register_machine("m").await;
@@ -269,5 +269,5 @@ async fn a_socket_of_a_session_and_a_machine_has_two_timers() {
         cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
         world.hibernate_and_wake().await;
     }
-    assert_eq!(world.get_session(&session).await["active"], false, "only the machine sent keep-alives");
+    assert_eq!(world.get_session(&session).await["active"], false, "only the machine has sent keep-alives");
 }

@@ -1,4 +1,4 @@
-//! The journal: clients see a change after its batch is committed; a change whose batch failed is reverted.
+//! The journal: clients receive a change after its batch is committed. The hub reverts a change whose batch failed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn message(session: &str, n: u64) -> Value {
     json!({"sid": session, "message": {"n": n}})
 }
 
-/// The seqs of a session's stored messages with the numbers in their contents, oldest first.
+/// The seq of each stored message of a session and the number in its content, oldest first.
 async fn history(world: &World, session: &str) -> Vec<(u64, u64)> {
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     let numbers = |m: &Value| (m["seq"].as_u64().unwrap(), m["content"]["n"].as_u64().unwrap());
@@ -90,8 +90,8 @@ async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
         let ack = cli.emit_for_ack(name, payload);
         cli.socket.assert_no_frames().await;
         assert_eq!(world.db.held_count(), 1, "{name}");
-        let outdated_reply = cli.emit_with_ack("session-alive", &json!({"sid": session, "time": 0})).await;
-        assert_eq!(outdated_reply, json!({"ok": true}));
+        let reply_to_outdated = cli.emit_with_ack("session-alive", &json!({"sid": session, "time": 0})).await;
+        assert_eq!(reply_to_outdated, json!({"ok": true}));
         world.db.release();
         assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
     }
@@ -126,7 +126,7 @@ async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_with_it() {
         for ack in acks {
             assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
         }
-        assert_eq!(world.db.write_count(), writes, "written once");
+        assert_eq!(world.db.write_count(), writes, "the change is written once");
     }
 }
 
@@ -147,11 +147,12 @@ async fn acknowledgements_arrive_in_the_order_of_the_events() {
             }
         });
     }
-    let acks: Vec<u64> = cli.socket.drain().await.iter().filter_map(ack_of).collect();
+    let acks: Vec<u64> = cli.socket.drain().await.iter().filter_map(ack_id).collect();
     assert_eq!(acks, expected);
 }
 
-fn ack_of(frame: &Frame) -> Option<u64> {
+/// The id of an acknowledgement.
+fn ack_id(frame: &Frame) -> Option<u64> {
     match frame {
         Frame::Text(text) => match parse_frame(text) {
             Received::Ack { id, .. } => Some(id),
@@ -185,7 +186,7 @@ async fn a_write_is_retried_after_a_retryable_error_without_duplicates() {
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     cli.socket.assert_no_frames().await;
     for _ in 0..2 {
-        assert_eq!(world.rt.sleeping_tasks(), 1, "a pause before the next attempt");
+        assert_eq!(world.rt.sleeping_tasks(), 1, "the hub waits before the next attempt");
         world.rt.set_now(world.now() + 1_000);
         run_until_idle().await;
     }
@@ -211,7 +212,7 @@ async fn a_retry_after_a_lost_response_duplicates_nothing() {
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
     let types = web.types().await;
     assert_eq!(types.iter().filter(|t| *t == "message-received").count(), 2, "{types:?}");
-    // The local id still identifies the first message.
+    // The repeated local id returns the first message.
     assert_eq!(cli.emit_with_ack("message", &with_id).await["seq"], 1);
 }
 
@@ -228,7 +229,7 @@ async fn a_retry_after_a_lost_response_creates_one_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_during_a_lasting_outage_fails_after_a_few_attempts() {
+async fn a_request_during_a_long_outage_fails_after_a_few_attempts() {
     let (world, session, mut cli) = live_session().await;
     let before = world.db.write_count();
     world.db.fail_all(BatchKind::Writes, retryable_error());
@@ -278,7 +279,7 @@ async fn a_refused_batch_reverts_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_built_on_a_failed_change_fail_with_it() {
+async fn changes_that_depend_on_a_failed_change_fail_with_it() {
     let (world, session, mut cli) = live_session().await;
     world.db.hold(BatchKind::Writes);
     world.db.fail(BatchKind::Writes, permanent_error());
@@ -327,7 +328,6 @@ async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
-    // More than the timeout of a session.
     world.advance(SESSION_TIMEOUT_MS + 5_000).await;
     assert_eq!(world.get_session(&session).await["active"], false);
 }
@@ -375,7 +375,7 @@ async fn a_cli_that_connects_during_an_outage_is_closed_with_a_code_for_reconnec
     let auth = json!({"token": world.token(), "sessionId": session});
     let mut cli = Cli::start_connect(&world, &auth);
     assert!(matches!(cli.receive().await, Received::Open(_)));
-    // Not CONNECT_ERROR, after which the official client does not reconnect.
+    // The hub sends no CONNECT_ERROR, because the official client does not reconnect after it.
     assert_eq!(cli.socket.wait_for_close().await, 1013);
     world.db.repair();
     world.cli(&session).await;
@@ -425,14 +425,14 @@ async fn a_repeated_local_id_is_recognized_although_another_message_arrives_duri
     world.hibernate_and_wake().await;
     world.get_session(&session).await;
     world.db.hold(BatchKind::Reads);
-    let repetition =
+    let repeated =
         world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the local ids are being read");
     assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.read_count();
     world.db.release();
-    repetition.reply().await.ok();
+    repeated.reply().await.ok();
     assert_eq!(world.db.read_count(), reads, "the local ids are read once");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }

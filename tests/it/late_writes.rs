@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::support::cli::Cli;
+use crate::support::merge::texts;
 use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
 use crate::support::{World, run_until_idle};
 use futures::FutureExt;
@@ -27,13 +28,6 @@ async fn message_in_flight(world: &World, cli: &mut Cli, session: &str, text: &s
 
 fn message(session: &str, text: &str) -> Value {
     json!({"sid": session, "message": {"text": text}})
-}
-
-/// The texts of a session's messages in their order.
-async fn texts(world: &World, session: &str) -> Vec<String> {
-    let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
-    let text = |message: &Value| message["content"]["text"].as_str().unwrap().to_owned();
-    page["messages"].as_array().unwrap().iter().map(text).collect()
 }
 
 #[tokio::test(start_paused = true)]

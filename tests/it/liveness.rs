@@ -11,6 +11,7 @@ use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
 
+/// Sends a `session-alive` with additional fields.
 async fn send_alive(world: &World, cli: &mut Cli, session: &str, fields: Value) {
     let mut alive = json!({"sid": session, "time": world.now()});
     alive.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -22,12 +23,13 @@ async fn is_active(world: &World, session: &str) -> bool {
     world.get_session(session).await["active"].as_bool().unwrap()
 }
 
+/// Whether the only machine is online.
 async fn is_online(world: &World) -> bool {
     world.get("/api/machines").await.ok()["machines"] != json!([])
 }
 
 /// Receives the next `session-updated`, and returns its `data`.
-async fn update(web: &mut Web) -> Value {
+async fn next_session_update(web: &mut Web) -> Value {
     web.next_event_of("session-updated").await["data"].clone()
 }
 
@@ -38,11 +40,11 @@ async fn a_keep_alive_activates_a_session_for_all_clients() {
     let mut web = world.web("all=true").await;
     assert!(!is_active(&world, &session).await);
     let mut cli = world.cli(&session).await;
-    assert!(!is_active(&world, &session).await, "a socket is no keep-alive");
+    assert!(!is_active(&world, &session).await, "a connected socket does not activate the session");
     let mode = json!({"thinking": true, "mode": "local", "permissionMode": "plan", "modelMode": "model_fast"});
     world.rt.set_now(START + 10);
     send_alive(&world, &mut cli, &session, mode).await;
-    let data = update(&mut web).await;
+    let data = next_session_update(&mut web).await;
     for (field, value) in [
         ("active", json!(true)),
         ("activeAt", json!(START + 10)),
@@ -65,7 +67,7 @@ async fn a_keep_alive_writes_nothing_and_a_change_writes_once() {
         world.advance(5_000).await;
         send_alive(&world, &mut cli, &session, json!({"thinking": false})).await;
     }
-    assert_eq!(world.db.write_count(), writes, "keep-alives");
+    assert_eq!(world.db.write_count(), writes, "keep-alives without a change are not written");
     for change in [json!({"thinking": true}), json!({"mode": "remote"}), json!({"permissionMode": "plan"})] {
         let writes = world.db.write_count();
         send_alive(&world, &mut cli, &session, change.clone()).await;
@@ -73,7 +75,7 @@ async fn a_keep_alive_writes_nothing_and_a_change_writes_once() {
         assert_eq!(world.db.write_count(), writes + 1, "{change}");
     }
     let written: Vec<&str> = world.db.write_batches().pop().unwrap().iter().map(|statement| statement.sql).collect();
-    assert_eq!(written, [UPDATE_COUNTERS, CHECK_EPOCH], "only the small columns");
+    assert_eq!(written, [UPDATE_COUNTERS, CHECK_EPOCH], "only the small columns are written");
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,12 +110,12 @@ async fn changes_are_published_at_once_and_unchanged_presence_every_ten_seconds(
     web.0.assert_no_frames().await;
     world.advance(1_000).await;
     send_alive(&world, &mut cli, &session, json!({})).await;
-    let data = update(&mut web).await;
+    let data = next_session_update(&mut web).await;
     assert_eq!((&data["active"], &data["activeAt"]), (&json!(true), &json!(world.now())));
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
-    assert_eq!(update(&mut web).await["thinking"], true);
+    assert_eq!(next_session_update(&mut web).await["thinking"], true);
     send_alive(&world, &mut cli, &session, json!({"thinking": false})).await;
-    assert_eq!(update(&mut web).await["thinking"], false);
+    assert_eq!(next_session_update(&mut web).await["thinking"], false);
     send_alive(&world, &mut cli, &session, json!({})).await;
     web.0.assert_no_frames().await;
 }
@@ -143,24 +145,24 @@ async fn a_session_expires_30_seconds_after_its_last_keep_alive() {
     assert!(is_active(&world, &session).await);
     drop(web.events().await);
     world.advance(1).await;
-    let data = update(&mut web).await;
+    let data = next_session_update(&mut web).await;
     assert_eq!((&data["active"], &data["thinking"]), (&json!(false), &json!(false)));
     let record = world.get_session(&session).await;
     assert_eq!(
         (&record["active"], &record["thinking"], &record["thinkingAt"]),
         (&json!(false), &json!(false), &json!(world.now()))
     );
-    assert_eq!(world.db.number("SELECT active + thinking FROM sessions"), 0, "persisted");
+    assert_eq!(world.db.number("SELECT active + thinking FROM sessions"), 0, "the expiry is persisted");
     assert!(cli.socket.is_open(), "the socket stays open");
     send_alive(&world, &mut cli, &session, json!({})).await;
-    assert!(is_active(&world, &session).await, "active again");
+    assert!(is_active(&world, &session).await, "a keep-alive activates the session again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_expires_45_seconds_after_its_last_keep_alive() {
     let world = World::new();
     world.register_machine("m").await;
-    assert!(!is_online(&world).await, "registered, without a keep-alive");
+    assert!(!is_online(&world).await, "a registered machine without a keep-alive is offline");
     let mut runner = world.runner("m").await;
     runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     let mut web = world.web("machineId=m").await;
@@ -174,13 +176,13 @@ async fn a_machine_expires_45_seconds_after_its_last_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_end_deactivates_a_session_at_once_and_once() {
+async fn a_session_end_deactivates_a_session_at_once_and_a_second_one_has_no_effect() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let end = json!({"sid": session, "time": world.now()});
     assert_eq!(cli.emit_with_ack("session-end", &end).await, json!({"ok": true}));
     run_until_idle().await;
-    assert_eq!(update(&mut web).await["active"], false);
+    assert_eq!(next_session_update(&mut web).await["active"], false);
     let writes = world.db.write_count();
     cli.emit_with_ack("session-end", &end).await;
     world.advance(10_000).await;
@@ -196,7 +198,7 @@ async fn a_session_end_that_is_too_old_is_ignored() {
     let mut end = async |time: f64| cli.emit_with_ack("session-end", &json!({"sid": session, "time": time})).await;
     let now = world.now() as f64;
     assert_eq!(end(now - 600_001.0).await, json!({"ok": true}));
-    assert!(is_active(&world, &session).await, "older than 10 minutes");
+    assert!(is_active(&world, &session).await, "a session-end that is older than 10 minutes is ignored");
     assert_eq!(end(now - 599_999.0).await, json!({"ok": true}));
     assert!(!is_active(&world, &session).await);
     cli.send_keep_alive(&world, &session).await;
@@ -208,12 +210,12 @@ async fn a_session_end_that_is_too_old_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_socket_restarts_the_timer() {
+async fn a_session_expires_30_seconds_after_its_socket_was_closed() {
     let (world, session, cli) = live_session().await;
     world.advance(20_000).await;
     cli.socket.close();
     world.advance(29_999).await;
-    assert!(is_active(&world, &session).await, "it may reconnect");
+    assert!(is_active(&world, &session).await, "the CLI may reconnect");
     world.advance(1).await;
     assert!(!is_active(&world, &session).await);
 }
@@ -232,8 +234,8 @@ async fn only_the_last_socket_of_a_session_or_machine_writes_to_storage_when_it_
     first.socket.drain().await;
     first.socket.close();
     third.socket.close();
-    assert_eq!(world.rt.kv_writes(), writes, "the second socket has both");
-    // The disconnect counts as a keep-alive, hibernation included.
+    assert_eq!(world.rt.kv_writes(), writes, "the second socket has the session and the machine");
+    // A disconnect counts as a keep-alive, even over a hibernation.
     let closed_at = world.now();
     world.hibernate_and_wake().await;
     assert_eq!(world.rt.kv_writes(), writes);
@@ -244,7 +246,7 @@ async fn only_the_last_socket_of_a_session_or_machine_writes_to_storage_when_it_
     assert!(is_online(&world).await);
     let writes = world.rt.kv_writes();
     second.socket.close();
-    assert_eq!(world.rt.kv_writes(), writes + 1, "the machine: the session has expired");
+    assert_eq!(world.rt.kv_writes(), writes + 1, "only the machine is written, because the session has expired");
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +257,7 @@ async fn a_socket_that_closes_after_session_end_does_not_reactivate_the_session(
     run_until_idle().await;
     assert!(!is_active(&world, &session).await);
     world.advance(60_000).await;
-    assert_eq!(world.rt.alarm(), None, "no timer");
+    assert_eq!(world.rt.alarm(), None, "no expiry is scheduled");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +266,7 @@ async fn keep_alives_from_the_future_count_as_now_and_old_ones_are_ignored() {
     let alive = |time: Value| json!({"sid": session, "time": time});
     cli.emit_with_ack("session-alive", &alive(json!(world.now() + 3_600_000))).await;
     world.advance(30_000).await;
-    assert!(!is_active(&world, &session).await, "the timer started at arrival");
+    assert!(!is_active(&world, &session).await, "the timeout starts when the keep-alive arrives");
     for old in [json!(world.now() - 600_001), json!(0), json!(-1), json!(-1e300)] {
         assert_eq!(cli.emit_with_ack("session-alive", &alive(old)).await["ok"], true);
         assert!(!is_active(&world, &session).await);
@@ -299,7 +301,7 @@ async fn presence_is_published_while_messages_are_being_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timers_continue_after_hibernation() {
+async fn hibernation_does_not_prolong_the_timeouts_of_sessions_and_machines() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
@@ -307,9 +309,9 @@ async fn timers_continue_after_hibernation() {
     world.hibernate_and_wake().await;
     assert!(is_active(&world, &session).await);
     world.advance(9_000).await;
-    assert!(is_active(&world, &session).await, "not expired");
+    assert!(is_active(&world, &session).await, "29 s after the keep-alive");
     world.advance(6_000).await;
-    assert!(!is_active(&world, &session).await, "expired after 30 s in all");
+    assert!(!is_active(&world, &session).await, "35 s after the keep-alive");
     world.advance(9_000).await;
     assert!(is_online(&world).await);
     world.advance(6_000).await;
@@ -338,7 +340,7 @@ async fn an_expiry_whose_alarm_wakes_the_hub_is_persisted_and_published() {
     world.hibernate_and_wake().await;
     world.advance(36_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
-    assert_eq!(update(&mut web).await["active"], false);
+    assert_eq!(next_session_update(&mut web).await["active"], false);
     assert!(world.rt.stored_entries().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.stored_entries());
 }
 

@@ -1,4 +1,4 @@
-//! The cache: its limits, and that eviction changes nothing that a client can observe.
+//! The limits of the cache and of machines. Eviction must not change anything that a client can observe.
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
 use session_gateway_hub::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
 
-/// The bytes of metadata of a large session.
-const LARGE: usize = 590_000;
-/// A number of large sessions that exceeds the limit.
-const MANY: usize = MAX_CACHED_BYTES / LARGE + 2;
+/// The size of the metadata of a large session.
+const LARGE_BYTES: usize = 590_000;
+/// A number of large sessions whose total size exceeds the limit of the cache.
+const LARGE_SESSIONS: usize = MAX_CACHED_BYTES / LARGE_BYTES + 2;
 
-/// Requests large sessions until the cache is full, so that every other idle session is evicted.
+/// Fills the cache with large sessions, so that it evicts every other idle session.
 async fn fill_cache(world: &World) {
-    for n in 0..MANY {
+    for n in 0..LARGE_SESSIONS {
         world.db.execute(&format!(
             r#"INSERT OR IGNORE INTO sessions SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0, NULL,
-              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL"#
+              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL"#
         ));
         is_cached(world, &format!("large-{n}")).await;
     }
@@ -30,7 +30,7 @@ async fn is_cached(world: &World, session: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_beyond_a_number_are_evicted_and_stay_in_the_list() {
+async fn sessions_above_the_maximum_number_are_evicted_and_stay_in_the_list() {
     let world = World::new();
     let mut sessions = Vec::new();
     for n in 0..MAX_CACHED_SESSIONS {
@@ -44,13 +44,13 @@ async fn sessions_beyond_a_number_are_evicted_and_stay_in_the_list() {
     for n in 0..3 {
         world.create_session(&format!("/more/{n}")).await;
     }
-    let grown = world.get("/api/sessions").await.ok();
-    assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS + 3);
-    assert!(is_cached(&world, first).await && is_cached(&world, second).await, "recently used");
-    assert!(!is_cached(&world, third).await, "the least recently used one");
+    let longer_list = world.get("/api/sessions").await.ok();
+    assert_eq!(longer_list["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS + 3);
+    assert!(is_cached(&world, first).await && is_cached(&world, second).await, "recently used sessions are cached");
+    assert!(!is_cached(&world, third).await, "the least recently used session is evicted");
     assert!(is_cached(&world, third).await);
     assert_eq!(world.get_session(second).await, record);
-    assert_eq!(world.get("/api/sessions").await.ok(), grown, "evictions do not change the list");
+    assert_eq!(world.get("/api/sessions").await.ok(), longer_list, "evictions do not change the list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,8 +60,8 @@ async fn sessions_are_evicted_by_size() {
     fill_cache(&world).await;
     assert!(!is_cached(&world, &small).await);
     assert!(is_cached(&world, &small).await);
-    assert!(is_cached(&world, &format!("large-{}", MANY - 1)).await);
-    assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), MANY + 1);
+    assert!(is_cached(&world, &format!("large-{}", LARGE_SESSIONS - 1)).await);
+    assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), LARGE_SESSIONS + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,11 +92,11 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     world.db.hold(BatchKind::Writes);
     let first = world.start("PATCH", &format!("/api/sessions/{connected}"), r#"{"name":"first"}"#);
     run_until_idle().await;
-    let renamed = world.start("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"kept"}"#);
+    let renamed = world.start("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"changed"}"#);
     run_until_idle().await;
-    let created: Vec<_> = (0..MANY)
+    let created: Vec<_> = (0..LARGE_SESSIONS)
         .map(|n| {
-            let metadata = json!({"path": "/", "host": "h", "padding": "x".repeat(LARGE)});
+            let metadata = json!({"path": "/", "host": "h", "padding": "x".repeat(LARGE_BYTES)});
             world.start("POST", "/cli/sessions", json!({"tag": format!("/{n}"), "metadata": metadata}).to_string())
         })
         .collect();
@@ -106,10 +106,14 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     renamed.reply().await.ok();
     drop(created);
     run_until_idle().await;
-    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "kept");
+    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "changed");
     world.advance(RECONNECT_GRACE_MS).await;
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "kept", "written before it was evicted");
+    assert_eq!(
+        world.get_session(&changed).await["metadata"]["name"],
+        "changed",
+        "the session is written before it is evicted"
+    );
     for session in [&active, &connected] {
         world.get_session(session).await;
     }
@@ -120,20 +124,23 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
 
 #[tokio::test(start_paused = true)]
 async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
-    const STATE: usize = 950_000;
+    const STATE_BYTES: usize = 950_000;
     let world = World::new();
     let mut cli = world.bare_cli().await;
     let mut sessions = Vec::new();
-    for n in 0..MAX_CACHED_BYTES_IN_USE / (LARGE + STATE) + 2 {
-        let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
-        let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE)});
+    for n in 0..MAX_CACHED_BYTES_IN_USE / (LARGE_BYTES + STATE_BYTES) + 2 {
+        let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE_BYTES)})).await;
+        let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE_BYTES)});
         assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
         cli.send_keep_alive(&world, &session).await;
         sessions.push(session);
     }
     run_until_idle().await;
     let (first, last) = (&sessions[0], sessions.last().unwrap());
-    assert!(is_cached(&world, last).await && !is_cached(&world, first).await, "the least recently used one");
+    assert!(
+        is_cached(&world, last).await && !is_cached(&world, first).await,
+        "the least recently used session is evicted"
+    );
     let summary = |list: &Value, id: &str| {
         let summaries = list["sessions"].as_array().unwrap();
         summaries.iter().find(|summary| summary["id"] == id).unwrap().clone()
@@ -144,13 +151,13 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
         assert_eq!((&summary["active"], &summary["pendingRequestsCount"]), (&json!(true), &json!(1)));
     }
     fill_cache(&world).await;
-    let mut own = world.cli(first).await;
-    own.register("permission").await;
+    let mut reconnected = world.cli(first).await;
+    reconnected.register("permission").await;
     let approved = world.start("POST", &format!("/api/sessions/{first}/permissions/r/approve"), "{}");
-    let request = own.next_call().await;
-    own.respond(&request, &json!({"success": true}));
+    let request = reconnected.next_call().await;
+    reconnected.respond(&request, &json!({"success": true}));
     approved.reply().await.ok();
-    assert_eq!(own.send_message(first, "on").await["seq"], 1);
+    assert_eq!(reconnected.send_message(first, "on").await["seq"], 1);
     let record = world.get_session(first).await;
     assert_eq!(
         (&record["active"], &record["agentState"]["completedRequests"]["r"]["status"]),
@@ -158,7 +165,7 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     );
     world.advance(31_000).await;
     let list = world.get("/api/sessions").await.ok();
-    assert!(sessions.iter().all(|session| summary(&list, session)["active"] == false), "all have expired");
+    assert!(sessions.iter().all(|session| summary(&list, session)["active"] == false), "all sessions have expired");
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,20 +196,20 @@ async fn a_stale_read_is_repeated() {
     world.hibernate_and_wake().await;
     world.db.hold(BatchKind::Reads);
     let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
-    let by_tag = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
+    let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 3, "all have read the earlier version");
+    assert_eq!(world.db.held_count(), 3, "all three requests have read the earlier version");
     world.db.stop_holding();
     let mut cli = world.bare_cli().await;
     assert_eq!(cli.send_message(&session, "during the reads").await["seq"], 1);
     let renamed = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await;
     renamed.ok();
     fill_cache(&world).await;
-    assert!(!reply.is_ready() && !by_tag.is_ready() && !listed.is_ready());
+    assert!(!reply.is_ready() && !created.is_ready() && !listed.is_ready());
     world.db.release();
     assert_eq!(reply.reply().await.ok()["session"]["seq"], 1);
-    assert_eq!(by_tag.reply().await.ok()["session"]["seq"], 1);
+    assert_eq!(created.reply().await.ok()["session"]["seq"], 1);
     let listed = listed.reply().await.ok();
     let line = listed["sessions"].as_array().unwrap().iter().find(|line| line["id"] == session.as_str());
     assert_eq!(line.unwrap()["metadata"]["name"], "new");
@@ -233,7 +240,7 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
     let session = world.create_session_with("/metadata", metadata).await;
     world.create_session_with("/plain", json!({})).await;
     world.create_session_with("/other", json!({"summary": 7, "worktree": "w", "name": null, "flavor": "beta"})).await;
-    world.create_session_with("/large", json!({"padding": "x".repeat(LARGE)})).await;
+    world.create_session_with("/large", json!({"padding": "x".repeat(LARGE_BYTES)})).await;
     let archived = world.create_session("/archived").await;
     world.post(&format!("/api/sessions/{archived}/archive"), &json!({})).await.ok();
     let mut cli = world.live_cli(&session).await;
@@ -275,17 +282,17 @@ async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_the_oth
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"].as_array().unwrap().len(), 2);
     let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/","host":"h","deep":{nested}}}}}"#);
-    let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
-    assert_eq!(refusal["field"], "metadata", "such a session cannot be created");
+    let error = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
+    assert_eq!(error["field"], "metadata", "such a session cannot be created");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_active_session_found_by_the_list_expires() {
+async fn an_active_session_that_only_the_list_has_read_expires() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let cli = world.live_cli(&session).await;
     run_until_idle().await;
-    // The object lost its sockets and its storage.
+    // The object loses its sockets and its storage.
     cli.socket.close();
     world.restart();
     for key in world.rt.stored_entries().keys() {
@@ -299,7 +306,7 @@ async fn an_active_session_found_by_the_list_expires() {
 
 /// Registers a machine with values of these sizes, in bytes.
 async fn register_machine(world: &World, id: &str, metadata: usize, runner_state: usize) {
-    let filled = |bytes: usize| json!({"host": "box", "filling": "x".repeat(bytes)});
+    let filled = |bytes: usize| json!({"host": "box", "padding": "x".repeat(bytes)});
     let body = json!({"id": id, "metadata": filled(metadata), "runnerState": filled(runner_state)});
     world.post("/cli/machines", &body).await.ok();
 }
@@ -313,32 +320,36 @@ async fn large_values_of_machines_are_stored_externally_above_a_limit() {
         register_machine(&world, &id, 500_000, 900_000).await;
         runner.emit_with_ack("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
     }
-    let state = json!({"filling": "y".repeat(950_000)});
+    let state = json!({"padding": "y".repeat(950_000)});
     let update = json!({"machineId": "m19", "expectedVersion": 1, "runnerState": state});
     assert_eq!(runner.emit_with_ack("machine-update-state", &update).await["result"], "success");
-    let held = "SELECT sum(length(metadata) + length(coalesce(runner_state, ''))) FROM machines";
-    assert!((1..=MAX_MACHINE_BYTES as i64).contains(&world.db.number(held)), "{}", world.db.number(held));
+    let stored_bytes = "SELECT sum(length(metadata) + length(coalesce(runner_state, ''))) FROM machines";
+    assert!(
+        (1..=MAX_MACHINE_BYTES as i64).contains(&world.db.number(stored_bytes)),
+        "{}",
+        world.db.number(stored_bytes)
+    );
     world.hibernate_and_wake().await;
     let list = world.get("/api/machines").await.ok()["machines"].clone();
     assert_eq!(list.as_array().unwrap().len(), 20);
     assert!(list.to_string().len() < MAX_MACHINE_BYTES + 100_000);
     for number in 0..20 {
         let whole = world.get(&format!("/api/machines/m{number}")).await.ok()["machine"].clone();
-        assert_eq!(whole["metadata"]["filling"].as_str().unwrap().len(), 500_000);
+        assert_eq!(whole["metadata"]["padding"].as_str().unwrap().len(), 500_000);
         let state = if number == 19 { 950_000 } else { 900_000 };
-        assert_eq!(whole["runnerState"]["filling"].as_str().unwrap().len(), state);
+        assert_eq!(whole["runnerState"]["padding"].as_str().unwrap().len(), state);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_beyond_the_limit_replaces_the_one_that_was_offline_longest() {
+async fn a_machine_above_the_limit_replaces_the_machine_that_was_offline_longest() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for number in 0..MAX_MACHINES {
         world.rt.set_now(world.now() + 1);
         register_machine(&world, &format!("m{number}"), if number == 1 { 700_000 } else { 0 }, 0).await;
     }
-    // The first is online by a keep-alive, the third by its socket.
+    // The first machine is online because of a keep-alive, the third because of its socket.
     cli.emit_with_ack("machine-alive", &json!({"machineId": "m0", "time": world.now()})).await;
     let _runner = world.runner("m2").await;
     assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 1);
@@ -346,7 +357,7 @@ async fn a_machine_beyond_the_limit_replaces_the_one_that_was_offline_longest() 
         register_machine(&world, new, 0, 0).await;
         world.get(&format!("/api/machines/{replaced}")).await.assert_error(404, "machine_not_found");
     }
-    assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0, "its parts are deleted");
+    assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0, "the parts of the replaced machine are deleted");
     world.hibernate_and_wake().await;
     assert_eq!(world.db.number("SELECT count(*) FROM machines"), MAX_MACHINES as i64);
     for id in ["m0", "m2", "m4", "n0", "n1"] {
@@ -358,7 +369,7 @@ async fn a_machine_beyond_the_limit_replaces_the_one_that_was_offline_longest() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_beyond_the_limit_is_refused_if_all_are_online() {
+async fn a_machine_above_the_limit_is_rejected_if_all_machines_are_online() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for number in 0..MAX_MACHINES {

@@ -7,7 +7,7 @@ use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World};
 use serde_json::{Value, json};
 
-/// Sets a mode, to which the CLI replies with `result`. Returns the parameters of the call and the reply to the web.
+/// Sets a mode. The CLI responds with `result`. Returns the parameters of the call and the HTTP response.
 async fn set_mode(
     world: &World,
     cli: &mut Cli,
@@ -22,7 +22,7 @@ async fn set_mode(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_changes_once_the_cli_has_applied_it() {
+async fn a_mode_changes_after_the_cli_has_applied_it() {
     let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
     let mut web = world.web("all=true").await;
     let applied = json!({"applied": {"permissionMode": "plan"}});
@@ -102,7 +102,7 @@ async fn a_mode_whose_write_fails_does_not_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_flavor_accepts_its_own_modes_and_only_alpha_a_model() {
+async fn each_flavor_accepts_its_own_modes_and_only_alpha_accepts_a_model() {
     let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
     let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
     let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
@@ -152,7 +152,7 @@ async fn each_flavor_accepts_its_own_modes_and_only_alpha_a_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn modes_need_an_active_session() {
+async fn a_mode_can_be_set_only_in_an_active_session() {
     let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
     end_session(&world, &session, &mut cli).await;
     for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "default"}))] {

@@ -1,4 +1,4 @@
-//! Overload: what waits for a database that hangs is limited, and nothing that was acknowledged is lost.
+//! Overload: the hub limits the bytes that wait for a hanging database, and loses no acknowledged change.
 
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session_with_machine;
@@ -10,7 +10,7 @@ use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::{Statement, Value as Param};
 
-/// Receives acknowledgements, with their ids.
+/// Receives all acknowledgements, with their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     let ack = |frame| match frame {
         Frame::Text(text) => match parse_frame(&text) {
@@ -22,15 +22,15 @@ async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     cli.socket.drain().await.into_iter().filter_map(ack).collect()
 }
 
-/// A number of updates of half a megabyte that exceeds the limit.
-const SENT: usize = 120;
+/// A number of updates of half a megabyte whose total size exceeds the limit.
+const UPDATES: usize = 120;
 
 fn metadata(size: usize) -> Value {
     json!({"path": "/code", "host": "box", "padding": "x".repeat(size)})
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
+async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
     let large = "x".repeat(500_000);
     let updates = |session: &str| {
         vec![
@@ -51,37 +51,37 @@ async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
             ("machine-update-state", json!({"machineId": "m", "expectedVersion": 999, "runnerState": {}})),
         ]
     };
-    for turn in 0..9 {
+    for update_index in 0..9 {
         let (world, session, mut cli) = live_session_with_machine().await;
-        // A mismatch returns the stored value, which is as large.
-        for (name, update) in [1, 3, 5, 7].map(|at| updates(&session)[at].clone()) {
+        // Stores large values, which the reply to a version mismatch contains.
+        for (name, update) in [1, 3, 5, 7].map(|index| updates(&session)[index].clone()) {
             assert_eq!(cli.emit_with_ack(name, &update).await["result"], "success");
         }
-        let (name, mut update) = updates(&session)[turn].clone();
+        let (name, mut update) = updates(&session)[update_index].clone();
         let mut version = update["expectedVersion"].as_u64().unwrap_or(0);
         update["expectedVersion"] = json!("VERSION");
         let update = update.to_string();
         world.db.hold(BatchKind::Writes);
-        cli.emit("message", &json!({"sid": session, "message": "written when the database begins to hang"}));
+        cli.emit("message", &json!({"sid": session, "message": "in flight while the database hangs"}));
         run_until_idle().await;
-        for _ in 0..SENT {
-            // Each update is based on the one before, except those of the mismatch.
+        for _ in 0..UPDATES {
+            // Each update has the version that results from the previous one, except updates with a mismatch.
             version += u64::from(version != 999);
             cli.emit_raw(name, &update.replace("\"VERSION\"", &version.to_string()));
         }
-        let refused = acknowledgements(&mut cli).await;
-        assert!((10..SENT).contains(&refused.len()), "{name} {turn}: {} refused", refused.len());
-        for (_, ack) in &refused {
+        let rejected = acknowledgements(&mut cli).await;
+        assert!((10..UPDATES).contains(&rejected.len()), "{name} {update_index}: {} rejected", rejected.len());
+        for (_, ack) in &rejected {
             assert_eq!(ack["code"], "overloaded", "{name}: {ack}");
-            let sentence = ack.get("reason").or(ack.get("error"));
-            assert!(sentence.and_then(Value::as_str).is_some_and(|s| s.contains("queue is full")), "{ack}");
+            let error_text = ack.get("reason").or(ack.get("error"));
+            assert!(error_text.and_then(Value::as_str).is_some_and(|s| s.contains("queue is full")), "{ack}");
         }
         world.db.release();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
         let accepted = cli.socket.drain().await.iter().filter(|frame| is_ack(frame)).count();
-        assert_eq!(accepted + refused.len(), SENT, "{name}: all are acknowledged");
+        assert_eq!(accepted + rejected.len(), UPDATES, "{name}: every update is acknowledged");
         assert!(cli.socket.is_open());
-        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "accepted again");
+        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "messages are accepted again");
     }
 }
 
@@ -93,12 +93,12 @@ async fn writes_in_flight_count_towards_the_limit() {
     let large = "x".repeat(1_000_000);
     for _ in 0..messages {
         cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
-        // Each is a batch of its own.
+        // Each message is a batch of its own.
         run_until_idle().await;
     }
     assert_eq!(world.db.held_count(), 1);
-    let refused = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
-    assert_eq!(refused["code"], "overloaded", "{refused}");
+    let rejected = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
+    assert_eq!(rejected["code"], "overloaded", "{rejected}");
     world.db.release();
     let acks = acknowledgements(&mut cli).await;
     assert_eq!(acks.iter().filter(|(_, ack)| ack["ok"] == true).count(), messages);
@@ -108,15 +108,18 @@ async fn writes_in_flight_count_towards_the_limit() {
 async fn small_messages_count_with_their_overhead() {
     let (world, session, mut cli) = live_session_with_machine().await;
     world.db.hold(BatchKind::Writes);
-    let many = MAX_QUEUED_BYTES / 1_000 + 1_000;
-    for _ in 0..many {
+    let message_count = MAX_QUEUED_BYTES / 1_000 + 1_000;
+    for _ in 0..message_count {
         cli.emit_for_ack("message", &json!({"sid": session, "message": 1}));
     }
-    let refused = acknowledgements(&mut cli).await;
-    assert!(refused.len() >= 1_000, "only {} of {many} messages of one byte refused", refused.len());
-    assert!(refused.len() < many / 2 + many / 4, "a message of one byte costs about a kilobyte, not more");
+    let rejected = acknowledgements(&mut cli).await;
+    assert!(rejected.len() >= 1_000, "only {} of {message_count} messages of one byte rejected", rejected.len());
+    assert!(
+        rejected.len() < message_count / 2 + message_count / 4,
+        "a message of one byte costs about a kilobyte, not more"
+    );
     world.db.release();
-    assert_eq!(acknowledgements(&mut cli).await.len() + refused.len(), many);
+    assert_eq!(acknowledgements(&mut cli).await.len() + rejected.len(), message_count);
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +139,7 @@ async fn keep_alives_with_changes_are_refused_above_the_limit_but_prolong_the_se
     world.advance(20_000).await;
     world.db.release();
     run_until_idle().await;
-    assert_eq!(world.get_session(&session).await["active"], true, "a refused keep-alive counts");
+    assert_eq!(world.get_session(&session).await["active"], true, "a rejected keep-alive prolongs the session, too");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,9 +158,9 @@ async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
         ("POST", "/cli/machines".to_owned(), r#"{"id":"m","metadata":{"host":"other"}}"#),
     ];
     for (method, path, body) in &requests {
-        let refused = world.request(method, path, *body).await;
-        refused.assert_error(503, "overloaded");
-        assert!(refused.headers.contains_key("retry-after"), "{method} {path}");
+        let rejected = world.request(method, path, *body).await;
+        rejected.assert_error(503, "overloaded");
+        assert!(rejected.headers.contains_key("retry-after"), "{method} {path}");
     }
     world.db.release();
     run_until_idle().await;
@@ -189,24 +192,24 @@ async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes(
     let huge = json!({"completedRequests": {"z": {"tool": "t".repeat(1_500_000), "completedAt": 99}}, "n": 1});
     cli.update_state(&session, version, &huge).await;
     let mismatch = cli.update_state(&session, 999, &json!({})).await;
-    assert_eq!(mismatch["agentState"], json!({"n": 1}), "an entry above the limit is left out");
+    assert_eq!(mismatch["agentState"], json!({"n": 1}), "the reply omits an entry above the limit");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_has_eight_million_bytes_of_completed_requests_at_most() {
+async fn an_update_has_at_most_eight_million_bytes_of_completed_requests() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let entries = |n: usize| -> Map<String, Value> {
         (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
     };
-    let refused = cli.update_state(&session, 1, &json!({"completedRequests": entries(9)})).await;
-    assert_eq!((&refused["result"], &refused["code"]), (&json!("error"), &json!("too-large")), "{refused}");
-    assert!(refused["reason"].as_str().unwrap().contains("completed requests"), "{refused}");
+    let rejected = cli.update_state(&session, 1, &json!({"completedRequests": entries(9)})).await;
+    assert_eq!((&rejected["result"], &rejected["code"]), (&json!("error"), &json!("too-large")), "{rejected}");
+    assert!(rejected["reason"].as_str().unwrap().contains("completed requests"), "{rejected}");
     assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 0);
     assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
 }
 
-/// Returns the bytes of a batch's parameters.
-fn size(batch: &[Statement]) -> usize {
+/// The bytes of the parameters of a batch.
+fn parameter_bytes(batch: &[Statement]) -> usize {
     let bytes = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
     batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
 }
@@ -222,6 +225,7 @@ async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
     acks
 }
 
+/// The seqs of all stored messages.
 fn seqs(world: &World) -> Vec<i64> {
     world.db.select("SELECT seq FROM messages ORDER BY seq").into_iter().map(|row| integer(&row[0])).collect()
 }
@@ -236,37 +240,40 @@ fn integer(value: &Param) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_committed_in_batches_in_order() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    let sent = send_burst(&world, &session, &mut cli).await;
+    let sent_acks = send_burst(&world, &session, &mut cli).await;
     let before = world.db.write_count();
     world.db.release();
     let acks: Vec<u64> = acknowledgements(&mut cli).await.into_iter().map(|(id, _)| id).collect();
-    assert_eq!(acks, sent);
+    assert_eq!(acks, sent_acks);
     assert_eq!(seqs(&world), (1..=21).collect::<Vec<_>>());
-    let sizes: Vec<usize> = world.db.write_batches()[before..].iter().map(|batch| size(batch)).collect();
+    let sizes: Vec<usize> = world.db.write_batches()[before..].iter().map(|batch| parameter_bytes(batch)).collect();
     assert!(sizes.len() > 1 && sizes.iter().all(|size| *size < 9_000_000), "{sizes:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_without_a_gap() {
     let (world, session, mut cli) = live_session_with_machine().await;
-    let sent = send_burst(&world, &session, &mut cli).await;
+    let sent_acks = send_burst(&world, &session, &mut cli).await;
     world.db.release();
     world.db.hold(BatchKind::Writes);
     run_until_idle().await;
     world.db.fail(BatchKind::Writes, permanent_error());
     world.db.release();
     let acks = acknowledgements(&mut cli).await;
-    assert_eq!(acks.len(), sent.len());
+    assert_eq!(acks.len(), sent_acks.len());
     let stored = acks.iter().take_while(|(_, ack)| ack["ok"] == true).count();
-    assert!((1..sent.len()).contains(&stored), "{stored}");
-    assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "later batches are based on it");
+    assert!((1..sent_acks.len()).contains(&stored), "{stored}");
+    assert!(
+        acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"),
+        "later batches depend on the rejected batch"
+    );
     assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
     assert_eq!(world.get_session(&session).await["seq"], 1 + stored);
     assert_eq!(cli.send_message(&session, "next").await["seq"], 2 + stored);
 }
 
-/// Returns a text frame of a megabyte without effect.
-fn megabyte() -> String {
+/// A frame of 1 MiB that has no effect.
+fn large_noop_frame() -> String {
     format!("6{}", "x".repeat(1 << 20))
 }
 
@@ -278,7 +285,7 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
-    // The session must be loaded.
+    // After the hibernation, each message waits until the session is loaded.
     world.hibernate_and_wake().await;
     world.db.hold(BatchKind::Reads);
     let message = json!({"sid": session, "message": message});
@@ -288,37 +295,39 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
 }
 
 #[tokio::test(start_paused = true)]
-async fn queued_frames_are_limited_for_all_sockets_together_and_the_largest_queue_is_closed() {
+async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_largest_queue_is_closed() {
     let (world, mut clis) = clis_waiting_for_database(4, "small").await;
-    let all = MAX_INBOUND_BYTES >> 20;
-    for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
-        (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
+    let max_frames = MAX_INBOUND_BYTES >> 20;
+    for (cli, share) in
+        [(0, max_frames / 3), (1, max_frames / 2), (2, max_frames - max_frames / 3 - max_frames / 2 - 1)]
+    {
+        (0..share).for_each(|_| clis[cli].socket.send(large_noop_frame()));
     }
     run_until_idle().await;
     assert!(clis.iter().all(|cli| cli.socket.is_open()));
-    clis[3].socket.send(megabyte());
+    clis[3].socket.send(large_noop_frame());
     run_until_idle().await;
     assert_eq!(clis[1].socket.wait_for_close().await, 1008);
-    let still_open = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
-    assert_eq!(still_open(&clis), [true, false, true, true]);
-    // Its bytes are free for other sockets.
-    (0..all / 2 - 2).for_each(|_| clis[2].socket.send(megabyte()));
+    let open_sockets = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
+    assert_eq!(open_sockets(&clis), [true, false, true, true]);
+    // Other sockets can use the bytes of the closed socket.
+    (0..max_frames / 2 - 2).for_each(|_| clis[2].socket.send(large_noop_frame()));
     run_until_idle().await;
-    assert_eq!(still_open(&clis), [true, false, true, true]);
-    (0..2).for_each(|_| clis[2].socket.send(megabyte()));
+    assert_eq!(open_sockets(&clis), [true, false, true, true]);
+    (0..2).for_each(|_| clis[2].socket.send(large_noop_frame()));
     assert_eq!(clis[2].socket.wait_for_close().await, 1008);
     // Handled frames do not count.
     world.db.release();
-    for _ in 0..3 * all {
-        clis[0].socket.send(megabyte());
+    for _ in 0..3 * max_frames {
+        clis[0].socket.send(large_noop_frame());
         run_until_idle().await;
     }
-    assert_eq!(still_open(&clis), [true, false, false, true]);
+    assert_eq!(open_sockets(&clis), [true, false, false, true]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn frames_in_progress_count_towards_the_limit() {
-    let most = MAX_INBOUND_BYTES / (10 << 20);
-    let (_world, clis) = clis_waiting_for_database(2 * most, &"x".repeat(10 << 20)).await;
-    assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), most);
+    let max_sockets = MAX_INBOUND_BYTES / (10 << 20);
+    let (_world, clis) = clis_waiting_for_database(2 * max_sockets, &"x".repeat(10 << 20)).await;
+    assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), max_sockets);
 }

@@ -14,8 +14,8 @@ fn database(bytes: &[u64]) -> Sqlite {
     db.execute(
         "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL)",
     );
-    for (at, bytes) in bytes.iter().enumerate() {
-        let seq = at + 1;
+    for (index, bytes) in bytes.iter().enumerate() {
+        let seq = index + 1;
         db.execute(&format!(
             "INSERT INTO messages (session_id, seq, id, created_at, content, bytes) VALUES ('s', {seq}, 'm{seq}', 5, '{{}}', {bytes})"
         ));
@@ -32,7 +32,7 @@ fn read(db: &Sqlite, range: PageRange, limit: u64) -> Page {
     }
 }
 
-/// The seqs of a page, and whether there are more.
+/// The seqs of a page, and whether there are more messages.
 fn seqs(db: &Sqlite, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
     let page = read(db, range, limit);
     let messages: Vec<Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
@@ -62,7 +62,7 @@ fn a_page_below_the_size_limit_is_one_statement() {
     assert_eq!(seqs(&db, PageRange::Before(Some(61)), 50), ((11..=60).rev().collect(), true));
     assert_eq!(db.read_count() - before, 1);
     let statement = db.read_batches().pop().unwrap().pop().unwrap();
-    assert!(!statement.sql.contains("OVER"), "no window function without need");
+    assert!(!statement.sql.contains("OVER"), "a page below the size limit needs no window function");
 }
 
 proptest! {

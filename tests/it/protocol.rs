@@ -11,7 +11,7 @@ fn section(heading: &str) -> &'static str {
     after.split("\n## ").next().unwrap()
 }
 
-/// Whether a frame matches an example, in which `…` matches any alphanumeric text.
+/// Whether a frame matches an example. A `…` in the example matches any letters, digits and hyphens.
 fn matches(frame: &str, expected: &str) -> bool {
     let mut parts = expected.split('…');
     let Some(mut rest) = frame.strip_prefix(parts.next().unwrap()) else { return false };
@@ -23,6 +23,7 @@ fn matches(frame: &str, expected: &str) -> bool {
     rest.is_empty()
 }
 
+/// Receives a frame, which must match the example.
 async fn receive(socket: &mut Socket, expected: &str) -> String {
     let frame = socket.next_text().await;
     assert!(matches(&frame, expected), "the document has {expected}, but the hub sends {frame}");

@@ -1,6 +1,7 @@
 //! Web clients that reconnect: after hibernation, restart or merge they receive every missed event once, in order,
 //! or a `gap`.
 
+use crate::support::merge::resumable_metadata;
 use crate::support::replay::{
     FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, replay_fixture, resume, texts,
 };
@@ -186,8 +187,7 @@ async fn event_numbers_increase_and_event_ids_stay_valid_when_the_clock_goes_bac
 async fn unfinished_merge() -> (World, String, String) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
-    let metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
-    let old = world.create_session_with("/code", metadata).await;
+    let old = world.create_session_with("/code", resumable_metadata()).await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
     let call = runner.next_call().await;
     let new = world.create_session("/code#2").await;

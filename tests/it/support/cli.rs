@@ -17,7 +17,7 @@ pub enum Received {
     Ack { id: u64, arg: Value },
 }
 
-/// Parses a frame of the hub. Panics on an invalid one.
+/// Parses a frame of the hub. Panics if the frame is invalid.
 pub fn parse_frame(text: &str) -> Received {
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
     if text == "2" {
@@ -118,7 +118,7 @@ impl Cli {
         self.emit_raw(name, &payload.to_string())
     }
 
-    /// The same with the text of the payload.
+    /// Like [`emit_for_ack`](Self::emit_for_ack), with the JSON text of the payload.
     pub fn emit_raw(&mut self, name: &str, payload: &str) -> u64 {
         let ack = self.next_ack;
         self.next_ack += 1;
@@ -126,6 +126,7 @@ impl Cli {
         ack
     }
 
+    /// Sends an event. Returns the acknowledgement.
     pub async fn emit_with_ack(&mut self, name: &str, payload: &Value) -> Value {
         let id = self.emit_for_ack(name, payload);
         self.wait_for_ack(id).await
@@ -164,7 +165,7 @@ impl Cli {
         self.respond_raw(call, &json!(result.to_string()).to_string());
     }
 
-    /// Responds with the text of the argument.
+    /// Responds to a call with the JSON text of the argument.
     pub fn respond_raw(&self, call: &Call, argument: &str) {
         self.socket.send(format!("43/cli,{}[{argument}]", call.ack));
     }
@@ -199,6 +200,12 @@ impl Cli {
         assert_eq!(self.emit_with_ack("message", &message).await["ok"], true);
     }
 
+    /// Sends a message of 1 MiB.
+    pub async fn send_mebibyte(&mut self, session: &str) {
+        assert_eq!(self.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
+    }
+
+    /// Sends a message. Returns the acknowledgement.
     pub async fn send_message(&mut self, session: &str, text: &str) -> Value {
         self.emit_with_ack("message", &json!({"sid": session, "message": {"role": "agent", "content": text}})).await
     }
