@@ -1,0 +1,254 @@
+/**
+ * The tool calls of a session. Several updates and permission requests of the agent describe one call; the hub stores the
+ * call once, when its input is known, then its output in pieces, and its end.
+ */
+
+import { isTodoCall, diffsOf, hasInput, toolInput, toolName } from './tool-input.mjs';
+import { contentText, exitCode, ToolOutput } from './tool-output.mjs';
+import { asList, asObject, hasFields, isObject, isText } from './values.mjs';
+import { message, toolResult, toolUse } from './records.mjs';
+
+/** The shortest time between two stored pieces of a running call's output. */
+const OUTPUT_INTERVAL_MS = 1000;
+/** Bytes of an id that the agent may choose: the hub's limit is 255 for a request's id. */
+const MAX_ID_BYTES = 200;
+
+const TODO_TOOL = 'TodoWrite';
+
+/**
+ * `id`: of the call at the hub; `key`: prefix of the local ids of its messages; `names`: all names that the agent sent;
+ * `isStored`: the call was sent to the hub, with `name` and `input`; `description`: text that the agent sent before the
+ * call ran; `wasDenied`: the user denied a request of the call.
+ *
+ * @typedef {object} Call
+ * @property {string} id
+ * @property {string} toolCallId
+ * @property {string} key
+ * @property {string[]} names
+ * @property {string} [kind]
+ * @property {string} [title]
+ * @property {string} [firstTitle]
+ * @property {string} status
+ * @property {any} rawInput
+ * @property {{path: string, oldText?: string | null, newText: string}[]} diffs
+ * @property {{path?: string}[]} locations
+ * @property {string} description
+ * @property {ToolOutput} output
+ * @property {boolean} isStored
+ * @property {boolean} isEnded
+ * @property {boolean} isOld it ended before the previous turn did
+ * @property {boolean} isClosed the end was not the agent's: later updates are ignored
+ * @property {string} [name]
+ * @property {object} [input]
+ * @property {number} results the number of stored results
+ * @property {number} resultAt when the last one was stored
+ */
+
+export class ToolCalls {
+  /** @type {Map<string, Call>} the latest call of each of the agent's ids */
+  #calls = new Map();
+  #usedIds;
+
+  /**
+   * @param {{quirks: import('./agents.mjs').Quirks, newId: () => string, now: () => number, usedIds: Iterable<string>}} options
+   */
+  constructor({ quirks, newId, now, usedIds }) {
+    this.quirks = quirks;
+    this.newId = newId;
+    this.now = now;
+    this.#usedIds = new Set(usedIds);
+  }
+
+  /** The calls that are stored at the hub and have not ended. */
+  get open() {
+    return [...this.#calls.values()].filter(({ isStored, isEnded }) => isStored && !isEnded);
+  }
+
+  /** @returns {Call | undefined} */
+  find(toolCallId) {
+    return this.#calls.get(toolCallId);
+  }
+
+  /** Whether an update begins a call. An agent may use an id again after the call has ended. */
+  isNew({ sessionUpdate, toolCallId }) {
+    const call = this.#calls.get(toolCallId);
+    return !call || (call.isEnded && sessionUpdate === 'tool_call');
+  }
+
+  /**
+   * Applies a `tool_call` or `tool_call_update`.
+   * @returns {import('./records.mjs').MessageRecord[]}
+   */
+  update(update) {
+    if (!isText(update.toolCallId)) return [];
+    const call = this.isNew(update) ? this.#create(update.toolCallId) : this.#calls.get(update.toolCallId);
+    if (call.isClosed) return [];
+    const isOutput = isOutputUpdate(call, update);
+    merge(call, update);
+    if (call.isEnded) return this.#readLateOutput(call, update);
+    if (isOutput) call.output.read(update, isFinal(call));
+    else call.description = contentText(update.content) || call.description;
+    if (isFinal(call)) return this.#end(call, call.status === 'failed' || (exitCode(update) ?? 0) !== 0);
+    const records = !call.isStored && this.#isInputKnown(call) ? [this.#store(call)] : [];
+    return [...records, ...this.#dueOutput(call)];
+  }
+
+  /**
+   * Stores a call because the agent asks for its permission.
+   * @param {object} toolCall of the request, which may be the first to name the call
+   * @returns {{call: Call, records: import('./records.mjs').MessageRecord[]}}
+   */
+  request(toolCall) {
+    const id = isText(toolCall.toolCallId) ? toolCall.toolCallId : this.newId();
+    const known = this.#calls.get(id);
+    const call = known && !known.isEnded ? known : this.#create(id);
+    merge(call, { ...toolCall, status: undefined });
+    call.description = contentText(toolCall.content) || call.description;
+    return { call, records: call.isStored ? [] : [this.#store(call)] };
+  }
+
+  /** To be called when the user approved a call. */
+  start(call) {
+    if (call.status === 'pending') call.status = 'in_progress';
+  }
+
+  /** Ends a call for a reason that the agent may not report. */
+  close(call, reason) {
+    if (call.isEnded) return [];
+    const rest = call.output.take();
+    call.isEnded = true;
+    call.isClosed = true;
+    const records = call.isStored ? [] : [this.#store(call)];
+    if (typeof rest !== 'string' || rest.trim() !== '') records.push(this.#result(call, rest));
+    return [...records, this.#result(call, call.results > 0 ? `\n${reason}` : reason, true)];
+  }
+
+  /** Ends all calls, except those whose input never came. */
+  closeAll(reason) {
+    return this.#unended().flatMap((call) => this.close(call, reason));
+  }
+
+  /** Ends all calls at the regular end of a turn: the agent does not report the end of each. */
+  endAll() {
+    return this.#unended().flatMap((call) =>
+      call.status === 'pending' ? this.close(call, 'The turn ended before this call ran.') : this.#end(call, false),
+    );
+  }
+
+  /** Returns the output that was held back for a while. */
+  dueOutput() {
+    return this.open.flatMap((call) => this.#dueOutput(call));
+  }
+
+  /** Forgets calls that ended before the previous turn did: the agent may still send updates of later ones. */
+  forgetOld() {
+    for (const [id, call] of this.#calls) {
+      if (call.isOld) this.#calls.delete(id);
+      else call.isOld = call.isEnded;
+    }
+  }
+
+  /** Whether a text is the path of a file that a call names. */
+  names(text) {
+    return [...this.#calls.values()].some(({ locations }) => locations.some(({ path }) => path === text));
+  }
+
+  /** Returns all that is known of the input of a call, for a request; the stored input may be less. */
+  inputOf(call) {
+    return call ? toolInput(call, this.quirks) : {};
+  }
+
+  /** Returns an id for a request of a call: the call's id, or another one if it had a request before. */
+  requestId(id) {
+    return this.#uniqueId(id, 'request ');
+  }
+
+  #unended() {
+    return [...this.#calls.values()].filter((call) => !call.isEnded && (call.isStored || call.status !== 'pending' || hasInput(call)));
+  }
+
+  #create(toolCallId) {
+    const id = this.#uniqueId(Buffer.byteLength(toolCallId) > MAX_ID_BYTES ? this.newId() : toolCallId, 'call ');
+    const state = { isStored: false, isEnded: false, isOld: false, isClosed: false, results: 0, resultAt: 0 };
+    const input = { rawInput: undefined, diffs: [], locations: [], description: '', output: new ToolOutput() };
+    const call = { id, toolCallId, key: this.newId(), names: [], status: 'pending', ...input, ...state };
+    this.#calls.set(toolCallId, call);
+    return call;
+  }
+
+  #uniqueId(id, prefix) {
+    let unique = id;
+    for (let count = 2; this.#usedIds.has(prefix + unique); count += 1) unique = `${id}#${count}`;
+    this.#usedIds.add(prefix + unique);
+    return unique;
+  }
+
+  #isInputKnown(call) {
+    // A failed list of todos must not replace the session's.
+    if (isTodoCall(call)) return false;
+    if (call.status !== 'in_progress') return this.quirks.isInputCompleteAtPending === true && hasInput(call);
+    return hasInput(call) || (call.kind !== 'edit' && (isText(call.title) || call.locations.length > 0));
+  }
+
+  #store(call) {
+    call.isStored = true;
+    call.name = toolName(call, this.quirks);
+    call.input = toolInput(call, this.quirks);
+    return message(`${call.key}-use`, toolUse(call.id, call.name, call.input));
+  }
+
+  #end(call, isError) {
+    call.isEnded = true;
+    if (!call.isStored && !isError && isTodoCall(call)) {
+      call.isStored = true;
+      return [message(`${call.key}-use`, toolUse(call.id, TODO_TOOL, { todos: call.rawInput.todos }))];
+    }
+    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.take(), isError)];
+  }
+
+  #readLateOutput(call, update) {
+    if (!isText(update._meta?.terminal_output_delta?.data)) return [];
+    call.output.read(update, false);
+    return [this.#result(call, call.output.take())];
+  }
+
+  #dueOutput(call) {
+    if (!call.isStored || !call.output.hasUnsent || this.now() - call.resultAt < OUTPUT_INTERVAL_MS) return [];
+    return [this.#result(call, call.output.take())];
+  }
+
+  #result(call, content, isError = false) {
+    call.results += 1;
+    call.resultAt = this.now();
+    return message(`${call.key}-result-${call.results}`, toolResult(call.id, content, isError));
+  }
+}
+
+const isFinal = ({ status }) => status === 'completed' || status === 'failed';
+
+/** Whether the content of an update is output. Before a call runs, it describes the call. */
+function isOutputUpdate(call, { status, rawInput }) {
+  if (status !== undefined && status !== null) return status !== 'pending';
+  return call.status !== 'pending' || (call.isStored && !hasFields(rawInput));
+}
+
+function merge(call, update) {
+  for (const name of [update._meta?.claudeCode?.toolName, update.name, update._meta?.toolName]) {
+    if (isText(name) && !call.names.includes(name)) call.names.push(name);
+  }
+  if (isText(update.title)) {
+    call.firstTitle ??= update.title;
+    call.title = update.title;
+  }
+  if (isText(update.kind)) call.kind = update.kind;
+  if (isText(update.status) && !call.isEnded) call.status = update.status;
+  if (asList(update.locations).length > 0) call.locations = update.locations.filter(isObject);
+  mergeInput(call, update.rawInput);
+  const diffs = diffsOf(update.content);
+  if (diffs.length > 0) call.diffs = diffs;
+}
+
+function mergeInput(call, rawInput) {
+  if (hasFields(rawInput)) call.rawInput = { ...asObject(call.rawInput), ...rawInput };
+  else if (rawInput !== undefined && rawInput !== null && !isObject(rawInput) && rawInput !== '') call.rawInput ??= rawInput;
+}

@@ -1,0 +1,164 @@
+/**
+ * The name and the input of a tool call, in the fields that clients of the hub know: `command`, `file_path` with
+ * `old_string` and `new_string`, or with `content`. A user approves what is shown here, so a field is left out only if
+ * another one shows it.
+ */
+
+import { asList, hasFields, isObject, isText, limitSize } from './values.mjs';
+
+/** Limit on the JSON of an input, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
+const MAX_INPUT_BYTES = 600_000;
+const MAX_NAME_CHARS = 100;
+/** Unchanged lines around a change. Agents send whole files. */
+const CONTEXT_LINES = 3;
+
+const NAMES_BY_KIND = {
+  execute: 'Bash',
+  edit: 'Edit',
+  delete: 'Delete',
+  move: 'Move',
+  read: 'Read',
+  search: 'Search',
+  fetch: 'Fetch',
+  think: 'Think',
+  switch_mode: 'SwitchMode',
+};
+
+const TODO_TOOLS = /^(todo_?write|update_?todos?)$/i;
+
+const PATH_FIELDS = ['file_path', 'filePath', 'filepath', 'path', 'fileName'];
+const OLD_FIELDS = ['old_string', 'oldString', 'old_str'];
+const NEW_FIELDS = ['new_string', 'newString', 'new_str'];
+const CONTENT_FIELDS = ['content', 'file_text'];
+const PATCH_FIELDS = ['diff', 'patch'];
+
+/**
+ * Returns the name of a call's tool.
+ * @param {import('./tool-calls.mjs').Call} call
+ * @param {import('./agents.mjs').Quirks} quirks
+ */
+export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId, toolNames = {} }) {
+  const [prefix, ...rest] = hasNameInId ? toolCallId.split('__') : [''];
+  const todoTool = TODO_TOOLS.test(firstTitle) ? firstTitle : undefined;
+  const given = names.at(-1) ?? (rest.length > 0 ? prefix : todoTool);
+  const name = given ?? NAMES_BY_KIND[kind] ?? firstTitle ?? 'Tool';
+  return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS);
+}
+
+/** Whether a call replaces the session's todos. Its title is the name where the agent sends none. */
+export const isTodoCall = ({ names, firstTitle, rawInput }) =>
+  [...names, firstTitle].some((name) => isText(name) && TODO_TOOLS.test(name)) && Array.isArray(rawInput?.todos);
+
+/** Whether the agent has sent more than the working directory of a call. */
+export const hasInput = ({ rawInput, diffs }) =>
+  diffs.length > 0 || (isObject(rawInput) ? Object.keys(rawInput).some((name) => name !== 'cwd') : rawInput !== undefined);
+
+/**
+ * Returns the input of a call.
+ * @param {import('./tool-calls.mjs').Call} call
+ * @param {import('./agents.mjs').Quirks} quirks
+ * @returns {Record<string, any>}
+ */
+export function toolInput(call, quirks) {
+  const fields = renameEditFields(withoutRepeatedCommand(isObject(call.rawInput) ? call.rawInput : {}));
+  const base = call.diffs.length > 0 ? withDiffs(fields, call.diffs) : fields;
+  if (call.rawInput !== undefined && !isObject(call.rawInput)) base.input = call.rawInput;
+  return limitSize(withDescription(hasFields(base) ? base : derive(call, quirks), call.description), MAX_INPUT_BYTES);
+}
+
+/** Derives an input from what else is known of a call. */
+function derive({ kind, title, locations }, { isTitleCommand }) {
+  if (isTitleCommand && kind === 'execute' && isText(title)) return { command: title };
+  const paths = locations.map(({ path }) => path).filter(isText);
+  const location = paths.length > 1 ? { paths } : paths.length === 1 ? { file_path: paths[0] } : {};
+  return isText(title) && !paths.some((path) => path.endsWith(title)) ? { ...location, title } : location;
+}
+
+function withDescription(input, description) {
+  if (!isText(description) || input.questions !== undefined) return input;
+  if (JSON.stringify(input).includes(JSON.stringify(description).slice(1, -1))) return input;
+  return { ...input, [input.description === undefined ? 'description' : 'note']: description };
+}
+
+/** Leaves out a list of commands that has only the command itself. */
+function withoutRepeatedCommand({ commands, ...rest }) {
+  const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === rest.command;
+  return isRepeated || commands === undefined ? rest : { ...rest, commands };
+}
+
+/** Renames the fields of an edit or of a new file. A field whose new name is taken keeps its name. */
+function renameEditFields(fields) {
+  const path = PATH_FIELDS.find((name) => isText(fields[name]));
+  if (path === undefined) return { ...fields };
+  const names = new Map([[path, 'file_path']]);
+  const before = OLD_FIELDS.find((name) => typeof fields[name] === 'string');
+  const after = NEW_FIELDS.find((name) => typeof fields[name] === 'string');
+  const content = CONTENT_FIELDS.find((name) => typeof fields[name] === 'string');
+  if (before && after) names.set(before, 'old_string').set(after, 'new_string');
+  else if (content) names.set(content, 'content');
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      const renamed = names.get(name) ?? name;
+      return [renamed === name || !Object.hasOwn(fields, renamed) ? renamed : name, value];
+    }),
+  );
+}
+
+/** Adds the changes of files, and leaves out the fields that they show. */
+function withDiffs(fields, diffs) {
+  const rest = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isShown(name, value, diffs)));
+  const edits = diffs.map(toEdit);
+  if (edits.length === 1) return hasCommonName(edits[0], rest) ? { ...edits[0], input: fields } : { ...edits[0], ...rest };
+  const [{ file_path }] = edits;
+  const isOneFile = edits.every((edit) => edit.file_path === file_path && edit.content === undefined);
+  const changes = isOneFile ? { file_path, edits: edits.map(({ file_path: _, ...edit }) => edit) } : { changes: edits };
+  return hasCommonName(changes, rest) ? { ...changes, input: fields } : { ...changes, ...rest };
+}
+
+const hasCommonName = (a, b) => Object.keys(a).some((name) => Object.hasOwn(b, name));
+
+/** Whether the changes show a field. */
+function isShown(name, value, diffs) {
+  if (typeof value !== 'string') return false;
+  const some = (test) => diffs.some((diff) => test(diff));
+  if (PATH_FIELDS.includes(name)) return some(({ path }) => path === value);
+  if (OLD_FIELDS.includes(name)) return some(({ oldText }) => (oldText ?? '').includes(value));
+  if (NEW_FIELDS.includes(name)) return some(({ newText }) => newText.includes(value));
+  if (CONTENT_FIELDS.includes(name)) return some(({ newText }) => newText === value);
+  return PATCH_FIELDS.includes(name) && diffs.length === 1 && isPatchOf(value, diffs[0]);
+}
+
+/** Whether every changed line of a unified diff is in the texts of a change. */
+function isPatchOf(patch, { oldText, newText }) {
+  const before = new Set((oldText ?? '').split('\n'));
+  const after = new Set(newText.split('\n'));
+  const hunks = patch.slice(Math.max(patch.search(/^@@/m), 0)).split('\n');
+  return hunks.every((line) => {
+    if (line.startsWith('-')) return before.has(line.slice(1));
+    if (line.startsWith('+')) return after.has(line.slice(1));
+    return line === '' || /^([ \\]|@@)/.test(line);
+  });
+}
+
+/** Converts a change of the protocol. Of an existing file, only the changed lines and some around them are kept. */
+function toEdit({ path, oldText, newText }) {
+  if (!isText(oldText)) return { file_path: path, content: newText };
+  const [old_string, new_string] = trimCommonLines(oldText, newText);
+  return { file_path: path, old_string, new_string };
+}
+
+function trimCommonLines(before, after) {
+  const a = before.split('\n');
+  const b = after.split('\n');
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
+  const cut = (lines) => lines.slice(Math.max(start - CONTEXT_LINES, 0), lines.length - Math.max(end - CONTEXT_LINES, 0)).join('\n');
+  return [cut(a), cut(b)];
+}
+
+/** Returns the changes of files in the content of a call. */
+export const diffsOf = (content) =>
+  asList(content).filter((item) => item?.type === 'diff' && isText(item.path) && typeof item.newText === 'string');

@@ -1,0 +1,297 @@
+/**
+ * Translates what an agent sends over the Agent Client Protocol (version 1) into records for the hub. Pure: no I/O and no
+ * timers. One translator serves one session for as long as the agent's process runs.
+ *
+ *     const translator = createTranslator({ agent: 'claude', flavor: 'alpha' });
+ *
+ *     onUpdate(update) -> Record[]               for each `session/update`: `params.update`
+ *     onPermissionRequest(params) -> {records, request}    for `session/request_permission`
+ *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws for another mode than `form`
+ *     responseTo(id, decision) -> object         the JSON-RPC result for the request with this id at the hub
+ *     onPermissionResolved(id, decision) -> Record[]       after `responseTo`, for requests of both kinds
+ *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt` and the late updates
+ *     closeOpenCalls(reason) -> Record[]         when the agent crashed, or does not end its calls
+ *     flush() -> Record[]                        ends the current message, for updates outside of a turn
+ *     dueRecords() -> Record[]                   held back output of running calls; to be called about once a second
+ *     takeDeltas() -> Delta[]                    live text since the last call
+ *     openCalls -> {id, name, input}[]           calls to be closed by the next process after a crash of this one
+ *
+ * Records are listed in `records.mjs`; messages are sent to the hub in order, each with its `localId`. A delta is
+ * `{id, kind: 'text' | 'thinking', text}`: `text` continues the message that will follow as the record with `localId === id`.
+ *
+ * `request` is `{id, tool, arguments, createdAt}`: `agentState.requests[id]` is the rest of it. Its id is that of the tool
+ * call, so that clients show the two together; the records before it contain the call. A decision is
+ * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. The caller answers requests of tools that
+ * the user approved for the session itself, with `{status: 'approved'}`; `tool` is what it remembers.
+ *
+ * The caller sends `ready()` of `records.mjs` after a turn if no prompt is queued, and drops the updates that replay a
+ * loaded session.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { quirksOf } from './agents.mjs';
+import { toCommands } from './commands.mjs';
+import { chooseOption, permissionResult } from './permissions.mjs';
+import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
+import * as records from './records.mjs';
+import { TextBuffer } from './text-buffer.mjs';
+import { ToolCalls } from './tool-calls.mjs';
+import { blockText } from './tool-output.mjs';
+import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
+
+const MAX_SUMMARY_CHARS = 200;
+const MAX_PLAN_BYTES = 200_000;
+
+/** The tool name of a question that belongs to no tool call. */
+const QUESTION_TOOL = 'AskUserQuestion';
+
+/** Titles of agents for a session without one. */
+const PLACEHOLDER_TITLE = /^New session - /;
+
+const STOP_REASONS = {
+  max_tokens: 'The answer was cut off at the limit of output tokens.',
+  max_turn_requests: 'The agent stopped at its limit of requests to the model in one turn.',
+  refusal: 'The model refused to continue.',
+};
+
+/**
+ * @param {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>}} options
+ *   `agent`: the name of a known agent, or any other; `flavor`: the session's agent kind at the hub; `usedIds`: ids of the
+ *   requests in the session's agent state, which agents with short ids would use again
+ */
+export const createTranslator = (options) => new Translator(options);
+
+/** Returns the summary for an agent's title of a session; null for a placeholder. */
+export function titleToSummary(title) {
+  return isText(title) && title.trim() !== '' && !PLACEHOLDER_TITLE.test(title) ? firstLine(title, MAX_SUMMARY_CHARS) : null;
+}
+
+class Translator {
+  #quirks;
+  #flavor;
+  #newId;
+  #now;
+  #text;
+  #calls;
+  /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean}>} */
+  #requests = new Map();
+  #hasDenied = false;
+  #compactions = new Map();
+  /** The JSON of the last record of a type: agents repeat themselves. */
+  #last = new Map();
+
+  constructor({ agent, flavor = 'alpha', newId = randomUUID, now = Date.now, usedIds = [] }) {
+    const quirks = quirksOf(agent);
+    this.#quirks = quirks;
+    this.#flavor = flavor;
+    this.#newId = newId;
+    this.#now = now;
+    this.#text = new TextBuffer({ newId, now });
+    this.#calls = new ToolCalls({ quirks, newId, now, usedIds: [...usedIds].flatMap((id) => [`call ${id}`, `request ${id}`]) });
+  }
+
+  get openCalls() {
+    return this.#calls.open.map(({ id, name, input }) => ({ id, name, input }));
+  }
+
+  onUpdate(update) {
+    switch (update?.sessionUpdate) {
+      case 'agent_message_chunk':
+        return this.#onMessageChunk(update);
+      case 'agent_thought_chunk':
+        return this.#text.append('thinking', blockText(update.content), update.messageId ?? undefined);
+      case 'tool_call':
+      case 'tool_call_update':
+        return this.#onToolCall(update);
+      case 'plan':
+        return this.#onPlan(update);
+      case 'available_commands_update':
+        return this.#onChange('commands', { commands: toCommands(update.availableCommands) });
+      case 'session_info_update':
+        return this.#onTitle(update);
+      case 'usage_update':
+        return this.#onUsage(update);
+      case 'current_mode_update':
+        return isText(update.currentModeId) ? [{ type: 'mode', mode: update.currentModeId }] : [];
+      case 'config_option_update':
+        return [{ type: 'options', options: asList(update.configOptions) }];
+      case 'notice':
+        return this.#event(isText(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description ?? update.message));
+      case 'compaction_update':
+      case 'compaction_summary_chunk':
+        return this.#onCompaction(update);
+      // `user_message_chunk` repeats the prompt. Unknown updates are of later versions.
+      default:
+        return [];
+    }
+  }
+
+  onPermissionRequest(params) {
+    const toolCall = asObject(params.toolCall);
+    const questions = toolCall._meta?.qwenInteractionKind === 'user_question' ? questionsOfCall(toolCall.rawInput) : [];
+    const { call, records: stored } = this.#calls.request(toolCall);
+    const request = this.#addRequest({ params, call, questions, isForm: false });
+    return { records: this.#afterText(stored), request };
+  }
+
+  onElicitation(params) {
+    if (params.mode !== undefined && params.mode !== 'form') throw new Error(`Questions of mode ${params.mode} are not supported.`);
+    const call = this.#calls.find(params.toolCallId);
+    const questions = toQuestions(params, call?.rawInput?.questions);
+    const stored = call && !call.isStored && !call.isEnded ? this.#calls.request({ toolCallId: params.toolCallId }).records : [];
+    const request = this.#addRequest({ params, call, questions, isForm: true });
+    return { records: this.#afterText(stored), request };
+  }
+
+  responseTo(id, decision) {
+    const request = this.#requests.get(id);
+    if (!request) throw new Error(`There is no open request ${id}.`);
+    const { params, questions, isForm } = request;
+    if (isForm) return elicitationResult(params, decision);
+    const result = permissionResult(params, decision);
+    const hasAnswers = questions.length > 0 && decision.status === 'approved';
+    return hasAnswers ? { ...result, answers: answersByPosition(questions, decision.answers) } : result;
+  }
+
+  onPermissionResolved(id, decision) {
+    const request = this.#requests.get(id);
+    this.#requests.delete(id);
+    if (!request?.call) return [];
+    const { call, params, isForm } = request;
+    if (decision.status === 'approved') {
+      const isAllowed = isForm || chooseOption(params.options, 'approved') !== undefined;
+      if (!isAllowed) return this.#afterText(this.#calls.close(call, 'Not run: the agent offers no approval of a single call.'));
+      this.#calls.start(call);
+      return [];
+    }
+    this.#hasDenied ||= decision.status === 'denied';
+    return this.#afterText(this.#calls.close(call, describeRefusal(decision)));
+  }
+
+  endTurn(stopReason) {
+    const isCanceled = stopReason === 'cancelled';
+    const ended = [...this.#text.flush(), ...(isCanceled ? this.#calls.closeAll('Aborted.') : this.#calls.endAll())];
+    const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
+    this.#hasDenied = false;
+    this.#requests.clear();
+    this.#calls.forgetOld();
+    return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
+  }
+
+  closeOpenCalls(reason) {
+    this.#requests.clear();
+    return [...this.#text.flush(), ...this.#calls.closeAll(reason)];
+  }
+
+  flush() {
+    return this.#text.flush();
+  }
+
+  dueRecords() {
+    return this.#afterText(this.#calls.dueOutput());
+  }
+
+  takeDeltas() {
+    return this.#text.takeDeltas();
+  }
+
+  #onMessageChunk({ content, messageId, _meta }) {
+    const usage = isText(content?.text) ? [] : this.#onUsage({ used: _meta?.usage?.totalTokens });
+    if (content?.type === 'image') {
+      const block = records.imageBlock(content);
+      return block ? this.#afterText([this.#message(records.image(block))]) : [];
+    }
+    const value = blockText(content);
+    const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(value)?.[1] : undefined;
+    if (mode !== undefined) return [{ type: 'mode', mode }];
+    const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(value)?.[1] : undefined;
+    if (info !== undefined) return this.#onInfo(info.trim());
+    return [...usage, ...this.#text.append('text', value, messageId ?? undefined)];
+  }
+
+  /** Leaves out notes that repeat what the call shows. */
+  #onInfo(info) {
+    const isRepeated = info === 'Operation cancelled by user' || this.#calls.names(info);
+    return isRepeated ? [] : this.#event('info', info);
+  }
+
+  #onToolCall(update) {
+    const before = this.#calls.isNew(update) ? this.#text.flush() : [];
+    return [...before, ...this.#afterText(this.#calls.update(update))];
+  }
+
+  #onPlan({ entries }) {
+    const todos = asList(entries)
+      .filter((entry) => isText(entry?.content))
+      .map(({ content, status, priority }) => ({ content, status, priority }));
+    const changed = this.#onChange('plan', { todos: limitSize(todos, MAX_PLAN_BYTES) });
+    return changed.length > 0 ? this.#afterText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
+  }
+
+  #onTitle({ title }) {
+    const text = titleToSummary(title);
+    return text === null ? [] : this.#onChange('summary', { text });
+  }
+
+  #onUsage({ used, size, cost }) {
+    if (typeof used !== 'number') return [];
+    return this.#onChange('usage', { used, ...(typeof size === 'number' && { size }), ...(cost && { cost }) });
+  }
+
+  #onCompaction({ sessionUpdate, compactionId, status, content, summary, error }) {
+    const previous = this.#compactions.get(compactionId) ?? '';
+    if (sessionUpdate === 'compaction_summary_chunk') {
+      this.#compactions.set(compactionId, previous + blockText(content));
+      return [];
+    }
+    const whole = asList(summary).map(blockText).join('') || previous;
+    if (status === 'completed' || status === 'failed') this.#compactions.delete(compactionId);
+    if (status === 'completed') return this.#event('summary', whole || 'The conversation was compacted.');
+    return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
+  }
+
+  /** Returns a record of a type unless the last one was the same. */
+  #onChange(type, fields) {
+    const json = JSON.stringify(fields);
+    if (this.#last.get(type) === json) return [];
+    this.#last.set(type, json);
+    return [{ type, ...fields }];
+  }
+
+  #addRequest({ params, call, questions, isForm }) {
+    const id = this.#calls.requestId(call?.id ?? this.#newId());
+    this.#requests.set(id, { params, call, questions, isForm });
+    const input = isForm && questions.length === 0 ? { message: params.message } : this.#calls.inputOf(call);
+    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: questions.length > 0 ? { questions } : input, createdAt: this.#now() };
+  }
+
+  #describeCancel() {
+    // Agents also end the turn because a call was denied, which the call shows.
+    return this.#hasDenied ? null : 'Aborted.';
+  }
+
+  #event(name, value) {
+    return isText(value) ? this.#afterText([this.#message(records.event(name, value))]) : [];
+  }
+
+  #message(content) {
+    return records.message(this.#newId(), content);
+  }
+
+  /** Puts the text that the agent sent before in front of records. */
+  #afterText(added) {
+    return added.length > 0 ? [...this.#text.flush(), ...added] : [];
+  }
+}
+
+const joinTexts = (...texts) => texts.filter(isText).join('\n');
+
+function describeStop(stopReason) {
+  if (stopReason === 'end_turn' || !isText(stopReason)) return null;
+  return Object.hasOwn(STOP_REASONS, stopReason) ? STOP_REASONS[stopReason] : `The turn ended: ${stopReason}.`;
+}
+
+function describeRefusal({ status, decision, reason }) {
+  const refusal = status === 'canceled' ? 'Canceled.' : decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
+  return reason ? `${refusal}\nReason: ${reason}` : refusal;
+}
