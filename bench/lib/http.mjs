@@ -53,7 +53,7 @@ export class Connection {
     const url = new URL(base);
     this.host = url.hostname;
     this.port = Number(url.port);
-    this.common = Object.entries({ Host: url.host, ...headers })
+    this.commonHeaders = Object.entries({ Host: url.host, ...headers })
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('');
     this.socket = null;
@@ -61,14 +61,14 @@ export class Connection {
 
   /** The text of a GET request, which can be sent many times. */
   get(path) {
-    return `GET ${path} HTTP/1.1\r\n${this.common}\r\n`;
+    return `GET ${path} HTTP/1.1\r\n${this.commonHeaders}\r\n`;
   }
 
   /** The text of a request with a JSON body. */
   withBody(method, path, body) {
     const text = JSON.stringify(body);
     return (
-      `${method} ${path} HTTP/1.1\r\n${this.common}Content-Type: application/json\r\n` +
+      `${method} ${path} HTTP/1.1\r\n${this.commonHeaders}Content-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
     );
   }

@@ -3,8 +3,8 @@
 import { get } from 'node:http';
 
 /** Like `subscribe`, over a WebSocket. */
-export function subscribeSocket({ host, port, common }, path, listener) {
-  const bearer = /^Authorization: Bearer (.*)\r$/m.exec(common)[1];
+export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
+  const bearer = /^Authorization: Bearer (.*)\r$/m.exec(commonHeaders)[1];
   const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
   return new Promise((resolve, reject) => {
     socket.addEventListener('error', () => reject(new Error(`the event socket ${path} failed`)));
@@ -21,7 +21,7 @@ export function subscribeSocket({ host, port, common }, path, listener) {
  * closes the stream. `listener(event, at)`: `at` is `performance.now()` when the event arrived, before it is parsed.
  */
 export function subscribe(connection, path, listener) {
-  const headers = connection.common
+  const headers = connection.commonHeaders
     .split('\r\n')
     .filter(Boolean)
     .map((line) => line.split(/: (.*)/).slice(0, 2));

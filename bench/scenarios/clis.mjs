@@ -32,9 +32,9 @@ async function measureKeepAlives(side, sockets, sessions, seconds) {
   }, 10);
   // The first round activates every session, which is written to D1. The following rounds are the steady state.
   await sleep(KEEP_ALIVE_MS + 1000);
-  const before = { at: performance.now(), used: cpuSeconds(side.pid) };
+  const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
   await sleep(seconds * 1000);
-  const used = cpuSeconds(side.pid) - before.used;
+  const used = cpuSeconds(side.pid) - before.cpuSeconds;
   const elapsed = (performance.now() - before.at) / 1000;
   clearInterval(timer);
   return (used / elapsed) * 100;

@@ -31,7 +31,7 @@ const rowsOf = (id, work, statements) => [
 
 export const rows = [
   ...rowsOf('idle', IDLE, { target: { of: 'hub', most: 0 } }),
-  ...rowsOf('signs', KEEP_ALIVES, { target: { of: 'hub', most: 0 } }),
+  ...rowsOf('keep-alives', KEEP_ALIVES, { target: { of: 'hub', most: 0 } }),
   ...rowsOf('lone', LONE, {}),
 ];
 
@@ -81,11 +81,11 @@ async function observe(namespaces, seconds) {
   const after = await Promise.all(namespaces.map(readTally));
   return after.map(({ wakes, events, statements }, n) => {
     const observed = events.slice(before[n].events.length).filter((event) => event.from <= to);
-    const worked = observed.reduce((sum, event) => sum + (event.to ?? to) - event.from, 0);
+    const busyMs = observed.reduce((sum, event) => sum + (event.to ?? to) - event.from, 0);
     return {
       memory: { percent: (millisecondsInMemory(observed, from, to) / (to - from)) * 100 },
       wakes: { perMinute: (wakes - before[n].wakes) / minutes },
-      work: { milliseconds: worked / minutes },
+      work: { milliseconds: busyMs / minutes },
       statements: { count: statements.length - before[n].statements.length },
     };
   });
@@ -106,25 +106,25 @@ export async function run({ kinds, build, quick, report, reportProblem }) {
   const reportAll = (id, figures) => Object.entries(figures).forEach(([row, figure]) => report(`${id}-${row}`, { hub: figure }));
   const runtime = await startFresh('counting', build);
   try {
-    const crowd = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
+    const shared = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
     const lone = await populate(runtime, 'lone', 1, 0);
     const stopLone = startKeepAlives(lone);
     // Connecting, the first keep-alive and the alarm for unauthenticated sockets are over.
     await sleep(2.5 * HIBERNATION_DELAY_MS);
-    const [idle, alone] = await observe([crowd, lone], quick ? 60 : 180);
+    const [idle, loneFigures] = await observe([shared, lone], quick ? 60 : 180);
     stopLone();
     reportAll('idle', idle);
-    reportAll('lone', alone);
-    const stop = startKeepAlives(crowd);
+    reportAll('lone', loneFigures);
+    const stop = startKeepAlives(shared);
     await sleep(1.2 * KEEP_ALIVE_MS);
-    const [withKeepAlives] = await observe([crowd], quick ? 20 : 60);
+    const [withKeepAlives] = await observe([shared], quick ? 20 : 60);
     stop();
-    reportAll('signs', withKeepAlives);
-    const lost = [...crowd.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
+    reportAll('keep-alives', withKeepAlives);
+    const lost = [...shared.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} CLIs lost their connection`);
-    const missing = crowd.heartbeats.filter((count) => count < (quick ? 3 : 8)).length;
-    if (missing > 0) reportProblem(`${missing} web clients missed heartbeats: ${crowd.heartbeats.join(', ')}`);
-    crowd.close();
+    const missing = shared.heartbeats.filter((count) => count < (quick ? 3 : 8)).length;
+    if (missing > 0) reportProblem(`${missing} web clients missed heartbeats: ${shared.heartbeats.join(', ')}`);
+    shared.close();
     lone.close();
   } finally {
     await runtime.stop();

@@ -33,14 +33,14 @@ export const rows = [
   },
 ];
 
-/** Subscribes a web client to a session. `seen`: the number of its messages that arrived, each once and in order. */
+/** Subscribes a web client to a session. `receivedCount`: the number of messages that arrived. */
 async function subscribeWatcher(side, session, number, samples, reportProblem) {
-  const watcher = { seen: 0, sent: [] };
+  const watcher = { receivedCount: 0, sent: [] };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
     const index = indexOf(event.message.content);
-    if (index !== watcher.seen) reportProblem(`web client ${number} got message ${index} instead of ${watcher.seen}`);
-    watcher.seen = index + 1;
+    if (index !== watcher.receivedCount) reportProblem(`web client ${number} got message ${index} instead of ${watcher.receivedCount}`);
+    watcher.receivedCount = index + 1;
     samples.push(at - watcher.sent[index]);
   };
   const open = number % 2 === 0 ? subscribe : subscribeSocket;
@@ -88,13 +88,13 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
     watchers[number] = await subscribeWatcher(side, sessions[number], number, samples, reportProblem);
   });
   const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
-  // The first round makes every session active, which is a transition and written; the rounds after it are the steady state.
+  // The first round activates every session, which is written to D1. The following rounds are the steady state.
   await waitUntil('every session to be active', () => areAllActive(side));
 
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];
-  const before = { at: performance.now(), used: cpuSeconds(side.pid) };
+  const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
   const stopMessages = repeat(PER_SECOND, (n) => {
     const number = n % WATCHERS;
     const { sent } = watchers[number];
@@ -110,10 +110,10 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   await sleep(seconds * 1000);
   stopMessages();
   stopMemory();
-  const percent = ((cpuSeconds(side.pid) - before.used) / ((performance.now() - before.at) / 1000)) * 100;
-  const all = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
-  await waitUntil('the last message to reach its web client', async () => watchers.every(({ seen, sent }) => seen === sent.length)).catch(() =>
-    reportProblem(`of ${all} messages the web clients saw ${watchers.reduce((sum, { seen }) => sum + seen, 0)}`),
+  const percent = ((cpuSeconds(side.pid) - before.cpuSeconds) / ((performance.now() - before.at) / 1000)) * 100;
+  const sentCount = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
+  await waitUntil('the last message to reach its web client', async () => watchers.every(({ receivedCount, sent }) => receivedCount === sent.length)).catch(() =>
+    reportProblem(`of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`),
   );
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
@@ -124,7 +124,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   if (lost > 0) reportProblem(`${lost} of ${CLIS} CLIs lost their connection`);
   for (const { close } of watchers) close();
   for (const socket of sockets) socket.close();
-  addNote(`${all} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
+  addNote(`${sentCount} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
   report('load-latency', { hub: latencies(samples) });
   report('load-acks', { hub: latencies(ackSamples) });
   report('load-processor', { hub: { percent } });

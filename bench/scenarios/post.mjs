@@ -30,13 +30,13 @@ function listen(socket) {
     });
 }
 
-let last = 0;
+let lastNumber = 0;
 
 function senders(side, { path, arrival }, concurrency) {
   return Array.from({ length: concurrency }, () => {
     const connection = side.newConnection();
     return async () => {
-      const localId = `post-${(last += 1)}`;
+      const localId = `post-${(lastNumber += 1)}`;
       const request = connection.withBody('POST', path, { text: TEXT, localId });
       const arrived = arrival(localId);
       const start = performance.now();
@@ -48,19 +48,19 @@ function senders(side, { path, arrival }, concurrency) {
 }
 
 export async function run({ sides, pace, report }) {
-  const ends = new Map();
+  const targets = new Map();
   for (const side of sides) {
     const session = await side.openSession('post');
     const socket = await side.connectCli(session);
     await side.activate(socket, session);
     // A session is inactive after 30 s without a keep-alive, and then accepts no messages.
     const alive = setInterval(() => side.keepAlive(socket, session), 5000);
-    ends.set(side, { path: side.paths(session).messages, arrival: listen(socket), socket, alive });
+    targets.set(side, { path: side.paths(session).messages, arrival: listen(socket), socket, alive });
   }
   for (const concurrency of [1, 16]) {
-    report(`post-c${concurrency}`, await compare(sides, (side) => senders(side, ends.get(side), concurrency), pace));
+    report(`post-c${concurrency}`, await compare(sides, (side) => senders(side, targets.get(side), concurrency), pace));
   }
-  for (const { socket, alive } of ends.values()) {
+  for (const { socket, alive } of targets.values()) {
     clearInterval(alive);
     socket.close();
   }

@@ -59,13 +59,13 @@ function callers(side, path, expected, concurrency) {
 }
 
 async function withClis(sides, way, work) {
-  const ends = new Map();
+  const clis = new Map();
   for (const side of sides) {
     const session = await side.openSession(`rpc-${way ?? 'default'}`);
-    ends.set(side, { socket: await connectCli(side, session, way), paths: side.paths(session) });
+    clis.set(side, { socket: await connectCli(side, session, way), paths: side.paths(session) });
   }
-  await work((side) => ends.get(side).paths);
-  for (const { socket } of ends.values()) socket.close();
+  await work((side) => clis.get(side).paths);
+  for (const { socket } of clis.values()) socket.close();
 }
 
 export async function run({ sides, pace, report }) {

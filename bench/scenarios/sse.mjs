@@ -19,14 +19,14 @@ async function measureLatencies(side, label, subscribers, count, reportProblem) 
   const total = warmUp + count;
   const sent = new Float64Array(total);
   const samples = [];
-  const seen = new Array(subscribers).fill(0);
+  const receivedCounts = new Array(subscribers).fill(0);
   const closers = [];
   for (let watcher = 0; watcher < subscribers; watcher += 1) {
     const listener = (event, at) => {
       if (event.type !== 'message-received') return;
       const index = indexOf(event.message.content);
-      if (index !== seen[watcher]) reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${seen[watcher]}`);
-      seen[watcher] = index + 1;
+      if (index !== receivedCounts[watcher]) reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${receivedCounts[watcher]}`);
+      receivedCounts[watcher] = index + 1;
       if (index >= warmUp) samples.push(at - sent[index]);
     };
     closers.push(await subscribe(side.newConnection(), side.paths(session).events, listener));
@@ -37,8 +37,8 @@ async function measureLatencies(side, label, subscribers, count, reportProblem) 
     sent[index] = performance.now();
     socket.emit('message', { sid: session.id, message: agentMessage(index) });
   }
-  await waitUntil('the last message to reach every subscriber', async () => seen.every((next) => next === total)).catch(() =>
-    reportProblem(`${label}: a subscriber received only ${Math.min(...seen)} of ${total} messages`),
+  await waitUntil('the last message to reach every subscriber', async () => receivedCounts.every((next) => next === total)).catch(() =>
+    reportProblem(`${label}: a subscriber received only ${Math.min(...receivedCounts)} of ${total} messages`),
   );
   for (const close of closers) close();
   socket.close();

@@ -1,6 +1,6 @@
 /**
- * 20 namespaces of one hub. 19 are quiet: a CLI, a web client, five messages per second. The noisy one sends a message for
- * each ack. The local runtime runs all of them on one thread, so this is the worst case of a noisy neighbour.
+ * 20 namespaces of one hub. 19 are quiet: a CLI, a web client, five messages per second. The noisy one sends the next message
+ * at each ack. The local runtime runs all of them on one thread, so this is the worst case of a noisy neighbour.
  */
 
 import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
@@ -9,8 +9,8 @@ import { subscribe } from '../lib/subscriber.mjs';
 
 const QUIET = 19;
 const PER_SECOND = 5;
-/** In-flight messages per noisy CLI. */
-const OUTSTANDING = 50;
+/** Unacknowledged messages per noisy CLI. */
+const IN_FLIGHT = 50;
 const NOISY_CLIS = 4;
 
 export const rows = [
@@ -30,13 +30,13 @@ async function connectTenant(hub, name, reportProblem) {
   const session = await side.openSession('quiet');
   const socket = await side.connectCli(session);
   const sent = [];
-  const tenant = { samples: [], seen: 0, sent };
+  const tenant = { samples: [], receivedCount: 0, sent };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
     if (event.sessionId !== session.id) reportProblem(`${name} received an event of another namespace`);
     const index = indexOf(event.message.content);
-    if (index !== tenant.seen) reportProblem(`${name} got message ${index} instead of ${tenant.seen}`);
-    tenant.seen = index + 1;
+    if (index !== tenant.receivedCount) reportProblem(`${name} got message ${index} instead of ${tenant.receivedCount}`);
+    tenant.receivedCount = index + 1;
     tenant.samples.push(at - sent[index]);
   };
   const unsubscribe = await subscribe(side.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
@@ -60,7 +60,7 @@ async function sendSteadily(tenants, seconds, reportProblem) {
       await sleep(1000 / PER_SECOND / tenants.length);
     }
   }
-  const arrived = () => tenants.every(({ seen, sent }) => seen === sent.length);
+  const arrived = () => tenants.every(({ receivedCount, sent }) => receivedCount === sent.length);
   await waitUntil('the quiet namespaces to receive their messages', async () => arrived()).catch((error) => reportProblem(error.message));
   return tenants.flatMap(({ samples }) => samples);
 }
@@ -82,7 +82,7 @@ async function startNoise(hub) {
         next();
       });
     };
-    for (let n = 0; n < OUTSTANDING; n += 1) next();
+    for (let n = 0; n < IN_FLIGHT; n += 1) next();
     sockets.push(socket);
   }
   return () => {

@@ -5,7 +5,8 @@
  * none.
  * @param {string} mode
  * @param {string} command
- * @param {boolean} isUnmodified whether the shell is as at its start. In a modified one, `ls` may be another program.
+ * @param {boolean} isUnmodified whether no command changed the shell's variables or left its directory; in a modified
+ *   shell, `ls` may be another program
  * @returns {'run' | 'ask' | 'never'}
  */
 export function decideByMode(mode, command, isUnmodified) {
@@ -23,12 +24,12 @@ export function decideByMode(mode, command, isUnmodified) {
   }
 }
 
-const READERS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
+const READING_PROGRAMS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
 
 /** True for one call of a known reading program on relative paths, without characters that a shell interprets. */
 export function isReadOnly(command) {
   if (!/^[A-Za-z0-9 _./:,@+=-]+$/.test(command)) return false;
   const words = command.trim().split(/ +/);
   if (words.some((word) => word.startsWith('/') || word.split('/').includes('..') || word.includes('='))) return false;
-  return READERS.has(words[0]) || (words[0] === 'git' && words[1] === 'status' && words.length === 2);
+  return READING_PROGRAMS.has(words[0]) || (words[0] === 'git' && words[1] === 'status' && words.length === 2);
 }

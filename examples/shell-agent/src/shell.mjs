@@ -54,7 +54,7 @@ export function startCommand({
   const streams = [child.stdout, child.stderr];
   let buffer = '';
   let total = 0;
-  let flushing = null;
+  let pendingFlush = null;
   let failure = null;
   let timer = null;
   let killTimer = null;
@@ -70,7 +70,7 @@ export function startCommand({
   const flush = (all) => {
     clearTimeout(timer);
     timer = null;
-    flushing ??= (async () => {
+    pendingFlush ??= (async () => {
       for (const stream of streams) stream.pause();
       try {
         do {
@@ -82,16 +82,16 @@ export function startCommand({
         failure = error;
         signalGroup('SIGKILL');
       }
-      flushing = null;
+      pendingFlush = null;
       for (const stream of streams) stream.resume();
       scheduleFlush();
     })();
-    return flushing;
+    return pendingFlush;
   };
 
   const scheduleFlush = () => {
     if (buffer.length >= FLUSH_CHARS) flush(false);
-    else if (buffer !== '' && timer === null && flushing === null) timer = setTimeout(() => flush(true), flushMs);
+    else if (buffer !== '' && timer === null && pendingFlush === null) timer = setTimeout(() => flush(true), flushMs);
   };
 
   const append = (text) => {
@@ -108,20 +108,20 @@ export function startCommand({
   }
 
   const done = new Promise((resolve, reject) => {
-    let grace = null;
+    let graceTimer = null;
     child.once('error', reject);
     child.once('exit', () => {
       const check = () => {
         // While a flush is pending, the output is open because of the receiver, not because of a background process.
-        if (flushing) grace = setTimeout(check, GRACE_MS);
+        if (pendingFlush) graceTimer = setTimeout(check, GRACE_MS);
         else signalGroup('SIGTERM');
       };
-      grace = setTimeout(check, GRACE_MS);
+      graceTimer = setTimeout(check, GRACE_MS);
     });
     child.once('close', async (code, signal) => {
-      clearTimeout(grace);
+      clearTimeout(graceTimer);
       clearTimeout(killTimer);
-      while (flushing) await flushing;
+      while (pendingFlush) await pendingFlush;
       clearTimeout(timer);
       timer = null;
       try {

@@ -97,7 +97,7 @@ test('a receiver that fails ends the command', async (t) => {
 });
 
 /** A shell state, and a function that runs a command in it as the agent does. */
-function shell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
+function createShell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
   const folder = tempDir(t);
   const root = path.join(folder, 'root');
   mkdirSync(path.join(root, 'sub'), { recursive: true });
@@ -114,7 +114,7 @@ function shell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
 }
 
 test('a command continues with the directory and variables of the previous one, also after a restart', async (t) => {
-  const { root, open, run, saved } = shell(t);
+  const { root, open, run, saved } = createShell(t);
   const first = open();
   assert.equal((await run(first, 'cd sub && export COLOR="light blue" && unset GIVEN')).change, `Now in ${root}/sub.`);
   const again = await run(first, 'pwd; echo "$COLOR, ${GIVEN-unset}, $1"; exit 4', ['one']);
@@ -127,14 +127,14 @@ test('a command continues with the directory and variables of the previous one, 
 });
 
 test('the state file is readable by this user only, and removed after the command', async (t) => {
-  const { folder, file, open, run } = shell(t);
+  const { folder, file, open, run } = createShell(t);
   const { all } = await run(open(), `stat -c %a ${file}; set -C; export A=1; trap 'echo own trap' EXIT`);
   assert.equal(all, '600\nown trap\n');
   assert.deepEqual(readdirSync(folder), ['root']);
 });
 
 test('a command that is killed or replaces its shell changes no state', async (t) => {
-  const { root, open, run, saved } = shell(t);
+  const { root, open, run, saved } = createShell(t);
   const state = open();
   for (const command of ['cd sub; kill -9 $$', 'cd sub; exec true', 'cd sub; exit() { :; }; if; then']) {
     await run(state, command);
@@ -144,7 +144,7 @@ test('a command that is killed or replaces its shell changes no state', async (t
 });
 
 test('a deleted working directory resets to the root, and variables above the limit are not saved', async (t) => {
-  const { root, open, run } = shell(t);
+  const { root, open, run } = createShell(t);
   const state = open();
   await run(state, 'cd sub; export A=1');
   rmSync(path.join(root, 'sub'), { recursive: true });
@@ -158,7 +158,7 @@ test('a deleted working directory resets to the root, and variables above the li
 });
 
 test('a shell is unmodified until a variable changes or it leaves its directory', async (t) => {
-  const { open, run } = shell(t);
+  const { open, run } = createShell(t);
   const state = open();
   await run(state, 'cd sub');
   assert.ok(state.isUnmodified);

@@ -141,14 +141,14 @@ test('lost connections neither lose nor duplicate messages, in either direction'
 test('a missing acknowledgement makes the agent reconnect and send again', async (t) => {
   const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true, ackMs: 200 });
-  let known = 0;
-  hub.dropAck = (_stored, again) => {
-    known += again ? 1 : 0;
-    return known === 0;
+  let resentCount = 0;
+  hub.dropAck = (_stored, isResent) => {
+    resentCount += isResent ? 1 : 0;
+    return resentCount === 0;
   };
   hub.postMessage(session.id, 'echo once');
   await hub.untilReady(session.id, 1);
-  await hub.waitUntil(() => known >= 1, 'a message sent again');
+  await hub.waitUntil(() => resentCount >= 1, 'a message sent again');
   assert.deepEqual(hub.transcript(session.id), ['> echo once', 'once\n', 'Exit code 0.', '(ready)']);
 });
 
@@ -178,11 +178,11 @@ test('a restarted agent continues after the last handled message, and repeats an
   await approve(hub, second.session.id);
   await hub.untilReady(first.session.id, 2);
   hub.postMessage(first.session.id, 'echo z >> log');
-  const asked = await hub.waitUntil(() => hub.pendingRequest(first.session.id), 'a permission request');
+  const requestId = await hub.waitUntil(() => hub.pendingRequest(first.session.id), 'a permission request');
   await second.stop();
   const third = await start();
   await hub.waitUntil(
-    () => stored.agentState.completedRequests[asked]?.status === 'canceled',
+    () => stored.agentState.completedRequests[requestId]?.status === 'canceled',
     'the old request to be canceled',
   );
   await hub.waitUntil(() => hub.pendingRequest(third.session.id), 'a new request');

@@ -44,7 +44,7 @@ export async function startApp(options) {
 
 class App {
   #resolveEnded;
-  #stopping = null;
+  #stopPromise = null;
   #isStarted = false;
 
   session = null;
@@ -85,12 +85,12 @@ class App {
 
   /** Ends the session, the spawned sessions and the machine. */
   stop = ({ completed = true, error = null } = {}) => {
-    this.#stopping ??= (async () => {
+    this.#stopPromise ??= (async () => {
       this.options.onEnding?.();
       await Promise.all([this.session.end({ completed }), this.options.spawner.end(), this.machine?.end()]);
       this.#resolveEnded(error);
     })();
-    return this.#stopping;
+    return this.#stopPromise;
   };
 
   /** Ends this process's session. A machine keeps running, because it may have other sessions. */

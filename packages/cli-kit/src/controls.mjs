@@ -5,8 +5,8 @@ export class Controls {
    * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
    *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned.mjs').Versioned,
    *   metadata: import('./versioned.mjs').Versioned, inBackground: (work: Promise<unknown>) => void,
-   *   onChange: () => void, onAborted: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
-   *   `onChange`: reports changed settings to the hub; `onAborted`: called after the answer to `abort` was sent
+   *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
+   *   `onChange`: reports changed settings to the hub; `onAbortAnswered`: called after the answer to `abort` was sent
    */
   constructor(parts) {
     Object.assign(this, parts);
@@ -55,7 +55,7 @@ export class Controls {
       },
       abort: async () => {
         const outcome = await this.agent.abort();
-        setImmediate(this.onAborted);
+        setImmediate(this.onAbortAnswered);
         return { success: true, ...outcome };
       },
       switch: async ({ to = 'remote' }) => {

@@ -17,28 +17,28 @@ const MAX_PATHS = 1000;
 /** @param {string} root the session's directory, resolved */
 export function fileMethods(root) {
   return {
-    async readFile({ path: wanted } = {}) {
-      const file = await resolveInside(root, wanted);
+    async readFile({ path: requestedPath } = {}) {
+      const file = await resolveInside(root, requestedPath);
       // O_NOFOLLOW: the path was resolved, so a link at its end was created after the check. O_NONBLOCK: a pipe must not block.
       const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
       try {
         const info = await handle.stat();
-        if (info.isDirectory()) throw new PathError(`${wanted || '.'} is a directory.`);
-        if (!info.isFile()) throw new PathError(`${wanted} is not a regular file.`);
-        if (info.size > MAX_READ) throw new PathError(tooLarge(wanted, info.size));
+        if (info.isDirectory()) throw new PathError(`${requestedPath || '.'} is a directory.`);
+        if (!info.isFile()) throw new PathError(`${requestedPath} is not a regular file.`);
+        if (info.size > MAX_READ) throw new PathError(tooLarge(requestedPath, info.size));
         const content = await handle.readFile();
-        if (content.length > MAX_READ) throw new PathError(tooLarge(wanted, content.length));
+        if (content.length > MAX_READ) throw new PathError(tooLarge(requestedPath, content.length));
         return { success: true, content: content.toString('base64'), size: content.length };
       } finally {
         await handle.close();
       }
     },
 
-    async listDirectory({ path: wanted = '' } = {}) {
-      const folder = await resolveInside(root, wanted);
+    async listDirectory({ path: requestedPath = '' } = {}) {
+      const folder = await resolveInside(root, requestedPath);
       const found = await readdir(folder, { withFileTypes: true }).catch((error) => {
-        if (error.code === 'ENOTDIR') throw new PathError(`${wanted} is not a directory.`);
-        if (error.code === 'EACCES') throw new PathError(`Permission denied: ${wanted || 'the directory'}.`);
+        if (error.code === 'ENOTDIR') throw new PathError(`${requestedPath} is not a directory.`);
+        if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
       const entries = [];

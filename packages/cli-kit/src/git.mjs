@@ -129,54 +129,54 @@ export function parseNumstat(text) {
 export function gitMethods(root) {
   return {
     async gitStatus({ cwd } = {}) {
-      const where = await resolveCwd(root, cwd);
-      const place = await git(['rev-parse', '--show-prefix'], where);
-      if (place.code !== 0) return { success: false, error: gitError(place, where) };
+      const directory = await resolveCwd(root, cwd);
+      const prefixResult = await git(['rev-parse', '--show-prefix'], directory);
+      if (prefixResult.code !== 0) return { success: false, error: gitError(prefixResult, directory) };
       const status = await git(
         ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', '.'],
-        where,
+        directory,
       );
-      if (status.code !== 0) return { success: false, error: gitError(status, where) };
-      const prefix = place.stdout.toString('utf8').replace(/\n$/, '');
+      if (status.code !== 0) return { success: false, error: gitError(status, directory) };
+      const prefix = prefixResult.stdout.toString('utf8').replace(/\n$/, '');
       const { branch, oid, detached, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
       return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest };
     },
 
     async gitDiffNumstat({ cwd, staged = false } = {}) {
-      const where = await resolveCwd(root, cwd);
-      const inside = await git(['rev-parse', '--is-inside-work-tree'], where);
-      if (inside.code !== 0) return { success: false, error: gitError(inside, where) };
-      const result = await git([...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', '.'], where);
-      if (result.code !== 0) return { success: false, error: gitError(result, where) };
+      const directory = await resolveCwd(root, cwd);
+      const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
+      if (inside.code !== 0) return { success: false, error: gitError(inside, directory) };
+      const result = await git([...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', '.'], directory);
+      if (result.code !== 0) return { success: false, error: gitError(result, directory) };
       return { success: true, files: parseNumstat(result.stdout.toString('utf8')) };
     },
 
     async gitDiffFile({ cwd, filePath, staged = false } = {}) {
-      const where = await resolveCwd(root, cwd);
-      const inside = await git(['rev-parse', '--is-inside-work-tree'], where);
-      if (inside.code !== 0) return { success: false, error: gitError(inside, where) };
+      const directory = await resolveCwd(root, cwd);
+      const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
+      if (inside.code !== 0) return { success: false, error: gitError(inside, directory) };
       if (filePath === '') return { success: false, error: '"filePath" must name a file.' };
-      await resolveInside(where, filePath, { mustExist: false, field: 'filePath' });
-      const result = await git([...DIFF, ...(staged ? ['--cached'] : []), '--', filePath], where);
-      if (result.code !== 0) return { success: false, error: gitError(result, where) };
+      await resolveInside(directory, filePath, { mustExist: false, field: 'filePath' });
+      const result = await git([...DIFF, ...(staged ? ['--cached'] : []), '--', filePath], directory);
+      if (result.code !== 0) return { success: false, error: gitError(result, directory) };
       if (result.stdout.length > 0 || staged) return { success: true, diff: result.stdout.toString('utf8') };
-      return { success: true, diff: await untrackedDiff(where, filePath) };
+      return { success: true, diff: await untrackedDiff(directory, filePath) };
     },
   };
 }
 
 /** The diff of an untracked file against /dev/null; empty for a tracked file. */
-async function untrackedDiff(where, filePath) {
-  const info = await lstat(path.join(where, filePath)).catch(() => null);
+async function untrackedDiff(directory, filePath) {
+  const info = await lstat(path.join(directory, filePath)).catch(() => null);
   // Only regular files: a pipe would block the read, and a link can lead outside.
   if (!info?.isFile()) return '';
-  const untracked = await git(['ls-files', '--others', '-z', '--', filePath], where);
+  const untracked = await git(['ls-files', '--others', '-z', '--', filePath], directory);
   if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
   const result = await git(
     ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath],
-    where,
+    directory,
   );
   // With --no-index, exit code 1 means that there are differences.
-  if (result.code > 1) throw new Error(gitError(result, where));
+  if (result.code > 1) throw new Error(gitError(result, directory));
   return result.stdout.toString('utf8');
 }

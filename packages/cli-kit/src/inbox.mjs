@@ -40,7 +40,7 @@ export class Inbox {
     }
   }
 
-  /** Records that the hub stored a message of this agent under `seq`, so it need not be read from the history. */
+  /** Records that the message with this seq was sent by this agent, so it need not be read from the history. */
   skipOwn(seq) {
     if (typeof seq !== 'number' || seq <= this.lastSeq) return;
     if (this.#ownSeqs.size < MAX_OWN) this.#ownSeqs.add(seq);

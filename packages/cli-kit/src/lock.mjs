@@ -7,7 +7,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 /** Locks held by this process. A file with this process id that is not among them is stale: the id was reused. */
-const held = new Set();
+const heldFiles = new Set();
 
 /** Another holder has the lock. */
 export class LockHeldError extends Error {
@@ -24,21 +24,21 @@ export class LockHeldError extends Error {
  * @throws {LockHeldError} when a running process holds it
  */
 export function acquire(file) {
-  const holder = JSON.stringify({ pid: process.pid, born: startTimeOf(process.pid) });
+  const holder = JSON.stringify({ pid: process.pid, startTime: startTimeOf(process.pid) });
   for (let tries = 0; tries < 100; tries += 1) {
     if (createFile(file, holder)) {
-      held.add(file);
+      heldFiles.add(file);
       let isReleased = false;
       return () => {
         if (isReleased) return;
         isReleased = true;
-        held.delete(file);
+        heldFiles.delete(file);
         rmSync(file, { force: true });
       };
     }
     const found = read(file);
-    const { pid, born } = parse(found);
-    if (pid === process.pid ? held.has(file) : isRunning(pid, born)) throw new LockHeldError(file, pid);
+    const { pid, startTime } = parse(found);
+    if (pid === process.pid ? heldFiles.has(file) : isRunning(pid, startTime)) throw new LockHeldError(file, pid);
     removeStale(file, found);
   }
   throw new Error(`Cannot lock ${file}: other processes keep changing it.`);
@@ -60,8 +60,9 @@ function createFile(file, text) {
 }
 
 /**
- * Removes a stale lock. Two processes may find it, and the slower one must not remove the lock that the faster one has
- * acquired since. Hence the claim file, and the second read.
+ * Removes a stale lock. Two processes may find the same stale lock, and the slower one must not remove the lock that the
+ * faster one has acquired meanwhile. So each first creates a file named after the stale content (the claim), and then removes
+ * the stale lock only if its content is unchanged.
  */
 function removeStale(file, stale) {
   const claim = `${file}.${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
@@ -89,7 +90,7 @@ function parse(text) {
   }
 }
 
-function isRunning(pid, born) {
+function isRunning(pid, startTime) {
   if (!Number.isInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);
@@ -97,7 +98,7 @@ function isRunning(pid, born) {
     if (error.code !== 'EPERM') return false;
   }
   // Process ids are reused; the start time distinguishes the processes, where it is known.
-  return born === '' || startTimeOf(pid) === born;
+  return startTime === '' || startTimeOf(pid) === startTime;
 }
 
 /** The start time of a process in clock ticks since boot (field 22 of /proc/PID/stat); empty on other systems than Linux. */

@@ -1,7 +1,7 @@
 /** The permission and model modes that the hub knows for each agent kind. */
 
 /** Valid modes per agent kind (PROTOCOL.md, "Basics"). Other kinds have only `default`. */
-const VALID = {
+const MODES = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
   delta: ['default', 'read-only', 'safe-yolo', 'yolo'],
@@ -13,7 +13,7 @@ const VALID = {
 const MODELS = ['default', 'model_fast', 'model_strong'];
 
 export function isValidMode(flavor, mode) {
-  return (Object.hasOwn(VALID, flavor) ? VALID[flavor] : ['default']).includes(mode);
+  return (Object.hasOwn(MODES, flavor) ? MODES[flavor] : ['default']).includes(mode);
 }
 
 export function isValidModel(flavor, model) {

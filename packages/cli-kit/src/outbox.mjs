@@ -2,8 +2,8 @@
  * The queue of messages to the hub: in order, each stored exactly once.
  *
  * The hub detects duplicates by `localId`. Unacknowledged messages are sent again on the next connection. After a
- * transient refusal nothing is sent until all in-flight messages are answered; then the refused ones are sent first. So a
- * refused message falls behind only those that were in flight with it. Memory is bounded: while the outbox is full, `push`
+ * transient refusal nothing is sent until all in-flight messages are answered; then the refused ones are sent first. So only
+ * messages that were in flight together with a refused one can be stored before it. Memory is bounded: while the outbox is full, `push`
  * waits, which slows the command that produces the output.
  */
 
@@ -13,8 +13,8 @@ import { randomUUID } from 'node:crypto';
 const PERMANENT = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
 /** Error codes of transient refusals: the message is retried without a limit. */
 const TRANSIENT = /unavailable|overloaded|timeout|busy|rate/;
-/** Attempts after refusals with any other code. */
-const MAX_TRIES = 5;
+/** Limit on the attempts to send a message that is refused with any other code. */
+const MAX_ATTEMPTS = 5;
 const MAX_ACK_TIMEOUT_MS = 60_000;
 const MAX_PAUSE_MS = 15_000;
 
@@ -28,7 +28,7 @@ export class Outbox {
   #pauseMs = 0;
   #ackTimeoutMs;
   #lastPush = Promise.resolve();
-  #waiting = new Set();
+  #changeListeners = new Set();
   #isClosed = false;
 
   /**
@@ -79,7 +79,7 @@ export class Outbox {
       while (this.#bytes >= this.maxBytes && !this.#isClosed) await this.#nextChange();
       if (this.#isClosed) throw new Error('The session has ended; the message was not sent.');
       const bytes = Buffer.byteLength(JSON.stringify(message));
-      this.#items.set(localId, { payload: { sid: this.sid, message, localId }, bytes, sent: false, tries: 0 });
+      this.#items.set(localId, { payload: { sid: this.sid, message, localId }, bytes, isInFlight: false, attempts: 0 });
       this.#bytes += bytes;
       this.#sendPending();
       return localId;
@@ -127,8 +127,8 @@ export class Outbox {
     const epoch = this.#epoch;
     for (const [localId, item] of this.#items) {
       if (this.#inFlight >= this.window) return;
-      if (item.sent) continue;
-      item.sent = true;
+      if (item.isInFlight) continue;
+      item.isInFlight = true;
       this.#inFlight += 1;
       this.socket
         .sendWithAck('message', item.payload, this.#ackTimeoutMs)
@@ -140,7 +140,7 @@ export class Outbox {
     // The answer belongs to an earlier connection, whose messages are already pending again.
     if (epoch !== this.#epoch) return;
     this.#inFlight -= 1;
-    item.sent = false;
+    item.isInFlight = false;
     if (answer === null) {
       // Sending it again on this connection would put it behind later messages. A new connection sends all in order.
       if (this.socket.isConnected) {
@@ -164,8 +164,8 @@ export class Outbox {
   }
 
   #handleRefusal(localId, item, { code = '', error, reason }) {
-    item.tries += 1;
-    if (PERMANENT.test(code) || (item.tries >= MAX_TRIES && !TRANSIENT.test(code))) {
+    item.attempts += 1;
+    if (PERMANENT.test(code) || (item.attempts >= MAX_ATTEMPTS && !TRANSIENT.test(code))) {
       this.log.warn(`the hub refused a message, which is dropped: ${error ?? reason ?? (code || 'no reason given')}`);
       this.#remove(localId, item);
       return;
@@ -193,7 +193,7 @@ export class Outbox {
     this.#inFlight = 0;
     clearTimeout(this.#pauseTimer);
     this.#isPaused = false;
-    for (const item of this.#items.values()) item.sent = false;
+    for (const item of this.#items.values()) item.isInFlight = false;
   }
 
   async #until(test) {
@@ -201,12 +201,12 @@ export class Outbox {
   }
 
   #nextChange() {
-    return new Promise((resolve) => this.#waiting.add(resolve));
+    return new Promise((resolve) => this.#changeListeners.add(resolve));
   }
 
   #notifyChange() {
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const resolve of waiting) resolve();
+    const listeners = [...this.#changeListeners];
+    this.#changeListeners.clear();
+    for (const resolve of listeners) resolve();
   }
 }

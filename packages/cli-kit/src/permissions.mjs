@@ -142,17 +142,17 @@ export class Permissions {
   }
 
   /**
-   * Applies requests that the hub completed. The hub cancels those of a session that was disconnected for long; as the user
-   * did not answer them, they are published again.
+   * Applies requests that the hub completed. The hub cancels the requests of a session that was disconnected for long. The user did
+   * not answer these, so they are published again.
    */
   #reconcile(value) {
     if (this.#isClosed) return;
     for (const [id, request] of this.#pending) {
-      const done = value?.completedRequests?.[id];
-      if (!done) continue;
+      const completed = value?.completedRequests?.[id];
+      if (!completed) continue;
       this.#pending.delete(id);
-      if (done.status === 'canceled') this.#publish(request);
-      else request.resolve({ status: done.status, id, decision: done.decision, reason: done.reason });
+      if (completed.status === 'canceled') this.#publish(request);
+      else request.resolve({ status: completed.status, id, decision: completed.decision, reason: completed.reason });
     }
   }
 }

@@ -40,14 +40,14 @@ export function checkRipgrepArgs(args) {
   }
   const positionals = [];
   let hasPattern = false;
-  let optionsEnded = false;
+  let isAfterOptions = false;
   for (let i = 0; i < args.length; i += 1) {
     const arg = args[i];
     if (arg.includes('\0')) throw new PathError('An argument of rg must not contain NUL.');
-    if (optionsEnded || arg === '-' || !arg.startsWith('-')) {
+    if (isAfterOptions || arg === '-' || !arg.startsWith('-')) {
       positionals.push(arg);
     } else if (arg === '--') {
-      optionsEnded = true;
+      isAfterOptions = true;
     } else {
       const option = parseOption(arg);
       hasPattern ||= option.givesPattern;
@@ -101,12 +101,12 @@ async function ripgrepPath() {
 export function searchMethods(root) {
   return {
     async runRipgrep({ args, cwd } = {}) {
-      const where = await resolveCwd(root, cwd);
+      const directory = await resolveCwd(root, cwd);
       const { paths } = checkRipgrepArgs(args);
-      for (const name of paths) await resolveInside(where, name);
+      for (const name of paths) await resolveInside(directory, name);
       const env = { ...process.env };
       delete env.RIPGREP_CONFIG_PATH;
-      const result = await run(await ripgrepPath(), ['--no-config', ...args], { cwd: where, env });
+      const result = await run(await ripgrepPath(), ['--no-config', ...args], { cwd: directory, env });
       let stdout = result.stdout.toString('utf8');
       if (result.truncated) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);

@@ -76,12 +76,12 @@ export class Session {
   static async open(options) {
     const { client, outage, startTimeoutMs } = options;
     const call = (work) => outage.call('session', work, startTimeoutMs);
-    const known = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
-    const tag = known?.tag ?? options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
+    const existing = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
+    const tag = existing?.tag ?? options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
     const state = options.store.openSession(tag);
     try {
-      if (known && (state.sessionId !== known.id || state.agentId !== options.resume)) {
-        throw new Error(`This machine has no state of session ${known.id} with the agent's id ${options.resume}.`);
+      if (existing && (state.sessionId !== existing.id || state.agentId !== options.resume)) {
+        throw new Error(`This machine has no state of session ${existing.id} with the agent's id ${options.resume}.`);
       }
       const metadata = await describeSession(options, state.agentId);
       const body = {
@@ -90,7 +90,7 @@ export class Session {
         agentState: { controlledByUser: options.local ?? false, requests: {}, completedRequests: {} },
         ...(options.model === undefined ? {} : { model: options.model }),
       };
-      const session = known ?? (await call(() => client.openSession(body)));
+      const session = existing ?? (await call(() => client.openSession(body)));
       state.attach(session.id, session.seq ?? 0);
       return new Session(options, { state, metadata, session });
     } catch (error) {
@@ -170,7 +170,7 @@ export class Session {
       metadata: this.metadata,
       inBackground: (work) => this.#inBackground(work),
       onChange: () => this.#sendAlive(),
-      onAborted: () => this.#inBackground(this.#reactivate()),
+      onAbortAnswered: () => this.#inBackground(this.#reactivate()),
       onKill: options.onKill ?? (() => {}),
       log,
     });

@@ -53,9 +53,9 @@ export class Spawner {
     if (sessionId !== undefined || resumeSessionId !== undefined) {
       return this.#resume({ directory: resolved, agentArgs, sessionId, resumeSessionId }, deadline);
     }
-    const place =
+    const sessionDirectory =
       sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName }, deadline);
-    return this.#start({ directory: place, agentArgs, ...rest }, deadline);
+    return this.#start({ directory: sessionDirectory, agentArgs, ...rest }, deadline);
   }
 
   /** Ends all spawned sessions. */

@@ -14,8 +14,8 @@ export function safeName(filename) {
   let name = last.replace(/[\u0000-\u001f\u007f]/g, '').replace(/^[.\s]+|[.\s]+$/g, '');
   while (Buffer.byteLength(name) > 120) {
     const dot = name.lastIndexOf('.');
-    const cut = dot > 0 && name.length - dot <= 16 ? dot : name.length;
-    name = [...name.slice(0, cut)].slice(0, -1).join('') + name.slice(cut);
+    const extensionStart = dot > 0 && name.length - dot <= 16 ? dot : name.length;
+    name = [...name.slice(0, extensionStart)].slice(0, -1).join('') + name.slice(extensionStart);
   }
   return name || 'file';
 }
@@ -39,8 +39,8 @@ export function uploadMethods(folder) {
       return { success: true, path: file, size: bytes.length };
     },
 
-    async deleteUploadFile({ path: wanted } = {}) {
-      const file = await findUpload(folder, wanted);
+    async deleteUploadFile({ path: requestedPath } = {}) {
+      const file = await findUpload(folder, requestedPath);
       if (file === null) return { success: false, error: 'No such uploaded file.' };
       await rm(file.path);
       return { success: true };
@@ -51,16 +51,16 @@ export function uploadMethods(folder) {
 /**
  * Finds an upload.
  * @param {string} folder
- * @param {unknown} wanted the path that `uploadFile` returned
+ * @param {unknown} requestedPath the path that `uploadFile` returned
  * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null unless it is a file of the folder
  */
-export async function findUpload(folder, wanted) {
-  if (typeof wanted !== 'string' || wanted.includes('\0')) return null;
+export async function findUpload(folder, requestedPath) {
+  if (typeof requestedPath !== 'string' || requestedPath.includes('\0')) return null;
   const [resolved, parent] = await Promise.all(
-    [folder, path.dirname(path.resolve(folder, wanted))].map((name) => realpath(name).catch(() => null)),
+    [folder, path.dirname(path.resolve(folder, requestedPath))].map((name) => realpath(name).catch(() => null)),
   );
   if (resolved === null || parent !== resolved) return null;
-  const file = path.join(resolved, path.basename(wanted));
+  const file = path.join(resolved, path.basename(requestedPath));
   const info = await lstat(file).catch(() => null);
   return info?.isFile() ? { path: file, size: info.size } : null;
 }

@@ -4,16 +4,16 @@
  */
 
 /** Limit on attempts after version mismatches. */
-const MAX_TRIES = 50;
+const MAX_ATTEMPTS = 50;
 
-/** Limit on attempts after transient errors. */
+/** Limit on transient errors of one change. */
 const MAX_ERRORS = 6;
 
 /** Codes of transient errors. With any other code the change is invalid, and a retry cannot succeed. */
 const TRANSIENT = ['overloaded', 'unavailable'];
 
 export class Versioned {
-  #last = Promise.resolve();
+  #lastChange = Promise.resolve();
 
   /**
    * @param {{request: (event: string, payload: object) => Promise<any>, event: string, field: string,
@@ -48,14 +48,14 @@ export class Versioned {
    * @returns {Promise<void>} resolves when the hub has stored the new value
    */
   mutate(change) {
-    const turn = this.#last.then(() => this.#apply(change));
-    this.#last = turn.catch(() => {});
+    const turn = this.#lastChange.then(() => this.#apply(change));
+    this.#lastChange = turn.catch(() => {});
     return turn;
   }
 
   async #apply(change) {
     let errors = 0;
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
       const next = change(this.value);
       if (next === this.value) return;
       const expectedVersion = this.version;
@@ -77,6 +77,6 @@ export class Versioned {
       this.value = ack[this.field] ?? null;
       this.onAdopt(this.value);
     }
-    throw new Error(`${this.event} failed: ${this.field} changed at the hub during each of ${MAX_TRIES} attempts.`);
+    throw new Error(`${this.event} failed: ${this.field} changed at the hub during each of ${MAX_ATTEMPTS} attempts.`);
   }
 }

@@ -54,10 +54,10 @@ const REFUSED = [
   [undefined, /must be a string/],
 ];
 
-for (const [wanted, reason] of REFUSED) {
-  test(`reading ${JSON.stringify(wanted)} is refused`, async (t) => {
+for (const [requestedPath, reason] of REFUSED) {
+  test(`reading ${JSON.stringify(requestedPath)} is refused`, async (t) => {
     const { root } = setUp(t);
-    await assert.rejects(fileMethods(root).readFile({ path: wanted }), reason);
+    await assert.rejects(fileMethods(root).readFile({ path: requestedPath }), reason);
   });
 }
 

@@ -5,50 +5,50 @@ import { Inbox } from '../src/inbox.mjs';
 import { deferred, nextTurn } from './support/wait.mjs';
 
 /** An inbox whose history the test fills. */
-function inbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
+function createInbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
   const history = [];
-  const got = [];
+  const receivedSeqs = [];
   const box = new Inbox({
     startSeq,
     isConnected,
     retryMs: 1,
     fetchAfter: fetchAfter ?? (async (seq) => history.filter((message) => message.seq > seq).slice(0, PAGE)),
-    onMessage: ({ seq }) => got.push(seq),
+    onMessage: ({ seq }) => receivedSeqs.push(seq),
   });
-  return { box, got, history };
+  return { box, receivedSeqs, history };
 }
 
 const upTo = (n) => Array.from({ length: n }, (_, i) => ({ seq: i + 1 }));
 
 test('a message that arrives live and in the history is delivered once', async () => {
-  const { box, got, history } = inbox();
+  const { box, receivedSeqs, history } = createInbox();
   history.push(...upTo(3));
   box.receive({ seq: 1 });
   await box.catchUp();
   box.receive({ seq: 3 });
   box.receive({ seq: 4 });
-  assert.deepEqual(got, [1, 2, 3, 4]);
+  assert.deepEqual(receivedSeqs, [1, 2, 3, 4]);
 });
 
 test('live messages are delivered after the history before them', async () => {
   const page = deferred();
-  const { box, got } = inbox({ fetchAfter: () => page.promise });
-  const caught = box.catchUp();
+  const { box, receivedSeqs } = createInbox({ fetchAfter: () => page.promise });
+  const caughtUp = box.catchUp();
   box.receive({ seq: 4 });
   box.receive({ seq: 3 });
   await nextTurn();
-  assert.deepEqual(got, []);
+  assert.deepEqual(receivedSeqs, []);
   page.resolve(upTo(3));
-  await caught;
-  assert.deepEqual(got, [1, 2, 3, 4]);
+  await caughtUp;
+  assert.deepEqual(receivedSeqs, [1, 2, 3, 4]);
 });
 
 test('a long history is read page by page', async () => {
-  const { box, got, history } = inbox({ startSeq: 10 });
+  const { box, receivedSeqs, history } = createInbox({ startSeq: 10 });
   history.push(...upTo(2 * PAGE + 30));
   await box.catchUp();
   assert.deepEqual(
-    got,
+    receivedSeqs,
     upTo(2 * PAGE + 30)
       .map(({ seq }) => seq)
       .slice(10),
@@ -58,18 +58,18 @@ test('a long history is read page by page', async () => {
 test('live messages beyond the buffer are read from the history', async () => {
   const all = upTo(2000);
   const gate = deferred();
-  const { box, got } = inbox({
+  const { box, receivedSeqs } = createInbox({
     fetchAfter: async (seq) => {
       await gate.promise;
       return all.filter((message) => message.seq > seq).slice(0, PAGE);
     },
   });
-  const caught = box.catchUp();
+  const caughtUp = box.catchUp();
   for (const message of all) box.receive(message);
   gate.resolve();
-  await caught;
+  await caughtUp;
   assert.deepEqual(
-    got,
+    receivedSeqs,
     all.map(({ seq }) => seq),
   );
 });
@@ -77,7 +77,7 @@ test('live messages beyond the buffer are read from the history', async () => {
 test('a failed page is retried while connected, else on the next connection', async () => {
   let connected = true;
   let failures = 2;
-  const { box, got } = inbox({
+  const { box, receivedSeqs } = createInbox({
     isConnected: () => connected,
     fetchAfter: async (seq) => {
       failures -= 1;
@@ -86,7 +86,7 @@ test('a failed page is retried while connected, else on the next connection', as
     },
   });
   await box.catchUp();
-  assert.deepEqual(got, [1, 2]);
+  assert.deepEqual(receivedSeqs, [1, 2]);
   connected = false;
   failures = 1;
   await box.catchUp();
@@ -94,11 +94,11 @@ test('a failed page is retried while connected, else on the next connection', as
 });
 
 test('own messages are delivered when no seq before them is missing', () => {
-  const { box, got } = inbox({ startSeq: 5 });
+  const { box, receivedSeqs } = createInbox({ startSeq: 5 });
   box.skipOwn(6);
   box.skipOwn(8);
   assert.equal(box.lastSeq, 6);
   box.receive({ seq: 7 });
   assert.equal(box.lastSeq, 8);
-  assert.deepEqual(got, [6, 7, 8]);
+  assert.deepEqual(receivedSeqs, [6, 7, 8]);
 });

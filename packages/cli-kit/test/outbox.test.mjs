@@ -29,14 +29,14 @@ class ManualSocket {
   }
 }
 
-function outbox(options = {}) {
+function createOutbox(options = {}) {
   const socket = new ManualSocket();
   const log = quietLog();
   return { socket, log, box: new Outbox({ socket, sid: 's', log, retryMs: 1, ...options }) };
 }
 
 test('messages are sent in order, each with its own local id', async () => {
-  const { socket, box } = outbox();
+  const { socket, box } = createOutbox();
   await Promise.all(['a', 'b', 'c'].map((text) => box.push({ text })));
   assert.deepEqual(socket.texts(), ['a', 'b', 'c']);
   assert.equal(new Set(socket.sent.map(({ localId }) => localId)).size, 3);
@@ -46,7 +46,7 @@ test('messages are sent in order, each with its own local id', async () => {
 });
 
 test('unacknowledged messages are sent again after a reconnect, with the same local ids', async () => {
-  const { socket, box } = outbox();
+  const { socket, box } = createOutbox();
   for (const text of ['a', 'b', 'c']) await box.push({ text });
   await socket.acknowledge(1);
   const lost = socket.sent;
@@ -70,7 +70,7 @@ test('unacknowledged messages are sent again after a reconnect, with the same lo
 });
 
 test('a missing acknowledgement causes a reconnect, because a resend would be out of order', async () => {
-  const { socket, box } = outbox();
+  const { socket, box } = createOutbox();
   await box.push({ text: 'a' });
   await box.push({ text: 'b' });
   socket.sent[0].resolve(null);
@@ -84,7 +84,7 @@ test('a missing acknowledgement causes a reconnect, because a resend would be ou
 });
 
 test('at most one window of messages is in flight', async () => {
-  const { socket, box } = outbox({ window: 2 });
+  const { socket, box } = createOutbox({ window: 2 });
   for (const text of ['a', 'b', 'c', 'd']) await box.push({ text });
   assert.deepEqual(socket.texts(), ['a', 'b']);
   await socket.acknowledge(0);
@@ -92,7 +92,7 @@ test('at most one window of messages is in flight', async () => {
 });
 
 test('a full outbox makes the sender wait', async () => {
-  const { socket, box } = outbox({ maxBytes: 20 });
+  const { socket, box } = createOutbox({ maxBytes: 20 });
   await box.push({ text: 'twenty bytes or more' });
   let accepted = false;
   const waiting = box.push({ text: 'next' }).then(() => {
@@ -106,7 +106,7 @@ test('a full outbox makes the sender wait', async () => {
 });
 
 test('a message is retried without a limit after transient refusals', async () => {
-  const { socket, log, box } = outbox();
+  const { socket, log, box } = createOutbox();
   await box.push({ text: 'a' });
   for (let round = 1; round <= 7; round += 1) {
     socket.sent.at(-1).resolve({ ack: { ok: false, code: 'hub_unavailable', error: 'no database' } });
@@ -119,7 +119,7 @@ test('a message is retried without a limit after transient refusals', async () =
 
 test('after a refusal, the refused messages are sent before new ones', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { socket, box } = outbox();
+  const { socket, box } = createOutbox();
   const refuse = (...indexes) => indexes.forEach((i) => socket.sent[i].resolve({ ack: { ok: false, code: 'overloaded' } }));
   for (const text of ['a', 'b', 'c']) await box.push({ text });
   refuse(0);
@@ -140,7 +140,7 @@ test('after a refusal, the refused messages are sent before new ones', async (t)
 });
 
 test('a permanent refusal drops the message and logs a warning', async () => {
-  const { socket, log, box } = outbox();
+  const { socket, log, box } = createOutbox();
   await box.push({ text: 'a' });
   await box.push({ text: 'b' });
   socket.sent[0].resolve({ ack: { ok: false, code: 'invalid_body', error: 'too odd' } });
@@ -151,7 +151,7 @@ test('a permanent refusal drops the message and logs a warning', async () => {
 });
 
 test('flush returns false on timeout, and close rejects waiting senders', async () => {
-  const { box } = outbox({ maxBytes: 1 });
+  const { box } = createOutbox({ maxBytes: 1 });
   await box.push({ text: 'a' });
   const waiting = box.push({ text: 'b' });
   assert.equal(await box.flush(5), false);

@@ -175,7 +175,7 @@ test('cancelAll cancels own requests, cancelStale those of an earlier process', 
   assert.equal((await outcome).status, 'canceled');
   assert.equal(hub.value.completedRequests[id].status, 'canceled');
   hub.change({ ...hub.value, requests: { left: { tool: 'Bash', arguments: {} } } });
-  // The local copy is outdated: a version mismatch of a later change brings the stale request.
+  // The local copy is outdated. The version mismatch of the next change delivers the stale request.
   permissions.ask('Bash', { command: 'pwd' }, 'default');
   while (Object.keys(hub.value.requests).length < 2) await nextTurn();
   await permissions.cancelStale();

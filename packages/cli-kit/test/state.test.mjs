@@ -68,12 +68,12 @@ test('one process at a time serves a session, and stale locks are removed', (t) 
   const first = store.openSession('/dir');
   assert.throws(() => store.openSession('/dir'), /already serves this session/);
   store.openSession('/other').release();
-  writeFileSync(first.lockFile, JSON.stringify({ pid: 2 ** 30, born: '1' }));
+  writeFileSync(first.lockFile, JSON.stringify({ pid: 2 ** 30, startTime: '1' }));
   store.openSession('/dir').release();
   // Truncated by a crash.
   writeFileSync(first.lockFile, '');
   store.openSession('/dir').release();
-  writeFileSync(first.lockFile, JSON.stringify({ pid: process.ppid, born: 'another time' }));
+  writeFileSync(first.lockFile, JSON.stringify({ pid: process.ppid, startTime: 'another time' }));
   store.openSession('/dir').release();
 });
 

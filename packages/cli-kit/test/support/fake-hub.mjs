@@ -36,7 +36,7 @@ export class FakeHub extends EventEmitter {
     await this.io.close();
   }
 
-  // --- for tests ---------------------------------------------------------------------------------------------------
+  // --- methods for tests -------------------------------------------------------------------------------------------
 
   /** Sends a message as a web user. */
   postMessage(sid, text, attachments) {
