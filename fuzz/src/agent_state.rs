@@ -1,9 +1,9 @@
 //! Agent states: splitting and joining keeps their value, and a request is either pending or completed.
 
 use serde_json::{Map, Value};
+use session_gateway_hub::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
 use session_gateway_hub::model::agent_state::{
-    AgentState, Answer, MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES, Status, complete, complete_all, completed_at,
-    count_pending, join, split,
+    AgentState, Answer, Status, complete, complete_all, completed_at, count_pending, join, split,
 };
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::large::Field;

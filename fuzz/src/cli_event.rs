@@ -3,8 +3,8 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use session_gateway_hub::limits::MAX_KEYWORD_BYTES;
 use session_gateway_hub::model::json::Json;
-use session_gateway_hub::model::keyword::MAX_KEYWORD_BYTES;
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
     CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_rejected, rpc_request,

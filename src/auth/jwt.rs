@@ -8,10 +8,8 @@ use jwt_compact::{AlgorithmExt as _, Claims, CreationError, Header, UntrustedTok
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::token::MAX_TOKEN_BYTES;
+use crate::limits::{JWT_LIFETIME_SECS, MAX_TOKEN_BYTES};
 use crate::model::namespace::Namespace;
-
-pub const LIFETIME_SECS: i64 = 15 * 60;
 
 /// RFC 7518 section 3.2.
 const MIN_SECRET_BYTES: usize = 32;
@@ -66,9 +64,9 @@ impl JwtKey {
         Ok(Self(Hs256Key::new(secret)))
     }
 
-    /// Signs a token that is valid from `now_secs` (Unix seconds) for [`LIFETIME_SECS`].
+    /// Signs a token that is valid from `now_secs` (Unix seconds) for [`JWT_LIFETIME_SECS`].
     pub fn issue(&self, claims: &WebClaims, now_secs: i64) -> Result<String, CreationError> {
-        let issued = IssuedClaims { web: claims, iat: now_secs, exp: now_secs.saturating_add(LIFETIME_SECS) };
+        let issued = IssuedClaims { web: claims, iat: now_secs, exp: now_secs.saturating_add(JWT_LIFETIME_SECS) };
         let header = Header::empty().with_token_type("JWT");
         Hs256.token(&header, &Claims::new(issued), &self.0)
     }
@@ -296,7 +294,7 @@ mod tests {
         ) {
             let claims = WebClaims { uid, ns: Namespace::parse(&ns).unwrap() };
             let token = key().issue(&claims, now).unwrap();
-            let expected = (age < LIFETIME_SECS).then_some(claims);
+            let expected = (age < JWT_LIFETIME_SECS).then_some(claims);
             prop_assert_eq!(verify(&token, now + age), expected);
         }
 

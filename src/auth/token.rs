@@ -8,11 +8,10 @@ use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::limits::MAX_TOKEN_BYTES;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 
-/// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
-pub const MAX_TOKEN_BYTES: usize = 1024;
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 pub const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 

@@ -17,21 +17,16 @@ use super::extract::parse_body;
 use super::history::{Reader, read_messages};
 use super::query::Query;
 use super::response::JsonText;
-use crate::auth::jwt::{JwtKey, LIFETIME_SECS, WebClaims};
+use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
+use crate::limits::{JWT_LIFETIME_SECS, MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE};
 use crate::model::namespace::Namespace;
 use crate::store::response_budget::ResponseBudget;
 use crate::store::{Database, secrets};
 
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
-
-/// The memory limit for concurrent history pages with large messages: two pages of the maximum size. The runtime limits a
-/// worker to 128 MB.
-const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
-/// The part of it for one namespace: one page of the maximum size.
-const MAX_NAMESPACE_PAGES_BYTES: usize = 40 * 1024 * 1024;
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,7 +135,7 @@ struct User<'a> {
 impl Edge {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
     pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        let page_budget = ResponseBudget::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
+        let page_budget = ResponseBudget::new(MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE);
         Self { tokens, cors, routing, db, page_budget, jwt: Mutex::new(jwt) }
     }
 
@@ -275,7 +270,7 @@ impl Edge {
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
             let namespace = claims.ns.as_ref();
             let user = User { id: claims.uid, first_name: namespace };
-            let expires_at = to_milliseconds(now + LIFETIME_SECS);
+            let expires_at = to_milliseconds(now + JWT_LIFETIME_SECS);
             Ok(JsonText::serialize(&AuthResponse { token: &token, user, namespace, expires_at }))
         }
         .await;

@@ -17,11 +17,9 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::ports::UploadBody;
 use crate::hub::workspace::files::Workspace;
+use crate::limits::MAX_BODY_BYTES;
 use crate::push::endpoint::Endpoint;
 use crate::wire::fields::read_object;
-
-/// The largest JSON body: a text of 1 MiB in which every character is escaped, and attachments.
-pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
 /// The id of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedSession(pub String);

@@ -11,10 +11,8 @@ use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
+use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
-
-/// PROTOCOL.md "Machines".
-const MAX_PATHS: usize = 1000;
 
 /// `GET /api/machines`.
 pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {

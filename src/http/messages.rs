@@ -11,11 +11,9 @@ use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::messages::Draft;
+use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::wire::field_types::{List, Object, scalar};
-
-/// PROTOCOL.md "Limits".
-const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -13,12 +13,9 @@ use tower_service::Service;
 
 use super::error::ErrorResponse;
 use crate::hub::Hub;
+use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;
 use crate::store::response_budget::{Reservation, ResponseText};
-
-/// The largest response that is copied to the JavaScript side at once. A larger one is streamed, and stays in the memory of
-/// the hub until the client has received it: it needs a reservation.
-pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
 
 /// Handles a request and buffers the response.
 pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {

@@ -10,8 +10,8 @@ use super::extract::{JsonBody, OwnedSession, QueryString};
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::limits::MAX_NAME_CHARS;
 use crate::hub::state::cache::Archived;
+use crate::limits::MAX_NAME_CHARS;
 use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use super::events::log::EventLog;
-use super::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 use super::storage_keys::LAST_TICK;
 use super::{Hub, State};
+use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
 impl Hub {
     /// Sets the alarm for the earliest deadline.

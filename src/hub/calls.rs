@@ -4,8 +4,8 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use super::Hub;
-use super::limits::RECONNECT_GRACE_MS;
 use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
+use crate::limits::RECONNECT_GRACE_MS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::socketio::MAX_ACK_ID;

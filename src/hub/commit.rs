@@ -10,10 +10,10 @@ use futures::future::BoxFuture;
 
 use super::effects::others;
 use super::error::Error;
-use super::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
 use super::ports::ConnId;
 use super::state::effect::Effect;
 use super::{Hub, State};
+use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
 use crate::store::journal::Batch;
 use crate::store::{Database, DbError, Statement};
 

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-use super::limits::RESUME_TIMEOUT_MS;
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
+use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{InvalidField, Json};
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
@@ -74,7 +74,7 @@ pub enum Error {
     #[error("The upload failed: {0}.")]
     UploadFailed(String),
     #[error("The upload was too slow: less than {kib} KiB in {seconds} seconds.")]
-    UploadStalled { kib: u64, seconds: u64 },
+    UploadStalled { kib: u32, seconds: u32 },
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     #[error("The session's metadata has version {found}, not {expected}. Read the session and try again.")]

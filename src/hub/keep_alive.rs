@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use super::peers::connections::Peer;
 use super::ports::ConnId;
 use super::storage_keys::alive_key;
 use super::{Hub, State};
+use crate::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use crate::model::owner::Owner;
 
 impl Hub {

@@ -6,7 +6,7 @@
 //! hibernation, a deploy or a crash continues where the last instance stopped.
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
-//! From the bottom up: [`limits`], [`error`], [`ports`]; the state machines without IO in [`state`] and [`peers`];
+//! From the bottom up: [`ports`], [`error`]; the state machines without IO in [`state`] and [`peers`];
 //! [`commit`], [`effects`] and [`outbox`], through which every change and every frame goes; the use cases in [`sessions`],
 //! [`machines`], [`workspace`], [`events`] and [`push`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top.
 //! `tests/it/layers.rs` checks which module may use which.
@@ -20,7 +20,6 @@ pub mod events;
 pub mod inbound;
 pub mod keep_alive;
 pub mod large;
-pub mod limits;
 pub mod machines;
 pub mod outbox;
 pub mod peers;

@@ -12,9 +12,9 @@ pub type ConnId = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "kebab-case")]
 pub enum UploadFault {
-    /// The file is larger than [`MAX_FILE_BYTES`](super::limits::MAX_FILE_BYTES).
+    /// The file is larger than [`MAX_FILE_BYTES`](crate::limits::MAX_FILE_BYTES).
     TooLarge,
-    /// The other fields are larger than [`MAX_UPLOAD_FIELDS_BYTES`](super::limits::MAX_UPLOAD_FIELDS_BYTES).
+    /// The other fields are larger than [`MAX_UPLOAD_FIELDS_BYTES`](crate::limits::MAX_UPLOAD_FIELDS_BYTES).
     FieldsTooLarge,
     /// The content is not base64.
     BadBase64,
@@ -70,7 +70,7 @@ pub trait Runtime: Send + Sync {
     /// Sleeps. For short pauses only, for it keeps the object awake; deadlines belong to the alarm.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service, without following redirects, and with the timeout
-    /// [`PUSH_TIMEOUT_MS`](super::limits::PUSH_TIMEOUT_MS). The error says why there is no response.
+    /// [`PUSH_TIMEOUT_MS`](crate::limits::PUSH_TIMEOUT_MS). The error says why there is no response.
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>>;
     /// Sets a value in the object's own storage, which survives hibernation and restarts.
     fn kv_put(&self, key: &str, value: &str);

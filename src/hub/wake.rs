@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::events::numbering::EventNumbers;
-use super::limits::{MAX_RESPONSE_BYTES, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use super::peers::connections::{Connections, Peer};
 use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
@@ -13,6 +12,7 @@ use super::state::liveness::Liveness;
 use super::state::schedule::Schedule;
 use super::storage_keys::{ALIVE, EPOCH, LAST_TICK, NAMESPACE, alive_owner};
 use super::{Config, Hub, State};
+use crate::limits::{MAX_RESPONSE_BYTES, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::response_budget::ResponseBudget;

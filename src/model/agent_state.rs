@@ -10,13 +10,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::json::{InvalidField, Json, JsonObject};
+use crate::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
 
 const REQUESTS: &str = "requests";
 pub const COMPLETED_REQUESTS: &str = "completedRequests";
-
-/// The largest number of pending requests in one state.
-pub const MAX_PENDING_REQUESTS: usize = 1_000;
-pub const MAX_REQUEST_ID_BYTES: usize = 255;
 
 /// An agent state whose completed requests are separated from the rest.
 #[derive(Debug, Clone, Default, PartialEq)]

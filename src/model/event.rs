@@ -4,10 +4,7 @@ use serde::Serialize;
 
 use super::message::Message;
 use super::text_parts::TextParts;
-
-/// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
-/// content is replaced by its size; clients read it from the history.
-pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+use crate::limits::MAX_EVENT_CONTENT_BYTES;
 
 /// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]

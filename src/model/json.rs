@@ -3,6 +3,7 @@
 //! Clients write values that are opaque to the hub: metadata, agent state, message content. `serde_json::Value` would sort
 //! their keys and round large numbers, so the hub validates such a text once and passes it on unchanged.
 
+use crate::limits::MAX_JSON_DEPTH;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -161,14 +162,14 @@ impl<'a> JsonObject<'a> {
         serde_json::from_str(text).ok()
     }
 
-    /// Parses an object; rejects duplicate names, unpaired surrogates in names, and nesting above [`MAX_DEPTH`]. `field` is
+    /// Parses an object; rejects duplicate names, unpaired surrogates in names, and nesting above [`MAX_JSON_DEPTH`]. `field` is
     /// the path of the object in error messages.
     pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, InvalidField> {
         if !value.get().starts_with('{') {
             return Err(InvalidField::new(field, "must be an object"));
         }
-        if exceeds_depth(value.get(), MAX_DEPTH) {
-            return Err(InvalidField::new(field, format!("must not be nested deeper than {MAX_DEPTH} levels")));
+        if exceeds_depth(value.get(), MAX_JSON_DEPTH) {
+            return Err(InvalidField::new(field, format!("must not be nested deeper than {MAX_JSON_DEPTH} levels")));
         }
         // The text is valid JSON, so there is no other reason to fail.
         let unpaired = "must not have a name with an unpaired surrogate";
@@ -230,9 +231,6 @@ impl<'a> JsonObject<'a> {
 
 /// The size from which an object is serialized into a preallocated buffer: a growing one would need twice the memory.
 const PREALLOCATE_FROM_BYTES: usize = 1_000_000;
-
-/// The deepest nesting of an object that the hub or D1 reads. SQLite's JSON functions support 1,000 levels.
-const MAX_DEPTH: usize = 500;
 
 /// Whether a JSON text has more than `limit` levels of objects and arrays.
 fn exceeds_depth(text: &str, limit: usize) -> bool {

@@ -2,9 +2,6 @@
 
 use strum::VariantNames;
 
-/// The longest name of a mode, an agent or a method, in bytes.
-pub const MAX_KEYWORD_BYTES: usize = 64;
-
 /// The error for a string that is not a keyword of its enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind}: expected one of {expected}")]

@@ -6,6 +6,10 @@
 use std::fmt;
 
 use super::json::{Json, JsonObject};
+use crate::limits::{
+    MAX_EXCERPT_AGENT_IDS, MAX_EXCERPT_HOST_BYTES, MAX_EXCERPT_ID_BYTES, MAX_EXCERPT_TOOL_BYTES, MAX_INLINE_BYTES,
+    MAX_INLINE_METADATA_BYTES,
+};
 
 /// A reference to the parts of a large value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,20 +49,6 @@ pub enum Field {
     MachineMetadata,
     RunnerState,
 }
-
-/// The largest metadata that is stored in its row, in bytes. It shares the row with a state: together less than 2 MB.
-pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
-/// The largest state that is stored in its row, in bytes.
-pub const MAX_INLINE_BYTES: usize = 1_000_000;
-/// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
-const MAX_EXCERPT_AGENT_IDS: usize = 50;
-/// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
-const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
-/// The largest request id in an excerpt, in bytes of JSON: [`MAX_PENDING_REQUESTS`](super::agent_state::MAX_PENDING_REQUESTS)
-/// fit into a row.
-const MAX_EXCERPT_ID_BYTES: usize = 600;
-/// The largest name of a tool in an excerpt, in bytes of JSON.
-const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 
 impl Field {
     /// The largest value that is stored in its row, in bytes.

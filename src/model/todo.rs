@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::keyword::MAX_KEYWORD_BYTES;
 use super::vocabulary::Vocabulary;
+use crate::limits::MAX_KEYWORD_BYTES;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {

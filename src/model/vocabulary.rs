@@ -9,12 +9,10 @@ use std::str::FromStr;
 use serde_json::value::RawValue;
 
 use super::json::JsonObject;
-use super::keyword::{MAX_KEYWORD_BYTES, UnknownKeyword};
+use super::keyword::UnknownKeyword;
 use super::method::Method;
 use super::mode::{AgentKind, Flavor, ModelMode};
-
-/// The largest number of aliases in one section.
-const MAX_ALIASES: usize = 100;
+use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 
 /// Aliases with their meanings, in the order of the setting.
 type Aliases<T> = Vec<(String, T)>;

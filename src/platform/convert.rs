@@ -13,9 +13,10 @@ use web_sys::{Headers, Request, Response, ResponseInit};
 use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::MAX_BODY_BYTES;
-use crate::http::response::MAX_UNRESERVED_BYTES;
 use crate::hub::error::Error;
+use crate::limits::{
+    MAX_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_BODY_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
+};
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -63,7 +64,7 @@ pub fn copy_to_wasm(text: &JsString) -> String {
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.
 pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = JsFuture::from(glue::body(request, limit)).await?;
+    let body = JsFuture::from(glue::body(request, limit, MIN_BODY_BYTES, STALL_TIMEOUT_MS)).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
@@ -101,9 +102,6 @@ pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http:
         .map_err(|_| ErrorResponse::no_route())
 }
 
-/// The chunk size of a streamed response.
-const CHUNK_BYTES: usize = 1024 * 1024;
-
 /// Serializes headers for JavaScript: alternating lines with a name and a value. Omits `Content-Length`, which the runtime sets.
 pub fn header_lines(headers: &HeaderMap) -> String {
     let mut lines = String::with_capacity(if headers.is_empty() { 0 } else { JSON_HEADERS.len() });
@@ -126,7 +124,13 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
     match response.body() {
         body if body.len() > MAX_UNRESERVED_BYTES => {
             let headers = header_lines(response.headers());
-            glue::streamed_response(response.status().as_u16(), &headers, chunks(body.clone()), context)
+            glue::streamed_response(
+                response.status().as_u16(),
+                &headers,
+                chunks(body.clone()),
+                context,
+                READ_TIMEOUT_MS,
+            )
         }
         _ => to_js_response(response),
     }
@@ -136,7 +140,7 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
 /// rest of the body.
 fn chunks(mut rest: Bytes) -> JsValue {
     let next = move |more: bool| {
-        let chunk = rest.split_to(if more { rest.len().min(CHUNK_BYTES) } else { 0 });
+        let chunk = rest.split_to(if more { rest.len().min(RESPONSE_CHUNK_BYTES) } else { 0 });
         if !more || rest.is_empty() {
             rest = Bytes::new();
         }

@@ -12,16 +12,13 @@ export function head(request, names) {
   return lines.join('\n');
 }
 
-/** A client must send this much of a body within `BODY_STALL_MS`. Also the initial size of the buffer. */
-const CHUNK_BYTES = 64 * 1024;
-const BODY_STALL_MS = 15_000;
-
 /**
  * Reads the body of a request. The buffer grows with the received bytes, not with the declared length.
  * @param {number} limit in bytes
+ * @param {number} chunkBytes the client must send this much within `stallMs`; also the initial size of the buffer
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>}
  */
-export async function body(request, limit) {
+export async function body(request, limit, chunkBytes, stallMs) {
   const declared = request.headers.get('content-length');
   if (Number(declared) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
@@ -30,17 +27,17 @@ export async function body(request, limit) {
   const reader = request.body.getReader({ mode: 'byob' });
   let stalled = false;
   let timer;
-  let buffer = new ArrayBuffer(Math.min(CHUNK_BYTES, maxBytes + 1));
+  let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
   try {
     for (;;) {
       if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(2 * length, maxBytes + 1));
       const free = new Uint8Array(buffer, length);
-      const minBytes = Math.min(CHUNK_BYTES, free.length);
+      const minBytes = Math.min(chunkBytes, free.length);
       timer = setTimeout(() => {
         stalled = true;
         reader.cancel().catch(() => {});
-      }, BODY_STALL_MS);
+      }, stallMs);
       const { value, done } = await reader.readAtLeast(minBytes, free);
       clearTimeout(timer);
       if (stalled) return 'stalled';
@@ -107,9 +104,6 @@ export function response(status, headers, body) {
   return new Response(status === 204 ? null : body.slice(), { status, headers: cached.headers });
 }
 
-/** The time for a client to read a chunk of a large response, which uses memory until it is read. */
-const RESPONSE_STALL_MS = 60_000;
-
 /**
  * Streams a large response in chunks: at once it would be in memory twice, in wasm and in JavaScript. Uses the runtime's
  * `IdentityTransformStream`, because other streams don't report that the client has disconnected.
@@ -117,11 +111,12 @@ const RESPONSE_STALL_MS = 60_000;
  * @param {(more: boolean) => Uint8Array | undefined} next returns the next chunk, or drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request: after a disconnect nothing runs in the
  *   context of the request
+ * @param {number} timeoutMs for the client to read a chunk: the rest uses memory until then
  */
-export function streamedResponse(status, headers, next, context) {
+export function streamedResponse(status, headers, next, context, timeoutMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
-  const read = (work) => withTimeout(work, RESPONSE_STALL_MS, 'The client does not read');
+  const read = (work) => withTimeout(work, timeoutMs, 'The client does not read');
   const write = async () => {
     try {
       for (let chunk = next(true); chunk !== undefined; chunk = next(true)) await read(writer.write(chunk));
@@ -172,9 +167,6 @@ export async function post(url, headers, body, timeoutMs) {
   }
 }
 
-/** D1 itself times out after 30 s. */
-const D1_TIMEOUT_MS = 35_000;
-
 function withTimeout(work, timeoutMs, message) {
   let timer;
   const timeout = new Promise((_, reject) => {
@@ -183,9 +175,8 @@ function withTimeout(work, timeoutMs, message) {
   return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
 }
 
-/** Limits the time of a query. Without a limit, a query that D1 never answers would block all later writes of the hub. */
-export function withD1Timeout(result) {
-  return withTimeout(result, D1_TIMEOUT_MS, 'D1 did not answer in time');
+export function withD1Timeout(result, timeoutMs) {
+  return withTimeout(result, timeoutMs, 'D1 did not answer in time');
 }
 
 /**
@@ -193,8 +184,9 @@ export function withD1Timeout(result) {
  * @param {[string, unknown[]][]} statements SQL and parameters
  * @returns {Promise<unknown[][][]>} the rows of each statement, with the columns in the order of the SELECT
  */
-export async function batch(db, statements) {
-  const results = await withD1Timeout(db.batch(statements.map(([sql, params]) => db.prepare(sql).bind(...params))));
+export async function batch(db, statements, timeoutMs) {
+  const prepared = statements.map(([sql, params]) => db.prepare(sql).bind(...params));
+  const results = await withD1Timeout(db.batch(prepared), timeoutMs);
   return results.map((result) => result.results.map((row) => Object.values(row)));
 }
 
@@ -204,22 +196,19 @@ export async function batch(db, statements) {
  * @returns {Promise<[string, number, number | undefined, number]>} the joined texts, the number of rows, the seq of the last
  *   joined row, the number of joined rows with parts
  */
-export async function queryJoined(db, [sql, params], limit) {
-  const rows = await withD1Timeout(db.prepare(sql).bind(...params).raw());
+export async function queryJoined(db, [sql, params], limit, timeoutMs) {
+  const rows = await withD1Timeout(db.prepare(sql).bind(...params).raw(), timeoutMs);
   const first = rows.slice(0, limit);
   const inParts = first.filter((row) => row[2] > 0).length;
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
 }
 
-/** The limit of an unauthenticated client. */
-const MAX_SMALL_FRAME = 16 * 1024;
-
 /**
  * @param {string | ArrayBuffer} frame
- * @returns {string | undefined} undefined for a large or binary frame
+ * @returns {string | undefined} undefined for a binary frame, and for one of more than `maxChars`
  */
-export function smallText(frame) {
-  return typeof frame === 'string' && frame.length <= MAX_SMALL_FRAME ? frame : undefined;
+export function smallText(frame, maxChars) {
+  return typeof frame === 'string' && frame.length <= maxChars ? frame : undefined;
 }
 
 const ENCODER = new TextEncoder();
@@ -228,10 +217,6 @@ const ENCODER = new TextEncoder();
 export function utf8(text) {
   return ENCODER.encode(text);
 }
-
-/** The limits of the queue: frames, and their characters or bytes. */
-const MAX_QUEUED_FRAMES = 256;
-const MAX_QUEUED_SIZE = 256 * 1024;
 
 /** Closes a socket with the code and reason of another socket's close event. */
 function propagateClose(socket, { code, reason }) {
@@ -249,8 +234,10 @@ export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes
    * @param {string} tooLarge the reason for closing the socket after a larger frame
+   * @param {number} maxFrames in the queue
+   * @param {number} maxSize of the queue, in characters or bytes
    */
-  constructor(socket, maxFrame, tooLarge) {
+  constructor(socket, maxFrame, tooLarge, maxFrames, maxSize) {
     this.socket = socket;
     this.queue = [];
     this.size = 0;
@@ -261,7 +248,7 @@ export class Inbox {
       this.queue.push(data);
       this.size += size;
       if (size > maxFrame) this.reject({ code: 1009, reason: tooLarge });
-      else if (this.queue.length > MAX_QUEUED_FRAMES || this.size > MAX_QUEUED_SIZE) {
+      else if (this.queue.length > maxFrames || this.size > maxSize) {
         this.reject({ code: 1008, reason: 'Too many frames at once' });
       }
       this.notify();
@@ -327,11 +314,11 @@ export class Inbox {
   }
 }
 
-/** The limit of unread events per stream: twice the largest event. */
-const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
-
-/** Streams the messages of a socket, which are SSE text. Closes the socket when a write fails because the client is gone. */
-export function eventStream(socket) {
+/**
+ * Streams the messages of a socket, which are SSE text. Closes the socket when a write fails because the client is gone.
+ * @param {number} maxUnread bytes that the client may leave unread
+ */
+export function eventStream(socket, maxUnread) {
   const { readable, writable } = new TransformStream();
   const writer = writable.getWriter();
   const encoder = new TextEncoder();
@@ -347,7 +334,7 @@ export function eventStream(socket) {
     const bytes = encoder.encode(event.data);
     unread += bytes.length;
     // The client reconnects and resumes after its last event.
-    if (unread > MAX_UNREAD_BYTES) {
+    if (unread > maxUnread) {
       writer.abort('The client does not read').catch(() => {});
       return closeSocket();
     }

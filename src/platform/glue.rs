@@ -10,8 +10,9 @@ extern "C" {
     /// Returns lines: the method, the URL, and the headers of `names`, which are separated by spaces.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
-    /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` or `broken`.
-    pub fn body(request: &web_sys::Request, limit: usize) -> js_sys::Promise;
+    /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
+    /// `min_bytes` in `stall_ms`) or `broken`.
+    pub fn body(request: &web_sys::Request, limit: usize, min_bytes: u32, stall_ms: u32) -> js_sys::Promise;
 
     /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
     /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.
@@ -27,27 +28,38 @@ extern "C" {
 
     pub fn response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
-    /// A response whose body is read from the function `next`.
+    /// A response whose body is read from the function `next`. It ends when the client does not read a chunk for `timeout_ms`.
     #[wasm_bindgen(js_name = streamedResponse)]
-    pub fn streamed_response(status: u16, headers: &str, next: JsValue, context: &JsValue) -> web_sys::Response;
+    pub fn streamed_response(
+        status: u16,
+        headers: &str,
+        next: JsValue,
+        context: &JsValue,
+        timeout_ms: u32,
+    ) -> web_sys::Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
     #[wasm_bindgen(catch)]
-    pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
+    pub fn batch(db: &JsValue, statements: js_sys::Array, timeout_ms: u32) -> Result<js_sys::Promise, JsValue>;
 
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
-    pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
+    pub fn query_joined(
+        db: &JsValue,
+        statement: &JsValue,
+        limit: u32,
+        timeout_ms: u32,
+    ) -> Result<js_sys::Promise, JsValue>;
 
     /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
     /// message without a line break.
     pub fn post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
 
     /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
-    /// reason `too_large`.
+    /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes it, too.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
-    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str) -> Inbox;
+    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str, max_frames: u32, max_size: u32) -> Inbox;
     /// Resolves to the next message, or to undefined after `timeout_ms` or when the socket is closed.
     #[wasm_bindgen(method)]
     pub fn next(this: &Inbox, timeout_ms: u32) -> js_sys::Promise;
@@ -57,15 +69,15 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
-    /// Returns a small text frame; `None` for a large or binary one.
+    /// Returns a text frame of at most `max_chars`; `None` for a larger or binary one.
     #[wasm_bindgen(js_name = smallText)]
-    pub fn small_text(frame: &JsValue) -> Option<String>;
+    pub fn small_text(frame: &JsValue, max_chars: usize) -> Option<String>;
 
     pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
 
-    /// A stream of the messages of a socket.
+    /// A stream of the messages of a socket. Ends when more than `max_unread` bytes of it are unread.
     #[wasm_bindgen(js_name = eventStream)]
-    pub fn event_stream(socket: &JsValue) -> web_sys::ReadableStream;
+    pub fn event_stream(socket: &JsValue, max_unread: usize) -> web_sys::ReadableStream;
 }
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]

@@ -37,7 +37,7 @@ class Socket extends EventTarget {
 
 function openInbox(maxFrame = 1_000) {
   const socket = new Socket();
-  return { socket, inbox: new Inbox(socket, maxFrame, 'too large') };
+  return { socket, inbox: new Inbox(socket, maxFrame, 'too large', 256, 256 * 1024) };
 }
 
 describe('an inbox', () => {
@@ -141,14 +141,14 @@ describe('a piped inbox', () => {
 });
 
 describe('a D1 query', () => {
-  test('times out after 35 s', async () => {
+  test('times out', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = assert.rejects(withD1Timeout(new Promise(() => {})), /D1 did not answer in time/);
+    const timedOut = assert.rejects(withD1Timeout(new Promise(() => {}), 35_000), /D1 did not answer in time/);
     mock.timers.tick(35_000);
     await timedOut;
     const failure = new Error('D1_ERROR: Network connection lost');
-    await assert.rejects(withD1Timeout(Promise.reject(failure)), failure);
-    assert.equal(await withD1Timeout(Promise.resolve('rows')), 'rows');
+    await assert.rejects(withD1Timeout(Promise.reject(failure), 35_000), failure);
+    assert.equal(await withD1Timeout(Promise.resolve('rows'), 35_000), 'rows');
     mock.timers.reset();
   });
 });
@@ -225,10 +225,10 @@ describe('a push', () => {
 describe('a frame', () => {
   const largest = 'ü'.repeat(16 * 1024);
   test('that is small is returned as text', () => {
-    assert.equal(smallText(largest), largest);
-    assert.equal(smallText(''), '');
-    assert.equal(smallText(`${largest}x`), undefined);
-    assert.equal(smallText(new ArrayBuffer(3)), undefined);
+    assert.equal(smallText(largest, 16 * 1024), largest);
+    assert.equal(smallText('', 16 * 1024), '');
+    assert.equal(smallText(`${largest}x`, 16 * 1024), undefined);
+    assert.equal(smallText(new ArrayBuffer(3), 16 * 1024), undefined);
   });
 
   test('that is large is encoded as UTF-8', () => {
@@ -316,6 +316,7 @@ function stallingAfter(...chunks) {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
+  const read = (request) => body(request, LIMIT, 64 * KIB, 15_000);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
@@ -323,7 +324,7 @@ describe('the body of a request', () => {
       for (const declared of [undefined, length]) {
         const chunks = [bytes.subarray(0, length / 3), bytes.subarray(length / 3)];
         const { request } = requestWithBody(chunks.values(), declared);
-        assert.deepEqual(await body(request, LIMIT), bytes, `${length} bytes of ${declared}`);
+        assert.deepEqual(await read(request), bytes, `${length} bytes of ${declared}`);
       }
     }
   });
@@ -332,27 +333,27 @@ describe('the body of a request', () => {
     const { promise, resolve } = Promise.withResolvers();
     const chunks = { next: () => promise, return: () => {} };
     const { reads, request } = requestWithBody(chunks, LIMIT);
-    const read = body(request, LIMIT);
+    const pending = read(request);
     resolve({ done: true });
-    assert.deepEqual([(await read).length, reads], [0, [64 * KIB]]);
+    assert.deepEqual([(await pending).length, reads], [0, [64 * KIB]]);
   });
 
   test('is rejected above its limit or its declared length', async () => {
-    assert.equal(await body(requestWithBody([].values(), LIMIT + 1).request, LIMIT), 'too-large');
-    assert.equal(await body(requestWithBody([new Uint8Array(LIMIT + 1)].values()).request, LIMIT), 'too-large');
-    assert.equal(await body(requestWithBody([new Uint8Array(100)].values(), 99).request, LIMIT), 'too-large');
+    assert.equal(await read(requestWithBody([].values(), LIMIT + 1).request), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(LIMIT + 1)].values()).request), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99).request), 'too-large');
   });
 
   test('fails when the client stalls or disconnects', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     for (const declared of [undefined, LIMIT]) {
-      const stalled = body(requestWithBody(stallingAfter(new Uint8Array(10)), declared).request, LIMIT);
+      const stalled = read(requestWithBody(stallingAfter(new Uint8Array(10)), declared).request);
       await new Promise((resolve) => setImmediate(resolve));
       t.mock.timers.tick(15_000);
       assert.equal(await stalled, 'stalled');
     }
     const gone = { next: async () => Promise.reject(new Error('Network connection lost.')) };
-    assert.equal(await body(requestWithBody(gone, 10).request, LIMIT), 'broken');
+    assert.equal(await read(requestWithBody(gone, 10).request), 'broken');
   });
 });
 
@@ -367,7 +368,7 @@ function stream(chunks) {
     return more && state.written < chunks ? new Uint8Array([state.written++]) : undefined;
   };
   let finished;
-  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) });
+  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 60_000);
   return { state, streamed, finished };
 }
 

@@ -34,6 +34,7 @@ use crate::hub::peers::connections::Upgrade;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::{ConnId, Runtime};
 use crate::hub::{Hub, storage_keys};
+use crate::limits::{INVALID_CONFIG_DELAY_MS, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -59,9 +60,6 @@ impl SocketKind {
         self.into()
     }
 }
-
-/// The delay of an alarm that fires while the configuration is invalid.
-const INVALID_CONFIG_DELAY: Duration = Duration::from_secs(10);
 
 /// The parts of a request that select its handler.
 struct ObjectRequest<'a> {
@@ -300,7 +298,7 @@ impl NamespaceObject {
             return self.close_all_sockets(1012, "The hub was interrupted. Reconnect.");
         };
         let Some(conn) = socket.connection() else { return Ok(()) };
-        if let Some(text) = glue::small_text(frame) {
+        if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
             running.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
             if running.hub.admits_frame(conn, text.length() as usize) {
@@ -325,7 +323,7 @@ impl NamespaceObject {
             // The storage has pending timers and pushes, which continue when the configuration is valid.
             Err(StartError::InvalidConfig(message)) => {
                 worker::console_error!("the alarm is delayed, because the configuration is invalid: {message}");
-                self.state.storage().set_alarm(INVALID_CONFIG_DELAY).await?;
+                self.state.storage().set_alarm(Duration::from_millis(INVALID_CONFIG_DELAY_MS)).await?;
                 false
             }
         };

@@ -18,8 +18,8 @@ use worker::{Delay, SqlStorage, State, Storage};
 use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard::{BackgroundTask, was_interrupted};
-use crate::hub::limits::PUSH_TIMEOUT_MS;
 use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
+use crate::limits::PUSH_TIMEOUT_MS;
 
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";

@@ -8,8 +8,8 @@ use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
 use super::runtime::ObjectRuntime;
-use crate::hub::limits::{MAX_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_UPLOAD_BYTES, STALL_TIMEOUT_MS};
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
+use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_BODY_BYTES, STALL_TIMEOUT_MS};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
@@ -28,13 +28,13 @@ impl UploadBody for JsUpload {
         Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
     }
 
-    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all four exactly.
+    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds both exactly.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
         let read = self.upload.read(
             MAX_FILE_BYTES as f64,
             MAX_UPLOAD_FIELDS_BYTES as f64,
-            MIN_UPLOAD_BYTES as f64,
-            STALL_TIMEOUT_MS as f64,
+            MIN_BODY_BYTES.into(),
+            STALL_TIMEOUT_MS.into(),
         );
         Box::pin(SendFuture::new(async move {
             let result = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;

@@ -30,22 +30,15 @@ use crate::hub::inbound::admission::{
     Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, binary_refusal,
     open_packet,
 };
-use crate::hub::limits::{
-    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNAUTHENTICATED_FRAME_BYTES,
-    RESUME_TIMEOUT_MS,
+use crate::limits::{
+    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_AUTH_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES,
+    MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
+    UPLOAD_TIMEOUT_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
-
-/// The largest body of `POST /api/auth`.
-const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
-/// The timeout of a request to the object, beyond that of an RPC call. The longest request is a resume: after its call it waits
-/// for the session to become active, and merges two sessions in the database.
-const OBJECT_TIMEOUT_MARGIN_MS: u64 = RESUME_TIMEOUT_MS + 5_000;
-/// The timeout of an upload, from its first byte to the response of the CLI.
-const UPLOAD_TIMEOUT_MS: u32 = 15 * 60_000;
 
 thread_local! {
     // The configuration does not change during the lifetime of the isolate.
@@ -202,7 +195,7 @@ async fn stream_events(env: &Env, request: &Request, token: &VerifiedToken) -> R
     headers.set("x-accel-buffering", "no")?;
     let init = ResponseInit::new();
     init.set_headers(&headers);
-    Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket)), &init)
+    Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket, MAX_UNACKED_BYTES)), &init)
 }
 
 /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT
@@ -228,7 +221,13 @@ fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context)
 
 async fn connect_bridged(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
     let socket: &web_sys::WebSocket = server.as_ref();
-    let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
+    let inbox = glue::Inbox::new(
+        socket,
+        MAX_UNAUTHENTICATED_FRAME_BYTES,
+        FRAME_TOO_LARGE,
+        MAX_QUEUED_FRAMES,
+        MAX_QUEUED_FRAME_BYTES,
+    );
     let Some((namespace, connect)) = wait_for_connect(edge, &inbox, server).await? else { return Ok(()) };
     let response = forward_socket(env, request, &namespace, SocketKind::BridgedCli, None).await?;
     match glue::web_socket(&response) {

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{from_base64url, to_base64url};
-
-pub const MAX_ENDPOINT_BYTES: usize = 2_048;
+use crate::limits::MAX_ENDPOINT_BYTES;
 
 /// RFC 1035 section 2.3.4.
 const MAX_HOST_BYTES: usize = 253;

@@ -5,14 +5,10 @@ use sha2::{Digest, Sha256};
 
 use super::request::MAX_MESSAGE_BYTES;
 use super::to_base64url;
+use crate::limits::MAX_SUPERSEDED;
 
 pub const MAX_PAYLOAD_BYTES: usize = MAX_MESSAGE_BYTES - 1;
-/// The payload limit for a push service that rejected a longer payload. The data always fits.
-pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
 const MAX_BODY_CHARS: usize = MAX_PAYLOAD_BYTES;
-
-/// The largest number of requests that one notification supersedes.
-const MAX_SUPERSEDED: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -149,6 +145,7 @@ fn truncate(body: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::limits::SHORT_PAYLOAD_BYTES;
     use proptest::prelude::*;
 
     #[test]

@@ -7,15 +7,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{Statement, Value};
+use crate::limits::{FULL_ARRAY_BYTES, LARGE_ROW_BYTES};
 use crate::model::namespace::Namespace;
-
-/// An array that is longer than this, in bytes, gets no further row. D1 allows a parameter of 2 MB; the last row adds
-/// at most twice [`LARGE_ROW_BYTES`].
-const SPLIT_AFTER_BYTES: usize = 1_000_000;
-
-/// A row whose texts are longer than this, in bytes, gets a statement of its own, with each text as a separate
-/// parameter. The texts are JSON, so that escaping can double their length in the array.
-const LARGE_ROW_BYTES: usize = 250_000;
 
 /// Collects bulk statements. Their parameters are:
 /// - `?1`: the rows as a JSON array
@@ -54,7 +47,7 @@ impl BulkStatements {
                 continue;
             }
             append_row(&mut json, &row);
-            if json.len() > SPLIT_AFTER_BYTES {
+            if json.len() > FULL_ARRAY_BYTES {
                 self.finish_statement(sql, &mut json, no_texts.clone());
             }
         }

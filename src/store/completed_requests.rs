@@ -5,17 +5,10 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
+use crate::limits::MAX_RECORD_BYTES;
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
-
-/// The size above which the record of a session is trimmed, in bytes: the total of its ids, its values and
-/// [`ENTRY_OVERHEAD_BYTES`] for each entry. The record is read whole and is in memory several times while it is sent.
-/// The SQL below repeats this and the next two numbers.
-pub const MAX_RECORD_BYTES: usize = 10_000_000;
-
-/// The size to which a record is trimmed, in bytes.
-pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
 
 /// The size of an entry besides its id and value, in bytes.
 pub const ENTRY_OVERHEAD_BYTES: usize = 200;

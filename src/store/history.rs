@@ -5,12 +5,9 @@ use std::sync::Arc;
 use super::columns::Columns;
 use super::response_budget::{Reservation, ResponseBudget};
 use super::{Database, DbError, Found, Row, Statement, parts, sessions};
+use crate::limits::MAX_PAGE_BYTES;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
-
-/// A page ends with the message that reaches this many bytes of content: it must fit the memory of a worker (128 MB)
-/// several times.
-pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Space for the JSON around the content of a message, in bytes.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;

@@ -12,7 +12,8 @@ use futures::channel::oneshot;
 
 use super::bulk::BulkStatements;
 use super::values::LargeValue;
-use super::{Statement, completed_requests, machines, messages, parts, sessions, values};
+use super::{Statement, completed_requests, machines, messages, sessions, values};
+use crate::limits::{MAX_BATCH_BYTES, MAX_PART_BYTES};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
@@ -48,9 +49,6 @@ pub trait MemorySize {
 const ROW_BYTES: usize = 700;
 /// The bytes of memory that an effect takes besides its texts.
 const EFFECT_BYTES: usize = 150;
-/// A queue that is larger than this is sealed, in bytes: D1 gives a batch 30 s, and its statements are in memory twice
-/// while they are copied to JavaScript.
-pub const BATCH_BYTES: usize = 8_000_000;
 
 /// Changes that are not in a batch yet.
 #[derive(Debug, Default)]
@@ -147,7 +145,7 @@ impl<E: MemorySize> Journal<E> {
     /// Queues a new message and the counters of its session. Only the copy of the content in its row counts here; the
     /// content itself is shared with an effect, which counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
-        self.queue.bytes += ROW_BYTES + message.content.text().len().min(parts::PART_BYTES);
+        self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
         self.queue_session(session, Extent::Counters);
     }
@@ -287,7 +285,7 @@ impl<E: MemorySize> Journal<E> {
     /// While the lock is exclusive or requested nothing is sealed, for its holder may change what the rows have to
     /// contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
-        if self.queue.bytes > BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
+        if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
         }
     }

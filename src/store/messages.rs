@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, parts, query};
+use crate::limits::MAX_PART_BYTES;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
@@ -119,7 +120,7 @@ impl<'a> PartRow<'a> {
 
 /// Whether a message is larger than a row.
 pub(super) fn is_large(m: &Message) -> bool {
-    m.content.text().len() > parts::PART_BYTES
+    m.content.text().len() > MAX_PART_BYTES
 }
 
 /// Adds statements that insert messages, each with the id of its session.

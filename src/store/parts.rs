@@ -9,20 +9,14 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
+use crate::limits::{MAX_PART_BYTES, PARTS_AT_ONCE};
 use crate::model::namespace::Namespace;
 
-/// The largest part, in bytes: it fits a row (2 MB), also with the other columns of a message.
-pub const PART_BYTES: usize = 1_500_000;
-
-/// How many parts are written or read at once: each is in memory several times while it is copied to or from
-/// JavaScript.
-pub const PARTS_AT_ONCE: usize = 4;
-
-/// Splits a text between characters into parts of at most [`PART_BYTES`].
+/// Splits a text between characters into parts of at most [`MAX_PART_BYTES`].
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let (part, after) = rest.split_at_checked(rest.floor_char_boundary(PART_BYTES))?;
+        let (part, after) = rest.split_at_checked(rest.floor_char_boundary(MAX_PART_BYTES))?;
         rest = after;
         (!part.is_empty()).then_some(part)
     })
@@ -75,10 +69,10 @@ mod tests {
 
     #[test]
     fn a_text_is_split_between_characters_and_loses_nothing() {
-        let text = "ü".repeat(PART_BYTES);
+        let text = "ü".repeat(MAX_PART_BYTES);
         let parts: Vec<&str> = split(&text).collect();
         assert_eq!(parts.len(), 2);
-        assert!(parts.iter().all(|part| part.len() <= PART_BYTES));
+        assert!(parts.iter().all(|part| part.len() <= MAX_PART_BYTES));
         assert_eq!(parts.concat(), text);
         assert_eq!(split("short").collect::<Vec<_>>(), ["short"]);
     }

@@ -6,9 +6,7 @@
 use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
-
-const ATTEMPTS: u32 = 6;
-const FIRST_PAUSE_MS: u64 = 50;
+use crate::limits::{FIRST_DB_RETRY_MS, MAX_DB_ATTEMPTS};
 
 /// Sleeps for a number of milliseconds.
 pub type Sleep = Box<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -34,7 +32,7 @@ impl<D: Database> Retrying<D> {
     }
 
     fn retries(&self) -> Retries<'_> {
-        Retries { sleep: &self.sleep, attempts_left: ATTEMPTS - 1, pause_ms: FIRST_PAUSE_MS, fault: None }
+        Retries { sleep: &self.sleep, attempts_left: MAX_DB_ATTEMPTS - 1, pause_ms: FIRST_DB_RETRY_MS, fault: None }
     }
 }
 

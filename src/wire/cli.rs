@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_object};
+use crate::limits::{MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_KEYWORD_BYTES};
 use crate::model::json::{Json, unescape};
-use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::session::ControlMode;
 
 /// The Socket.IO namespace of CLIs.
@@ -270,11 +270,6 @@ struct UpdateFailed<'a> {
     reason: &'a str,
     code: &'a str,
 }
-
-/// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.
-const MAX_ERROR_CHARS: usize = 1_000;
-/// The longest id in an error message, in characters. Valid ids are not longer.
-const MAX_ERROR_ID_CHARS: usize = 255;
 
 /// The hub's `error` event.
 #[derive(Serialize)]

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::field_types::{MAX_ECHO_CHARS, Root, truncate};
+use super::field_types::{Root, truncate};
+use crate::limits::MAX_ECHO_CHARS;
 
 /// An invalid field of a JSON object, or text that is not a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::hub::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use session_gateway_hub::hub::peers::connections::Upgrade;
+use session_gateway_hub::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;

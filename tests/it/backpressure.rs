@@ -5,7 +5,7 @@ use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
 use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
+use session_gateway_hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 
 /// Counts the pings and the updates among frames.
 fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {

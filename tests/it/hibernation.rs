@@ -5,7 +5,7 @@ use crate::support::live_session::live_session;
 use crate::support::runtime::{Frame, START};
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+use session_gateway_hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 
 /// Calls `gitStatus` of a session. Returns the name of the CLI that received the call, or the error.
 async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {

@@ -8,7 +8,7 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::SESSION_TIMEOUT_MS;
+use session_gateway_hub::limits::SESSION_TIMEOUT_MS;
 use session_gateway_hub::store::DbError;
 
 fn message(session: &str, n: u64) -> Value {

@@ -12,32 +12,33 @@ use std::sync::LazyLock;
 /// Each module with the modules that it uses, from bottom to top: a module may use only modules in the rows above its own.
 /// To allow a use, add it to the row. A use that is gone must be removed.
 const LAYERS: &str = "
-    model                 ->
-    wire                  -> model
-    auth                  -> model
-    push                  ->
-    store                 -> model
+    limits                ->
+    model                 -> limits
+    wire                  -> limits model
+    auth                  -> limits model
+    push                  -> limits
+    store                 -> limits model
     hub::base             -> model
-    hub::peers            -> model wire hub::base
-    hub::error            -> model wire store hub::base hub::peers
-    hub::state            -> model push store hub::base hub::error
-    hub::events::sans_io  -> model store hub::base hub::peers
-    hub::push::sans_io    -> model push store hub::base
-    hub                   -> model wire auth store hub::base hub::peers hub::error hub::state hub::events::sans_io hub::push::sans_io
-    hub::events           -> model push store hub::base hub::peers hub::error hub::state hub::events::sans_io hub
-    hub::push             -> model push store hub::base hub::error hub::push::sans_io hub
-    hub::machines         -> model wire store hub::base hub::peers hub::error hub::state hub
-    hub::sessions         -> model wire store hub::base hub::peers hub::error hub::state hub hub::machines
-    hub::workspace        -> model wire hub::base hub::peers hub::error hub
-    hub::inbound          -> model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
-    hub::entry            -> store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
-    http                  -> model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
-    platform              -> model auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
+    hub::peers            -> limits model wire hub::base
+    hub::error            -> limits model wire store hub::base hub::peers
+    hub::state            -> limits model push store hub::base hub::error
+    hub::events::sans_io  -> limits model store hub::peers
+    hub::push::sans_io    -> limits model push store hub::base
+    hub                   -> limits model wire auth store hub::base hub::peers hub::error hub::state hub::events::sans_io hub::push::sans_io
+    hub::events           -> limits model push store hub::base hub::peers hub::error hub::state hub::events::sans_io hub
+    hub::push             -> limits model push store hub::base hub::error hub::push::sans_io hub
+    hub::machines         -> limits model wire store hub::base hub::peers hub::error hub::state hub
+    hub::sessions         -> limits model wire store hub::base hub::peers hub::error hub::state hub hub::machines
+    hub::workspace        -> limits model wire hub::base hub::peers hub::error hub
+    hub::inbound          -> limits model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
+    hub::entry            -> limits store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
+    http                  -> limits model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
+    platform              -> limits model auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
 ";
 
 /// Modules that are some files of a folder: name, folder, files. The other files belong to the module of the folder.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[
-    ("hub::base", "hub", "limits ports storage_keys"),
+    ("hub::base", "hub", "ports storage_keys"),
     ("hub::error", "hub", "error"),
     ("hub::entry", "hub", "alarm wake"),
     ("hub::events::sans_io", "hub/events", "log numbering"),

@@ -7,7 +7,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+use session_gateway_hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
 

@@ -3,8 +3,8 @@
 use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
-use session_gateway_hub::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
+use session_gateway_hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
+use session_gateway_hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
 
 /// The size of the metadata of a large session.
 const LARGE_BYTES: usize = 590_000;

@@ -6,8 +6,7 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
-use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
-use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
+use session_gateway_hub::limits::{MAX_INBOUND_BYTES, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::{Statement, Value as Param};
 
 /// Receives all acknowledgements, with their ids.

@@ -3,9 +3,10 @@
 use crate::support::sqlite::Sqlite;
 use proptest::prelude::*;
 use serde_json::Value;
+use session_gateway_hub::limits::MAX_PAGE_BYTES;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::Found;
-use session_gateway_hub::store::history::{MAX_PAGE_BYTES, Page, PageRange, read_page};
+use session_gateway_hub::store::history::{Page, PageRange, read_page};
 use session_gateway_hub::store::response_budget::ResponseBudget;
 
 /// A database with a session `s`, whose messages have these sizes in the column `bytes`.

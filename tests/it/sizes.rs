@@ -6,9 +6,9 @@ use crate::support::rest::Reply;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES};
-use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
-use session_gateway_hub::store::parts::{PART_BYTES, PARTS_AT_ONCE};
+use session_gateway_hub::limits::{
+    MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES, PARTS_AT_ONCE,
+};
 use session_gateway_hub::store::{Statement, Value as Param};
 
 /// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
@@ -136,7 +136,7 @@ async fn the_largest_message_is_returned_by_every_query_and_accepted_as_json_in_
         assert!(seqs.contains(&2), "{path}: {seqs:?}");
         let parts =
             world.db.read_batches()[reads..].iter().filter(|batch| batch[0].sql.contains("FROM message_parts")).count();
-        let later_parts = MAX_CONTENT_BYTES.div_ceil(PART_BYTES) - 1;
+        let later_parts = MAX_CONTENT_BYTES.div_ceil(MAX_PART_BYTES) - 1;
         assert_eq!(parts, later_parts.div_ceil(PARTS_AT_ONCE), "parts are read in small groups");
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::hub::events::numbering::push_single_line;
-use crate::hub::limits::{LOG_RETENTION_MS, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::{Audience, Event};
 use crate::model::text_parts::TextParts;
 use crate::store::events::EventsRow;
@@ -18,8 +18,6 @@ use crate::store::events::EventsRow;
 /// The key of [`LogHead::encode`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
 
-/// The largest row with more than one event, in bytes. The log is trimmed by whole rows.
-const MAX_ROW_BYTES: usize = 256_000;
 /// How many events are added before the log is trimmed again.
 const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
 /// How many bytes of events are added before the log is trimmed again.
@@ -188,7 +186,7 @@ impl EventLog {
         let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
             let is_logged = event.body.text_bytes() <= MAX_LOGGED_EVENT_BYTES;
-            if !is_logged || rows.current.body.len() + event.body.text_bytes() > MAX_ROW_BYTES {
+            if !is_logged || rows.current.body.len() + event.body.text_bytes() > MAX_LOG_ROW_BYTES {
                 rows.finish_row();
             }
             rows.current.last = number;

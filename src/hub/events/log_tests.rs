@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 
 fn event(size: usize) -> Event {
     Event { audience: Audience::Session("s".into()), body: format!("{{{}}}", "x".repeat(size)).into() }
@@ -167,7 +168,7 @@ fn only_the_end_of_a_batch_larger_than_the_log_is_written() {
     stored.append(&[1]);
     stored.append(&[100_000; 80]);
     let bytes: usize = stored.rows.iter().map(|row| row.body.len()).sum();
-    assert!((RETAINED_BYTES..RETAINED_BYTES + 2 * MAX_ROW_BYTES).contains(&bytes), "{bytes}");
+    assert!((RETAINED_BYTES..RETAINED_BYTES + 2 * MAX_LOG_ROW_BYTES).contains(&bytes), "{bytes}");
     let floor = stored.rows[1].floor;
     assert_eq!((stored.restore().floor, stored.restore().last_number), (floor, 181));
     assert_eq!(numbers(&stored.restore()), (floor + 1..=181).collect::<Vec<_>>());

@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use crate::hub::error::Error;
 use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead};
-use crate::hub::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
+use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
 use crate::store::events::EventsRow;
 use crate::store::{DbError, Statement, events};

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::HEARTBEAT_INTERVAL_MS;
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, State};
+use crate::limits::HEARTBEAT_INTERVAL_MS;
 use crate::model::event::Event;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use crate::auth::token::AccessTokens;
-use crate::hub::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
+use crate::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio::{self, Handshake};
@@ -13,11 +13,11 @@ use crate::wire::socketio::{self, Packet};
 
 /// The close reason after a frame before CONNECT that was too large.
 pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
-/// The close reason after [`CONNECT_TIMEOUT_MS`](crate::hub::limits::CONNECT_TIMEOUT_MS).
+/// The close reason after [`CONNECT_TIMEOUT_MS`](crate::limits::CONNECT_TIMEOUT_MS).
 pub const NO_CONNECT: &str = "No CONNECT packet came";
-/// The close reason after [`MAX_REFUSALS`](crate::hub::limits::MAX_REFUSALS) refused frames.
+/// The close reason after [`MAX_REFUSALS`](crate::limits::MAX_REFUSALS) refused frames.
 pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: too many were refused";
-/// The close reason after [`MAX_IDLE_FRAMES`](crate::hub::limits::MAX_IDLE_FRAMES) frames without effect.
+/// The close reason after [`MAX_IDLE_FRAMES`](crate::limits::MAX_IDLE_FRAMES) frames without effect.
 pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many other frames";
 
 /// Returns the Engine.IO open packet.

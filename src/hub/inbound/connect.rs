@@ -7,13 +7,13 @@ use crate::hub::inbound::admission::{
     Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, open_packet,
 };
 use crate::hub::inbound::replies::{error_event, event_code};
-use crate::hub::limits::{
-    CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
-};
 use crate::hub::peers::connections::{Cli, Connecting, Peer, Upgrade};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, storage_keys};
+use crate::limits::{
+    CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
+};
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::socketio;
 

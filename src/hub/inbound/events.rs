@@ -14,8 +14,8 @@ use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::UpdateResult;
+use crate::limits::MAX_INLINE_BYTES;
 use crate::model::json::Json;
-use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::{CliEvent, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected};
 use crate::wire::socketio::AckId;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::hub::inbound::admission::{FRAME_TOO_LARGE, binary_refusal};
 use crate::hub::inbound::replies::{Rejection, Sender, error_event};
-use crate::hub::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
+use crate::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::wire::cli::NAMESPACE;
 use crate::wire::engineio;
 use crate::wire::socketio::{self, DecodeError, Packet};

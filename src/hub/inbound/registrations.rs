@@ -1,9 +1,9 @@
 //! Registrations of RPC methods. The socket's attachment stores them across hibernation.
 
-use crate::hub::limits::MAX_ATTACHMENT_BYTES;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
+use crate::limits::MAX_ATTACHMENT_BYTES;
 
 /// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
 /// (measured).

@@ -6,9 +6,9 @@ use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::without_large;
-use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
 use crate::hub::machines::updates::MachineField;
 use crate::hub::{Hub, State};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{FieldValue, incomplete_value};
-use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, LargeRef};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use futures::channel::oneshot;
 
-use crate::hub::limits::{MAX_LOST_METHODS, RECONNECT_GRACE_MS, RESTART_GRACE_MS};
+use crate::limits::{MAX_LOST_METHODS, RECONNECT_GRACE_MS, RESTART_GRACE_MS};
 use crate::model::owner::Owner;
 
 #[derive(Debug)]

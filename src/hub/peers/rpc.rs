@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures::channel::oneshot;
 
-use crate::hub::limits::MAX_RPC_TIMEOUT_MS;
 use crate::hub::peers::grace::GracePeriods;
 use crate::hub::ports::ConnId;
+use crate::limits::MAX_RPC_TIMEOUT_MS;
 use crate::model::json::unescape;
 use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::hub::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES};
+use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES};
 
 /// The unacknowledged bytes of a client.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
+use crate::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
 use crate::model::event::Audience;
 
 /// The format of the events that a web client receives.

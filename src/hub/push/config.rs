@@ -1,6 +1,6 @@
 //! The configuration of web push.
 
-use crate::hub::limits::DEFAULT_PUSH_SUBSCRIPTIONS;
+use crate::limits::DEFAULT_PUSH_SUBSCRIPTIONS;
 use crate::push::vapid::VapidKeys;
 
 /// How the deployment sends push messages.

@@ -5,12 +5,11 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS};
+use crate::limits::{
+    FIRST_PUSH_RETRY_MS, MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHORT_PAYLOAD_BYTES,
+};
 use crate::push::endpoint::EndpointId;
-use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification, SHORT_PAYLOAD_BYTES};
-
-/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
-const FIRST_RETRY_MS: u64 = 5_000;
+use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
 
 /// The reason of a failure when the subscription was deleted before the notification was sent to it.
 pub const UNSUBSCRIBED: &str = "The browser unsubscribed before it was sent.";
@@ -214,7 +213,7 @@ impl Delivery {
 }
 
 fn retry_delay_ms(attempts: u32) -> u64 {
-    FIRST_RETRY_MS << (2 * (attempts.clamp(1, MAX_PUSH_ATTEMPTS) - 1))
+    FIRST_PUSH_RETRY_MS << (2 * (attempts.clamp(1, MAX_PUSH_ATTEMPTS) - 1))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::hub::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
 use crate::hub::ports::Runtime;
 use crate::hub::push::delivery::{Delivery, Failure, Target};
+use crate::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::hub::limits::{MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
 use crate::hub::push::delivery::{Delivery, Target};
+use crate::limits::{MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
 /// The queued notifications, by id. Ids grow with time.

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::limits::ASSUME_NO_SUBSCRIBERS_MS;
 use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{TokenCache, VapidKeys};
 use crate::store::push::PushSubscription;
-
-/// How long the hub assumes that there are no subscribers after it read none, in milliseconds. The database may be restored
-/// to a moment when there were some.
-const ASSUME_NONE_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A push subscription, with what is derived from its endpoint.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl SubscriberCache {
 
     /// Starts or ends the assumption that there are no subscribers. Returns its old and new expiry in Unix milliseconds, or 0.
     pub fn set_assume_none(&mut self, none: bool, now: u64) -> (u64, u64) {
-        let until = if none { now + ASSUME_NONE_MS } else { 0 };
+        let until = if none { now + ASSUME_NO_SUBSCRIBERS_MS } else { 0 };
         (std::mem::replace(&mut self.assume_none_until, until), until)
     }
 

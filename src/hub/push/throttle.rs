@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::channel::oneshot;
 
-use crate::hub::limits::{MAX_PUSHES_IN_FLIGHT, MAX_PUSHES_IN_FLIGHT_PER_SERVICE, MAX_PUSHES_PER_MINUTE};
+use crate::limits::{MAX_PUSHES_IN_FLIGHT, MAX_PUSHES_IN_FLIGHT_PER_SERVICE, MAX_PUSHES_PER_MINUTE};
 
 const WINDOW_MS: u64 = 60_000;
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
 use crate::hub::{Hub, State};
+use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::owner::Owner;
 use crate::model::session::Session;

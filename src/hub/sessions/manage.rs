@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, without_large};
-use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_TAG_BYTES};
 use crate::hub::sessions::updates::split_agent_state;
 use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_TAG_BYTES};
 use crate::model::agent_state::AgentState;
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::large::Field;
 use crate::model::session::{Session, check_metadata, with_name};
 use crate::store::journal::Extent;

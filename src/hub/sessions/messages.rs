@@ -5,12 +5,12 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::local_ids::Seen;
 use crate::hub::{Hub, State};
+use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::message::Message;

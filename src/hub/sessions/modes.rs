@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::model::keyword::MAX_KEYWORD_BYTES;
+use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;

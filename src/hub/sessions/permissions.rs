@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::pending_requests;
-use crate::hub::limits::MAX_COMPLETED_BYTES;
 use crate::hub::{Hub, State};
+use crate::limits::MAX_COMPLETED_BYTES;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::error::Error;
-use crate::hub::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::hub::machines::spawn::parse_spawn_result;
 use crate::hub::peers::rpc::RpcError;
 use crate::hub::{Hub, State};
+use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::mode::Flavor;

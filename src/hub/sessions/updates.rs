@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, GetField};
-use crate::hub::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::cache::Entry;
@@ -13,11 +12,14 @@ use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
+use crate::limits::{
+    MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES,
+};
 use crate::model::agent_state::{self, AgentState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::{Field, MAX_INLINE_BYTES};
+use crate::model::large::Field;
 use crate::model::owner::Owner;
 use crate::model::session::check_metadata;
 use crate::model::text_parts::TextParts;

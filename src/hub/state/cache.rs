@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;

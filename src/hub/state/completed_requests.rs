@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::hub::limits::{MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES};
+use crate::limits::{MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
-use crate::store::completed_requests::{ENTRY_OVERHEAD_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES};
+use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
 
 /// The record of a session's completed requests.
 #[derive(Debug, Default)]

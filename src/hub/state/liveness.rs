@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hub::limits::{MACHINE_TIMEOUT_MS, MAX_KEEP_ALIVE_AGE_MS, SESSION_TIMEOUT_MS};
+use crate::limits::{MACHINE_TIMEOUT_MS, MAX_KEEP_ALIVE_AGE_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 /// Whether a keep-alive sent at `time` is recent enough to count. The timer starts when the keep-alive arrives, because the

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::hub::limits::MAX_LOCAL_IDS;
+use crate::limits::MAX_LOCAL_IDS;
 use crate::store::messages::MessageRef;
 
 /// The estimated memory of an entry, in bytes: two ids of the usual length.

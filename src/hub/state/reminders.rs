@@ -1,6 +1,6 @@
 //! Rate limit for reminders: events that repeat an unchanged presence to web clients.
 
-use crate::hub::limits::{PRESENCE_INTERVAL_MS, REMINDERS_PER_MS};
+use crate::limits::{PRESENCE_INTERVAL_MS, REMINDERS_PER_MS};
 
 /// When the next reminder may be sent, over all sessions of the namespace.
 #[derive(Debug, Default)]

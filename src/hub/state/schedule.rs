@@ -3,7 +3,7 @@
 //! The alarm is moved only to an earlier time, because each setting is a write. Ticks fall on the wall clock, at multiples of
 //! their interval: waking in between does not delay them.
 
-use crate::hub::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
 /// Returns the first tick after a time.
 pub fn next_tick(after: u64, interval_ms: u64) -> u64 {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::hub::limits::{MAX_UPLOAD_BYTES, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
+use crate::limits::{MAX_UPLOAD_BYTES, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
 
 #[derive(Debug)]
 struct Waiting {

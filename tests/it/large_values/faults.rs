@@ -6,7 +6,7 @@ use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{response::respond, router};
-use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {

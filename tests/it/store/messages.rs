@@ -5,7 +5,7 @@ use crate::support::store::{
     Cache, commit_as, journal_of, json, message, put, put_messages, seqs, session, stored, team, unlimited,
 };
 use proptest::prelude::*;
-use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};

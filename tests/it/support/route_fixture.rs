@@ -1,8 +1,7 @@
 //! A fixture in which a request to a route succeeds, and all conditions under which it fails.
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
-use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES};
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;

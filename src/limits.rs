@@ -1,5 +1,37 @@
-//! Every limit of the hub: bytes, counts and times. The runtime gives an object 128 MB of memory and one thread, so whatever
-//! a client can make grow has a limit here.
+//! Every limit that protects memory, time or another namespace: bytes, counts and times, by subject. The runtime gives a worker
+//! or an object 128 MB of memory and one thread, so whatever a client can make grow has a limit here.
+//!
+//! A limit that is part of a format, such as the maximum length of a host name, is defined next to its parser.
+
+// Tokens
+
+/// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
+pub const MAX_TOKEN_BYTES: usize = 1024;
+/// The lifetime of the JWT of a web client, in seconds (PROTOCOL.md "Authentication").
+pub const JWT_LIFETIME_SECS: i64 = 15 * 60;
+/// The largest body of `POST /api/auth`, in bytes.
+pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
+
+// Requests and responses
+
+/// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
+pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+/// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`].
+pub const MIN_BODY_BYTES: u32 = 64 * 1024;
+/// The time to send [`MIN_BODY_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
+pub const STALL_TIMEOUT_MS: u32 = 15_000;
+/// The largest response that is copied to JavaScript at once, in bytes. A larger one is streamed, and stays in the memory of
+/// the hub until the client has received it: it needs a reservation.
+pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
+/// The chunk size of a streamed response, in bytes.
+pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
+/// The time of a client to read a chunk of a streamed response, in milliseconds.
+pub const READ_TIMEOUT_MS: u32 = 60_000;
+/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. The longest request is a
+/// resume: after its call it waits for the session to become active, and merges two sessions in the database.
+pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = RESUME_TIMEOUT_MS + 5_000;
+/// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
+pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 
 // Connections
 
@@ -21,6 +53,10 @@ pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
 pub const MAX_REFUSALS: u32 = 3;
 /// The number of frames without effect before CONNECT after which the hub closes a socket: each wakes the hub.
 pub const MAX_IDLE_FRAMES: u32 = 16;
+/// How many frames the worker queues for a socket until it knows the socket's namespace.
+pub const MAX_QUEUED_FRAMES: u32 = 256;
+/// The total size of the frames that the worker queues for a socket, in characters or bytes.
+pub const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
 /// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
@@ -79,6 +115,22 @@ pub const MAX_LOST_METHODS: usize = 10_000;
 
 /// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
+/// The size above which queued changes are sealed as a batch, in bytes: D1 gives a batch 30 s, and its statements are in memory
+/// twice while they are copied to JavaScript.
+pub const MAX_BATCH_BYTES: usize = 8_000_000;
+/// The size above which a JSON array of rows gets no further row, in bytes. A parameter of a D1 statement has at most 2 MB; the
+/// last row adds at most twice [`LARGE_ROW_BYTES`].
+pub const FULL_ARRAY_BYTES: usize = 1_000_000;
+/// The size above which a row gets a statement of its own, with each text as a separate parameter, in bytes. The texts are JSON:
+/// escaping can double their length in an array.
+pub const LARGE_ROW_BYTES: usize = 250_000;
+/// How often a read or write of the database is tried.
+pub const MAX_DB_ATTEMPTS: u32 = 6;
+/// The pause after the first failed attempt, in milliseconds. Each further pause is twice as long.
+pub const FIRST_DB_RETRY_MS: u64 = 50;
+/// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
+/// later writes.
+pub const DB_TIMEOUT_MS: u32 = 35_000;
 /// How many queued changes count as a burst, for whose end a commit waits. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit waits for a growing burst.
@@ -109,11 +161,48 @@ pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
 
 // Large values
 
+/// The largest metadata that is stored in its row, in bytes. It shares the row with a state: together less than 2 MB.
+pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
+/// The largest state that is stored in its row, in bytes.
+pub const MAX_INLINE_BYTES: usize = 1_000_000;
+/// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
+pub const MAX_EXCERPT_AGENT_IDS: usize = 50;
+/// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
+pub const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
+/// The largest request id in an excerpt, in bytes of JSON: [`MAX_PENDING_REQUESTS`] fit a row.
+pub const MAX_EXCERPT_ID_BYTES: usize = 600;
+/// The largest name of a tool in an excerpt, in bytes of JSON.
+pub const MAX_EXCERPT_TOOL_BYTES: usize = 200;
+/// The largest part of a large value, in bytes: it fits a row of D1 (2 MB), also with the other columns of a message.
+pub const MAX_PART_BYTES: usize = 1_500_000;
+/// How many parts are written or read at once: each is in memory several times while it is copied to or from JavaScript.
+pub const PARTS_AT_ONCE: usize = 4;
+/// The size of content with which a page of history ends, in bytes: a page must fit the memory of a worker several times.
+pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+/// The total size of pages with large messages that a worker reads at once, in bytes: two pages of the maximum size.
+pub const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
+/// The part of [`MAX_PAGES_BYTES`] for one namespace, in bytes: one page of the maximum size.
+pub const MAX_PAGES_BYTES_OF_NAMESPACE: usize = 40 * 1024 * 1024;
 /// The total size of large responses in flight, in bytes. The largest response fits: a session with two values of 30 MiB and
 /// its completed requests.
 pub const MAX_RESPONSE_BYTES: usize = 72 * 1024 * 1024;
 /// The message size, in bytes, above which [`MAX_QUEUED_BYTES`] is checked before the message is copied out of its frame.
 pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
+
+// Fields and error messages
+
+/// The deepest nesting of an object that the hub or D1 reads. SQLite's JSON functions support 1,000 levels.
+pub const MAX_JSON_DEPTH: usize = 500;
+/// The longest name of a mode, an agent or a method, in bytes.
+pub const MAX_KEYWORD_BYTES: usize = 64;
+/// The largest number of aliases in a section of the setting `VOCABULARY`.
+pub const MAX_ALIASES: usize = 100;
+/// The longest part of an invalid value that an error message repeats, in characters.
+pub const MAX_ECHO_CHARS: usize = 100;
+/// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.
+pub const MAX_ERROR_CHARS: usize = 1_000;
+/// The longest id in an error message to a CLI, in characters. Valid ids are not longer.
+pub const MAX_ERROR_ID_CHARS: usize = 255;
 
 // Sessions
 
@@ -123,6 +212,12 @@ pub const MAX_NAME_CHARS: usize = 255;
 pub const MAX_TAG_BYTES: usize = 4096;
 /// The longest local id of a message, in bytes.
 pub const MAX_LOCAL_ID_BYTES: usize = 255;
+/// The longest text of a message from a web client, in bytes (PROTOCOL.md "Limits").
+pub const MAX_TEXT_BYTES: usize = 1024 * 1024;
+/// The largest number of pending permission requests in one state.
+pub const MAX_PENDING_REQUESTS: usize = 1_000;
+/// The longest id of a permission request, in bytes.
+pub const MAX_REQUEST_ID_BYTES: usize = 255;
 /// The longest reason of an abort or archive, in Unicode code points.
 pub const MAX_REASON_CHARS: usize = 1_000;
 /// How many messages are searched for a todo list at a time.
@@ -144,6 +239,8 @@ pub const MAX_MACHINES: usize = 1_000;
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;
 /// A machine's value up to this size is always held in memory, in bytes.
 pub const SMALL_VALUE_BYTES: usize = 4_000;
+/// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL.md "Machines").
+pub const MAX_PATHS: usize = 1000;
 
 // Uploads
 
@@ -162,10 +259,8 @@ pub const MAX_FILE_NAME_CHARS: usize = 255;
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// The bytes of an upload that a client must send every [`STALL_TIMEOUT_MS`]: a stalled upload must not block others.
-pub const MIN_UPLOAD_BYTES: u64 = 64 * 1024;
-/// The time to send [`MIN_UPLOAD_BYTES`], in milliseconds.
-pub const STALL_TIMEOUT_MS: u64 = 15_000;
+/// How long an upload may take, from its first byte to the response of the CLI, in milliseconds.
+pub const UPLOAD_TIMEOUT_MS: u32 = 15 * 60_000;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 
@@ -177,8 +272,13 @@ pub const LOG_RETENTION_MS: u64 = 600_000;
 pub const RETAINED_EVENTS: usize = 1_000;
 /// See [`RETAINED_EVENTS`].
 pub const RETAINED_BYTES: usize = 2_000_000;
+/// The largest row of the log with more than one event, in bytes. The log is trimmed by whole rows.
+pub const MAX_LOG_ROW_BYTES: usize = 256_000;
 /// The largest logged event, in bytes. With its number and audience it fits a parameter of a D1 statement (2 MB).
 pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
+/// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
+/// content is replaced by its size; clients read it from the history.
+pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
 
 // Sizes of values
 
@@ -189,6 +289,11 @@ pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 pub const MAX_REQUEST_BYTES: usize = 1_000_000;
 /// The largest completed permission request, in bytes: it fits a row of D1.
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
+/// The size above which the record of a session's completed requests is trimmed, in bytes, overhead included. The record is read
+/// whole and is in memory several times while it is sent. The SQL in `store::completed_requests` repeats this number.
+pub const MAX_RECORD_BYTES: usize = 10_000_000;
+/// The size to which a record is trimmed, in bytes. The SQL repeats it, too.
+pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
 /// The largest total size of permission requests in one update, in bytes: each is in memory several times until it is
 /// committed.
 pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
@@ -197,6 +302,12 @@ pub const MAX_TODOS_BYTES: usize = 250_000;
 
 // Push notifications
 
+/// The longest endpoint of a subscription, in bytes.
+pub const MAX_ENDPOINT_BYTES: usize = 2_048;
+/// The payload limit for a push service that rejected a longer payload, in bytes. The data always fits.
+pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
+/// The largest number of requests that one notification supersedes.
+pub const MAX_SUPERSEDED: usize = 100;
 /// How long a push service may take to respond, in milliseconds. No more requests run at a time than the platform opens
 /// connections, so none waits for one.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
@@ -209,6 +320,8 @@ pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 pub const MAX_QUEUED_PUSHES: usize = 200;
 /// How often the hub tries to send a notification to one subscriber, and to read the database for it.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
+/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
+pub const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 /// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
 pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
 /// How many errors a queued notification stores, each of subscribers that failed and of subscribers that are retried. With
@@ -225,5 +338,8 @@ pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 /// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event of an object to 50 outgoing
 /// requests.
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
+/// How long the hub assumes that there are no subscribers after it read none, in milliseconds. The database may be restored
+/// to a moment when there were some.
+pub const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 /// How many notifications the push log shows.
 pub const MAX_PUSH_LOG_ENTRIES: usize = 100;
