@@ -1,7 +1,8 @@
-//! Concurrent operations on one session, in every order in which their reads, writes and calls can complete.
+//! Concurrent operations on one session. Each test runs them in every order in which their reads, writes and calls can complete.
 
 use crate::support::World;
 use crate::support::cli::Cli;
+use crate::support::merge::resumable_metadata;
 use crate::support::race::{Race, Schedule, in_every_order};
 use crate::support::rest::Reply;
 use serde_json::{Value, json};
@@ -26,15 +27,15 @@ async fn two_clis(methods: &[&str]) -> (World, String, Vec<Cli>) {
     (world, session, clis)
 }
 
-/// Returns which of two requests succeeded, and the reply of the other one.
-fn winner_and_refusal(replies: [Reply; 2]) -> (usize, Reply) {
+/// Returns the index of the request that succeeded, and the response to the other one.
+fn accepted_and_rejected(replies: [Reply; 2]) -> (usize, Reply) {
     let [first, second] = replies;
     assert_ne!(first.status == 200, second.status == 200, "{first:?} {second:?}");
     if first.status == 200 { (0, second) } else { (1, first) }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
+async fn either_an_approval_or_a_concurrent_denial_succeeds_and_the_other_is_a_404() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
@@ -43,14 +44,14 @@ async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
             let steps = ["approve", "deny"].map(|verb| race.request("POST", &format!("{path}/{verb}"), &json!({})));
             race.run(order).await;
             let replies = [race.reply(steps[0]).await, race.reply(steps[1]).await];
-            let (winner, refusal) = winner_and_refusal(replies);
-            refusal.assert_error(404, "request_not_found");
-            assert_eq!(race.called, [(0, "permission".to_owned())], "the CLI got one answer");
-            let shown = race.check_agreement(&session).await;
-            assert_eq!(shown["agentStateVersion"], 3);
-            assert_eq!(shown["agentState"]["requests"], json!({}));
-            let completed = &shown["agentState"]["completedRequests"]["r1"];
-            assert_eq!(completed["status"], ["approved", "denied"][winner]);
+            let (accepted, rejected) = accepted_and_rejected(replies);
+            rejected.assert_error(404, "request_not_found");
+            assert_eq!(race.called, [(0, "permission".to_owned())], "the CLI receives one answer");
+            let record = race.check_agreement(&session).await;
+            assert_eq!(record["agentStateVersion"], 3);
+            assert_eq!(record["agentState"]["requests"], json!({}));
+            let completed = &record["agentState"]["completedRequests"]["r1"];
+            assert_eq!(completed["status"], ["approved", "denied"][accepted]);
         })
         .await;
         assert!(orders > 5, "{orders}");
@@ -58,7 +59,7 @@ async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
+async fn a_concurrent_approval_and_update_by_the_cli_complete_a_request_once() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
@@ -69,15 +70,15 @@ async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
             let update = race.emit(0, "update-state", update);
             race.run(order).await;
             let (reply, ack) = (race.reply(approve).await, race.ack(update).await);
-            let shown = race.check_agreement(&session).await;
-            assert_eq!((&shown["agentStateVersion"], &shown["agentState"]["requests"]), (&json!(3), &json!({})));
-            let by = &shown["agentState"]["completedRequests"]["r1"]["by"];
+            let record = race.check_agreement(&session).await;
+            assert_eq!((&record["agentStateVersion"], &record["agentState"]["requests"]), (&json!(3), &json!({})));
+            let by = &record["agentState"]["completedRequests"]["r1"]["by"];
             match ack["result"].as_str().unwrap() {
                 "success" => assert_eq!((&ack["version"], by), (&json!(3), &json!("cli"))),
-                "version-mismatch" => assert_eq!((&ack["agentState"], by), (&shown["agentState"], &Value::Null)),
+                "version-mismatch" => assert_eq!((&ack["agentState"], by), (&record["agentState"], &Value::Null)),
                 other => panic!("{other}"),
             }
-            // The update came first, or the approval succeeded.
+            // The approval fails only if the update was processed before it.
             match race.called.is_empty() {
                 true => drop(reply.assert_error(404, "request_not_found")),
                 false => drop(reply.ok()),
@@ -89,7 +90,7 @@ async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
+async fn a_concurrent_rename_and_metadata_update_do_not_overwrite_each_other() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
@@ -101,17 +102,17 @@ async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
             race.run(order).await;
             race.reply(rename).await.ok();
             let ack = race.ack(update).await;
-            let shown = race.check_agreement(&session).await;
-            assert_eq!(shown["metadata"]["name"], "mine");
+            let record = race.check_agreement(&session).await;
+            assert_eq!(record["metadata"]["name"], "mine");
             match ack["result"].as_str().unwrap() {
-                // The rename came second.
+                // The rename was processed after the update.
                 "success" => {
-                    assert_eq!((&ack["version"], &shown["metadataVersion"]), (&json!(2), &json!(3)));
-                    assert_eq!(shown["metadata"]["by"], "cli");
+                    assert_eq!((&ack["version"], &record["metadataVersion"]), (&json!(2), &json!(3)));
+                    assert_eq!(record["metadata"]["by"], "cli");
                 }
                 "version-mismatch" => {
-                    assert_eq!((&ack["version"], &shown["metadataVersion"]), (&json!(2), &json!(2)));
-                    assert_eq!(ack["metadata"], shown["metadata"], "the current value");
+                    assert_eq!((&ack["version"], &record["metadataVersion"]), (&json!(2), &json!(2)));
+                    assert_eq!(ack["metadata"], record["metadata"], "the mismatch has the current value");
                 }
                 other => panic!("{other}"),
             }
@@ -122,7 +123,7 @@ async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_to_a_session_that_is_being_deleted_is_published_before_or_refused() {
+async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let world = World::new();
@@ -158,14 +159,14 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
             let message = |cli| json!({"sid": session, "message": {"by": cli}});
             let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.emit(cli, "message", message(by)));
             race.run(order).await;
-            let mut by = [None; 3];
+            let mut sender_by_seq = [None; 3];
             for (step, cli) in sent.into_iter().zip([0, 1, 0]) {
                 let seq = race.ack(step).await["seq"].as_u64().unwrap() as usize;
-                assert_eq!(by[seq - 1].replace(cli), None, "each seq is used once");
+                assert_eq!(sender_by_seq[seq - 1].replace(cli), None, "each seq is used once");
             }
-            // Each CLI gets the messages of the other one, by seq, and no others.
+            // Each CLI receives only the messages of the other CLI, in the order of their seqs.
             for cli in [0, 1] {
-                let others = (1..=3).filter(|seq| by[seq - 1] != Some(cli));
+                let others = (1..=3).filter(|seq| sender_by_seq[seq - 1] != Some(cli));
                 for seq in others {
                     assert_eq!(race.clis[cli].next_event("update").await["body"]["message"]["seq"], seq);
                 }
@@ -182,7 +183,7 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_value() {
+async fn one_of_two_concurrent_state_updates_succeeds_and_the_other_gets_the_current_value() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
@@ -191,15 +192,15 @@ async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_
             let states = [0, 1].map(|cli| race.emit(cli, "update-state", state(cli)));
             race.run(order).await;
             let acks = [race.ack(states[0]).await, race.ack(states[1]).await];
-            let shown = race.check_agreement(&session).await;
-            let winner = shown["agentState"]["by"].as_u64().unwrap() as usize;
-            assert_eq!((&acks[winner]["result"], &acks[winner]["version"]), (&json!("success"), &json!(3)));
-            let loser = &acks[1 - winner];
-            assert_eq!((&loser["result"], &loser["version"]), (&json!("version-mismatch"), &json!(3)));
-            assert_eq!(loser["agentState"], shown["agentState"]);
-            let update = race.clis[1 - winner].next_event("update").await;
-            assert_eq!(update["body"]["agentState"], json!({"version": 3, "value": shown["agentState"]}));
-            assert_eq!(race.clis[winner].try_event("update").await, None);
+            let record = race.check_agreement(&session).await;
+            let accepted = record["agentState"]["by"].as_u64().unwrap() as usize;
+            assert_eq!((&acks[accepted]["result"], &acks[accepted]["version"]), (&json!("success"), &json!(3)));
+            let rejected = &acks[1 - accepted];
+            assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(3)));
+            assert_eq!(rejected["agentState"], record["agentState"]);
+            let update = race.clis[1 - accepted].next_event("update").await;
+            assert_eq!(update["body"]["agentState"], json!({"version": 3, "value": record["agentState"]}));
+            assert_eq!(race.clis[accepted].try_event("update").await, None);
         })
         .await;
         assert!(orders > 3, "{orders}");
@@ -226,20 +227,19 @@ async fn concurrent_requests_for_a_tag_get_one_session() {
         assert_eq!(race.world.db.number("SELECT count(*) FROM sessions"), 1);
         let events: Vec<Value> = race.events().await.iter().map(|event| event["type"].clone()).collect();
         assert_eq!(events, ["session-added"]);
-        let shown = race.world.get_session(sessions[0]["id"].as_str().unwrap()).await;
-        assert_eq!((&shown["metadata"], &shown["metadataVersion"]), (&sessions[0]["metadata"], &json!(1)));
+        let record = race.world.get_session(sessions[0]["id"].as_str().unwrap()).await;
+        assert_eq!((&record["metadata"], &record["metadataVersion"]), (&sessions[0]["metadata"], &json!(1)));
     })
     .await;
     assert!(orders > 20, "{orders}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_resumes_call_the_machine_once_and_get_the_same_answer() {
+async fn two_concurrent_resumes_call_the_machine_once_and_get_the_same_response() {
     let orders = in_every_order(async |order: &mut Schedule| {
         let world = World::new();
         let runner = world.spawner("m", "box").await;
-        let resumable_metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
-        let session = world.create_session_with("/code", resumable_metadata).await;
+        let session = world.create_session_with("/code", resumable_metadata()).await;
         let clis = vec![runner, world.cli(&session).await];
         let mut race = Race::new(world, &subscribe_to(&session), clis, true).await;
         // The session is cached, the machines are not.
@@ -270,10 +270,13 @@ async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() 
         race.close(0);
         race.run(order).await;
         let reply = race.reply(call).await.ok();
-        let by = race.called[0].0;
-        let closed_first = json!({"success": false, "error": "The CLI disconnected before it answered gitStatus"});
-        assert!(reply == json!({"success": true}) || (by == 0 && reply == closed_first), "{by} {reply}");
-        assert_eq!(race.called.len(), 1, "called once");
+        let called_cli = race.called[0].0;
+        let error_of_first = json!({"success": false, "error": "The CLI disconnected before it answered gitStatus"});
+        assert!(
+            reply == json!({"success": true}) || (called_cli == 0 && reply == error_of_first),
+            "{called_cli} {reply}"
+        );
+        assert_eq!(race.called.len(), 1, "the method is called once");
         let next = race.world.start("GET", &path, "");
         race.clis[1].serve("gitStatus", &json!({"success": true, "by": "second"})).await;
         assert_eq!(next.reply().await.ok()["by"], "second");

@@ -19,6 +19,7 @@ fn seeds(target: &str) -> Vec<String> {
         .collect()
 }
 
+/// Runs a target. Fails if it panics.
 fn check(target: &str, input: &str) {
     let result = std::panic::catch_unwind(|| bodies::run(target, input));
     assert!(result.is_ok(), "{target} panics on {input:?}; the panic message is above");
@@ -34,15 +35,15 @@ fn every_property_holds_for_every_seed() {
 }
 
 #[test]
-fn every_property_holds_for_truncated_doubled_and_changed_seeds() {
+fn every_property_holds_for_truncated_doubled_and_modified_seeds() {
     for (target, _) in bodies::TARGETS {
         for seed in seeds(target) {
             check(target, &seed.repeat(2));
-            for (at, character) in seed.char_indices().take(100) {
-                let (before, after) = (&seed[..at], &seed[at + character.len_utf8()..]);
-                check(target, before);
-                for other in ["", "\"", "\\", "\u{1f980}"] {
-                    check(target, &format!("{before}{other}{after}"));
+            for (index, character) in seed.char_indices().take(100) {
+                let (start, end) = (&seed[..index], &seed[index + character.len_utf8()..]);
+                check(target, start);
+                for replacement in ["", "\"", "\\", "\u{1f980}"] {
+                    check(target, &format!("{start}{replacement}{end}"));
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// Each module with the modules that it uses, from bottom to top: a module may use only modules in the rows above its own.
-/// To allow a use, add it to the row. A use that is gone must be removed.
+/// To allow a use, add it to the row. Remove a use that no longer exists.
 const LAYERS: &str = "
     limits                ->
     model                 -> limits
@@ -36,7 +36,8 @@ const LAYERS: &str = "
     platform              -> limits model auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
 ";
 
-/// Modules that are some files of a folder: name, folder, files. The other files belong to the module of the folder.
+/// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to the
+/// module of the folder.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::base", "hub", "ports storage_keys"),
     ("hub::error", "hub", "error"),
@@ -77,7 +78,7 @@ fn the_hub_contains_no_sql() {
     assert_none(SOURCES.iter().filter(|source| source.file.starts_with("hub/")).flat_map(sql_statements));
 }
 
-/// Push services choose the statuses of their responses.
+/// The folders `push` are allowed, because they interpret the statuses of push services.
 #[test]
 fn only_http_chooses_statuses() {
     let folders = ["http/", "push/", "hub/push/"];
@@ -113,10 +114,13 @@ fn read_sources() -> Vec<Source> {
     sources
 }
 
+/// The module of a file.
 fn module(file: &str) -> String {
     let path = file.trim_end_matches(".rs");
     let (folder, name) = path.rsplit_once('/').unwrap_or((path, ""));
-    let is_in = |(_, of, names): &&(&str, &str, &str)| *of == folder && names.split(' ').any(|of| of == name);
+    let is_in = |(_, group_folder, files): &&(&str, &str, &str)| {
+        *group_folder == folder && files.split(' ').any(|file| file == name)
+    };
     let group = FILE_GROUPS.iter().find(is_in).map(|(module, ..)| (*module).to_owned());
     group.unwrap_or_else(|| folder.replace('/', "::"))
 }
@@ -126,7 +130,7 @@ fn layer_violations(uses: &Uses, layers: &str) -> Vec<String> {
     let rows = layers.lines().filter_map(|row| row.split_once("->"));
     let rows = rows.map(|(module, uses)| (module.trim(), uses.split_whitespace().collect::<Vec<_>>()));
     let rows: Vec<(&str, Vec<&str>)> = rows.collect();
-    let (mut violations, mut found) = (Vec::new(), BTreeSet::new());
+    let (mut violations, mut existing_uses) = (Vec::new(), BTreeSet::new());
     for (file, used) in uses {
         for (used_file, line) in used {
             let (from, to) = (module(file), module(used_file));
@@ -134,15 +138,15 @@ fn layer_violations(uses: &Uses, layers: &str) -> Vec<String> {
             if from != to && !is_allowed {
                 violations.push(format!("src/{file}:{line} uses src/{used_file}: `{from}` may not use `{to}`."));
             }
-            found.insert((from, to));
+            existing_uses.insert((from, to));
         }
     }
-    for (at, (module, uses)) in rows.iter().enumerate() {
+    for (index, (module, uses)) in rows.iter().enumerate() {
         for used in uses {
-            if !found.contains(&((*module).to_owned(), (*used).to_owned())) {
+            if !existing_uses.contains(&((*module).to_owned(), (*used).to_owned())) {
                 violations.push(format!("No file of `{module}` uses `{used}`: remove it from the row."));
             }
-            if !rows[..at].iter().any(|(below, _)| below == used) {
+            if !rows[..index].iter().any(|(below, _)| below == used) {
                 violations.push(format!("The row of `{module}` names `{used}`, which is not a row above it."));
             }
         }
@@ -186,18 +190,18 @@ fn sql_statements(source: &Source) -> Vec<String> {
     literals.map(|token| format!("src/{}:{} contains SQL: {}.", source.file, token.line, token.text)).collect()
 }
 
-/// Returns uses of `StatusCode`, and numbers close behind a word with `status`.
+/// Returns uses of `StatusCode`, and numbers at most three tokens after a word that contains `status`.
 fn statuses(source: &Source) -> Vec<String> {
     let is_status = |text: &str| text.parse().is_ok_and(|number: u16| (100..600).contains(&number));
-    let mut found = Vec::new();
-    for (at, token) in source.tokens.iter().enumerate() {
+    let mut violations = Vec::new();
+    for (index, token) in source.tokens.iter().enumerate() {
         let is_word = token.text.to_lowercase().contains("status") && !token.text.starts_with('"');
-        let has_number = is_word && (1..=3).any(|offset| is_status(text_at(&source.tokens, at + offset)));
+        let has_number = is_word && (1..=3).any(|offset| is_status(text_at(&source.tokens, index + offset)));
         if token.text == "StatusCode" || has_number {
-            found.push(format!("src/{}:{} chooses a status; only `http` may.", source.file, token.line));
+            violations.push(format!("src/{}:{} chooses a status; only `http` may.", source.file, token.line));
         }
     }
-    found
+    violations
 }
 
 #[cfg(test)]

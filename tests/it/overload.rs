@@ -3,11 +3,11 @@
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session_with_machine;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, permanent_error};
+use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::limits::{MAX_INBOUND_BYTES, MAX_QUEUED_BYTES};
-use session_gateway_hub::store::{Statement, Value as Param};
+use session_gateway_hub::store::Value as Param;
 
 /// Receives all acknowledgements, with their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
@@ -122,7 +122,7 @@ async fn small_messages_count_with_their_overhead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keep_alives_with_changes_are_refused_above_the_limit_but_prolong_the_session() {
+async fn keep_alives_with_changes_are_rejected_above_the_limit_but_prolong_the_session() {
     let (world, session, mut cli) = live_session_with_machine().await;
     world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
@@ -142,7 +142,7 @@ async fn keep_alives_with_changes_are_refused_above_the_limit_but_prolong_the_se
 }
 
 #[tokio::test(start_paused = true)]
-async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
+async fn rest_requests_are_rejected_above_the_limit_and_accepted_afterwards() {
     let (world, session, mut cli) = live_session_with_machine().await;
     world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
@@ -207,12 +207,6 @@ async fn an_update_has_at_most_eight_million_bytes_of_completed_requests() {
     assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
 }
 
-/// The bytes of the parameters of a batch.
-fn parameter_bytes(batch: &[Statement]) -> usize {
-    let bytes = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
-    batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
-}
-
 /// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
 async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
     world.db.hold(BatchKind::Writes);
@@ -250,7 +244,7 @@ async fn a_burst_is_committed_in_batches_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_without_a_gap() {
+async fn after_a_refused_batch_of_a_burst_later_batches_fail_and_seqs_continue_without_a_gap() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let sent_acks = send_burst(&world, &session, &mut cli).await;
     world.db.release();

@@ -1,13 +1,10 @@
 //! Pages of a session's messages: content, size limit and number of statements.
 
 use crate::support::sqlite::Sqlite;
+use crate::support::store;
 use proptest::prelude::*;
-use serde_json::Value;
 use session_gateway_hub::limits::MAX_PAGE_BYTES;
-use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::store::Found;
-use session_gateway_hub::store::history::{Page, PageRange, read_page};
-use session_gateway_hub::store::response_budget::ResponseBudget;
+use session_gateway_hub::store::history::PageRange;
 
 /// A database with a session `s`, whose messages have these sizes in the column `bytes`.
 fn database(bytes: &[u64]) -> Sqlite {
@@ -24,22 +21,10 @@ fn database(bytes: &[u64]) -> Sqlite {
     db
 }
 
-fn read(db: &Sqlite, range: PageRange, limit: u64) -> Page {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let budget = ResponseBudget::new(usize::MAX, usize::MAX);
-    match runtime.block_on(read_page(db, &budget, (&Namespace::parse("team").unwrap(), "s"), range, limit)).unwrap() {
-        Found::Owned(page) => page,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// The seqs of a page, and whether there are more messages.
 fn seqs(db: &Sqlite, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
-    let page = read(db, range, limit);
-    let messages: Vec<Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
-    let seqs: Vec<u64> = messages.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
-    assert_eq!(page.last_seq, seqs.last().copied());
-    (seqs, page.has_more)
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(store::seqs(db, "s", range, limit))
 }
 
 #[test]

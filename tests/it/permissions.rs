@@ -9,6 +9,7 @@ use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
+/// The ids of the pending requests.
 async fn pending(world: &World, session: &str) -> Vec<String> {
     agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
 }
@@ -19,7 +20,7 @@ async fn session_summary(world: &World) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_is_sent_to_the_cli_then_stored_and_then_published() {
+async fn an_approval_is_first_sent_to_the_cli_then_stored_and_then_published() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let mut web = world.web("all=true").await;
     let body = json!({
@@ -237,7 +238,11 @@ async fn the_second_of_two_concurrent_answers_is_rejected() {
     let second = start_answer(&world, &session, "r1/deny", &json!({}));
     let other = start_answer(&world, &session, "r2/deny", &json!({}));
     second.reply().await.assert_error(404, "request_not_found");
-    assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "other requests can be answered meanwhile");
+    assert_eq!(
+        cli.serve("permission", &json!({})).await["id"],
+        "r2",
+        "another request can be answered during the call"
+    );
     other.reply().await.ok();
     cli.respond(&call, &json!({}));
     first.reply().await.ok();
@@ -289,7 +294,7 @@ async fn a_request_stays_pending_if_the_cli_does_not_accept_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_the_cli_completes_during_the_call_keeps_the_clis_entry_and_gets_the_mode() {
+async fn a_request_that_the_cli_completes_during_the_call_has_the_entry_of_the_cli_and_sets_the_mode() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
     let call = cli.next_call().await;
@@ -309,7 +314,7 @@ async fn a_request_that_the_cli_completes_during_the_call_keeps_the_clis_entry_a
         "setting the mode does not change the state's version"
     );
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&session).await["permissionMode"], "plan", "it is persisted");
+    assert_eq!(world.get_session(&session).await["permissionMode"], "plan", "the mode is persisted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,9 +352,9 @@ async fn an_answer_succeeds_only_after_the_commit() {
     answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
 }
 
-/// Ends a session in one of the ways of the test below.
-async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
-    match way {
+/// Ends a session. `cause` is one of the causes in the next test.
+async fn end_session(world: &World, session: &str, cli: &mut Cli, cause: &str) {
+    match cause {
         "session-end" => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         "expiry" => world.advance(30_000).await,
         "closed socket" => {
@@ -381,14 +386,14 @@ async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
             world.hibernate_and_wake().await;
             world.advance(60_000).await;
         }
-        _ => panic!("{way}"),
+        _ => panic!("{cause}"),
     }
     run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pending_requests_are_canceled_when_their_session_ends() {
-    let ways = [
+    let causes = [
         "session-end",
         "expiry",
         "closed socket",
@@ -398,28 +403,28 @@ async fn pending_requests_are_canceled_when_their_session_ends() {
         "session-end while inactive",
         "expiry after hibernation",
     ];
-    for way in ways {
+    for cause in causes {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         let mut second = world.cli(&session).await;
         let mut web = world.web("all=true").await;
-        end_session(&world, &session, &mut cli, way).await;
+        end_session(&world, &session, &mut cli, cause).await;
         let detail = world.get_session(&session).await;
-        assert_eq!((&detail["agentState"]["requests"], &detail["active"]), (&json!({}), &json!(false)), "{way}");
-        assert!(!detail["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{way}");
+        assert_eq!((&detail["agentState"]["requests"], &detail["active"]), (&json!({}), &json!(false)), "{cause}");
+        assert!(!detail["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{cause}");
         for (id, tool) in [("r1", "Bash"), ("r2", "Edit")] {
             let entry = &detail["agentState"]["completedRequests"][id];
-            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{way} {id}");
-            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{way} {entry}");
+            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{cause} {id}");
+            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{cause} {entry}");
             assert_eq!(entry.get("decision"), None, "a canceled request has no decision: {entry}");
         }
-        assert!(detail["agentStateVersion"].as_u64().unwrap() > 2, "{way}");
+        assert!(detail["agentStateVersion"].as_u64().unwrap() > 2, "{cause}");
         let event = state_event(&mut web).await;
-        assert_eq!(event["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{way}");
+        assert_eq!(event["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{cause}");
         let update = second.next_event("update").await["body"]["agentState"]["value"].clone();
-        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{way}");
+        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{cause}");
         let counts = world.get("/api/sessions?archived=include").await.ok();
-        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{way}");
-        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{way}");
+        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{cause}");
+        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{cause}");
     }
 }
 

@@ -1,16 +1,11 @@
-//! Resuming a session: which machine is called, the call's params, and the timeouts.
+//! Resuming a session: which machine receives the call, the parameters of the call, and the timeouts.
 
 use crate::support::cli::{Call, Cli, Received, parse_frame};
-use crate::support::rest::PendingReply;
+use crate::support::merge::{resumable_metadata, resume, success};
 use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-
-/// The metadata that a resume needs.
-fn resumable_metadata() -> Value {
-    json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
-}
 
 /// A resumable session that is not active, and the runner of its machine.
 async fn resumable_session() -> (World, String, Cli) {
@@ -21,25 +16,12 @@ async fn resumable_session() -> (World, String, Cli) {
     (world, session, runner)
 }
 
-fn resume(world: &World, session: &str) -> PendingReply {
-    world.start("POST", &format!("/api/sessions/{session}/resume"), "")
-}
-
-fn success(session: &str) -> Value {
-    json!({"success": true, "sessionId": session})
-}
-
-/// Asserts that the runner receives no call.
-async fn assert_no_frames(runner: &mut Cli) {
-    runner.socket.assert_no_frames().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_resume_of_an_active_session_succeeds_without_a_call() {
     let (world, session, mut runner) = resumable_session().await;
     world.live_cli(&session).await;
     assert_eq!(resume(&world, &session).reply().await.ok(), success(&session));
-    assert_no_frames(&mut runner).await;
+    runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +49,7 @@ async fn a_resume_succeeds_if_the_cli_is_active_before_the_runner_responds() {
     let call = runner.next_call().await;
     world.live_cli(&session).await;
     runner.respond(&call, &json!({"type": "success"}));
-    assert_eq!(reply.reply().await.ok(), success(&session), "a result in the other format, without an id");
+    assert_eq!(reply.reply().await.ok(), success(&session), "the result has the other format and no session id");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,29 +74,29 @@ async fn resuming_an_archived_session_unarchives_it() {
 async fn called_runner(world: &World, session: &str, runners: &mut [(&str, &mut Cli)]) -> String {
     let reply = resume(world, session);
     run_until_idle().await;
-    let mut found = String::new();
+    let mut called = String::new();
     for (name, runner) in runners {
         for frame in runner.socket.drain().await {
             let Frame::Text(text) = frame else { continue };
             if let Received::Event { name: event, arg, ack: Some(ack) } = parse_frame(&text)
                 && event == "rpc-request"
             {
-                assert!(found.is_empty(), "two machines were called: {found} and {name}");
+                assert!(called.is_empty(), "two machines were called: {called} and {name}");
                 assert!(arg["method"].as_str().unwrap().ends_with("spawnSession"), "{arg}");
                 let call = Call { ack, method: String::new(), params: Value::Null };
                 runner.respond(&call, &json!({"success": false, "error": "test"}));
-                found = (*name).to_owned();
+                called = (*name).to_owned();
             }
         }
     }
-    if found.is_empty() {
+    if called.is_empty() {
         reply.reply().await.assert_error(503, "no_machine_online");
         return "none".into();
     }
     let rejected = reply.reply().await;
     rejected.assert_error(503, "cli_refused");
     assert!(rejected.text.contains("test"), "{rejected:?}");
-    found
+    called
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,14 +111,14 @@ async fn the_machine_of_the_session_is_called_or_another_one_on_its_host() {
     assert_eq!(
         called_runner(&world, &session, &mut [("other-host", &mut other_host), ("same-host", &mut same_host)]).await,
         "same-host",
-        "another machine on the same host"
+        "another machine on the same host is called"
     );
-    assert_no_frames(&mut foreign).await;
+    foreign.socket.assert_no_frames().await;
     let mut own = world.spawner("m", "renamed-box").await;
     assert_eq!(
         called_runner(&world, &session, &mut [("same-host", &mut same_host), ("own", &mut own)]).await,
         "own",
-        "the machine with the id"
+        "the machine of the session is called"
     );
     assert_eq!(own.emit_with_ack("rpc-unregister", &json!({"method": "spawnSession"})).await, json!({"ok": true}));
     assert_eq!(
@@ -158,7 +140,7 @@ async fn the_machine_of_the_session_is_called_or_another_one_on_its_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_a_machine_is_resumed_on_the_machine_of_its_host_active_last() {
+async fn a_session_without_a_machine_is_resumed_on_the_last_active_machine_of_its_host() {
     let world = World::new();
     let mut first = world.spawner("first", "box").await;
     let mut second = world.spawner("second", "box").await;
@@ -169,12 +151,12 @@ async fn a_session_without_a_machine_is_resumed_on_the_machine_of_its_host_activ
     world.rt.set_now(world.now() + 1_000);
     second.emit_with_ack("machine-alive", &json!({"machineId": "second", "time": world.now()})).await;
     world.hibernate_and_wake().await;
-    let after = called_runner(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await;
-    assert!(["first", "second"].contains(&after.as_str()), "registrations survive hibernation");
+    let called = called_runner(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await;
+    assert!(["first", "second"].contains(&called.as_str()), "registrations survive hibernation");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_the_agents_session_id_cannot_be_resumed() {
+async fn a_session_without_the_session_id_of_its_agent_cannot_be_resumed() {
     let world = World::new();
     let without_machine = world.create_session_with("/nowhere", json!({})).await;
     resume(&world, &without_machine).reply().await.assert_error(409, "resume_unavailable");
@@ -193,7 +175,7 @@ async fn a_session_without_the_agents_session_id_cannot_be_resumed() {
         let session = world.create_session_with(&format!("/{n}"), metadata.clone()).await;
         resume(&world, &session).reply().await.assert_error(409, "resume_unavailable");
     }
-    assert_no_frames(&mut runner).await;
+    runner.socket.assert_no_frames().await;
     for (n, (flavor, field)) in [
         (Value::Null, "alphaSessionId"),
         (json!("alpha"), "alphaSessionId"),
@@ -204,12 +186,12 @@ async fn a_session_without_the_agents_session_id_cannot_be_resumed() {
     .into_iter()
     .enumerate()
     {
-        let session = world.create_session_with(&format!("/ok{n}"), json!({"flavor": flavor, field: "own"})).await;
+        let session = world.create_session_with(&format!("/ok{n}"), json!({"flavor": flavor, field: "agent-7"})).await;
         let reply = resume(&world, &session);
         let params = runner.serve("spawnSession", &json!({"success": false})).await;
         assert_eq!(
             (&params["agent"], &params["resumeSessionId"]),
-            (&json!(flavor.as_str().unwrap_or("alpha")), &json!("own"))
+            (&json!(flavor.as_str().unwrap_or("alpha")), &json!("agent-7"))
         );
         reply.reply().await.assert_error(503, "cli_refused");
     }
@@ -258,7 +240,7 @@ async fn concurrent_resumes_of_a_session_make_one_call() {
     let replies = [resume(&world, &session), resume(&world, &session)];
     runner.serve("spawnSession", &json!({"success": true})).await;
     let third = resume(&world, &session);
-    assert_no_frames(&mut runner).await;
+    runner.socket.assert_no_frames().await;
     world.live_cli(&session).await;
     for reply in replies.into_iter().chain([third]) {
         assert_eq!(reply.reply().await.ok(), success(&session));
@@ -266,7 +248,7 @@ async fn concurrent_resumes_of_a_session_make_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_of_two_concurrent_resumes_waits_as_long_as_the_first() {
+async fn two_concurrent_resumes_wait_equally_long() {
     let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
     let call = runner.next_call().await;
@@ -275,12 +257,12 @@ async fn the_second_of_two_concurrent_resumes_waits_as_long_as_the_first() {
     world.advance(5_000).await;
     world.live_cli(&session).await;
     for reply in replies {
-        assert_eq!(reply.reply().await.ok(), success(&session), "both wait for the machine");
+        assert_eq!(reply.reply().await.ok(), success(&session), "both requests wait for the machine");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_concurrent_resumes_fail_if_the_machine_refuses() {
+async fn concurrent_resumes_fail_if_the_machine_rejects_the_call() {
     let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
     runner.serve("spawnSession", &json!({"success": false, "error": "disk full"})).await;
@@ -289,7 +271,7 @@ async fn all_concurrent_resumes_fail_if_the_machine_refuses() {
     }
 }
 
-/// Lets a CLI mark its session as archived in metadata that replace this version.
+/// Archives a session through an update of its metadata by the CLI.
 async fn archive_from_cli(cli: &mut Cli, session: &str, version: u64) {
     let mut metadata = resumable_metadata();
     let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived", "archivedBy": "cli"});
@@ -346,7 +328,7 @@ async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_meanwhile() {
+async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_during_the_resume() {
     let (world, session, mut runner) = resumable_session().await;
     let other = world.create_session("/other").await;
     let mut cli = world.live_cli(&other).await;
@@ -356,7 +338,7 @@ async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_meanwhile() {
     world.db.hold(BatchKind::Reads);
     let reply = resume(&world, &session);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the read of the machines");
+    assert_eq!(world.db.held_count(), 1, "the read of the machines is held");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);

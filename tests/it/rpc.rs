@@ -6,7 +6,8 @@ use crate::support::rest::PendingReply;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
-fn start(world: &World, session: &str, route: &str) -> PendingReply {
+/// Starts a GET request to a route of a session.
+fn start_get(world: &World, session: &str, route: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/{route}"), "")
 }
 
@@ -28,7 +29,7 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
     let result = r#"{"success":true,"z":12345678901234567890,"a":[1.50,"é\u0000"]}"#;
     for (route, method, params) in table {
         cli.register(&format!("{session}:{method}")).await;
-        let reply = start(&world, &session, route);
+        let reply = start_get(&world, &session, route);
         let call = cli.next_call().await;
         assert_eq!((&call.method, &call.params), (&format!("{session}:{method}"), &params), "{route}");
         cli.respond_raw(&call, &json!(result).to_string());
@@ -45,7 +46,7 @@ async fn slash_commands_are_requested_for_the_agent_of_the_session() {
     let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
     cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     cli.register("listSlashCommands").await;
-    let reply = start(&world, &session, "slash-commands");
+    let reply = start_get(&world, &session, "slash-commands");
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("listSlashCommands", &json!({"agent": "gamma"})));
     cli.respond(&call, &json!({"success": false, "error": "no such agent"}));
@@ -68,7 +69,7 @@ async fn files_are_found_with_ripgrep() {
         ("files?query=--pre%3Dsh", json!(["--files", "--iglob", "*--pre=sh*"])),
     ];
     for (route, args) in table {
-        let reply = start(&world, &session, route);
+        let reply = start_get(&world, &session, route);
         let call = cli.next_call().await;
         assert_eq!(call.params, json!({"args": args, "cwd": "/code"}), "{route}");
         cli.respond(&call, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
@@ -79,11 +80,11 @@ async fn files_are_found_with_ripgrep() {
         assert_eq!((&files["success"], &files["files"][0]), (&json!(true), &main));
         assert_eq!(files["files"].as_array().unwrap().len(), 2);
     }
-    let reply = start(&world, &session, "files?limit=1");
+    let reply = start_get(&world, &session, "files?limit=1");
     let call = cli.next_call().await;
     cli.respond(&call, &json!({"success": true, "stdout": "a\nb\nc"}));
     assert_eq!(reply.reply().await.ok()["files"].as_array().unwrap().len(), 1);
-    let reply = start(&world, &session, "files");
+    let reply = start_get(&world, &session, "files");
     let call = cli.next_call().await;
     cli.respond(&call, &json!({"success": false, "error": "rg: not found"}));
     assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
@@ -93,21 +94,21 @@ async fn files_are_found_with_ripgrep() {
 async fn a_call_of_an_unregistered_method_returns_an_error_result() {
     let (world, session, mut cli) = live_session().await;
     let expected = json!({"success": false, "error": "No handler registered for gitStatus"});
-    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
+    assert_eq!(start_get(&world, &session, "git-status").reply().await.ok(), expected);
     cli.register("gitStatus").await;
     assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await, json!({"ok": true}));
-    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
-    // A method of another session does not count.
+    assert_eq!(start_get(&world, &session, "git-status").reply().await.ok(), expected);
+    // A method that is registered for another session is not called.
     let other = world.create_session("/other").await;
     world.cli(&other).await.register("gitStatus").await;
-    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
+    assert_eq!(start_get(&world, &session, "git-status").reply().await.ok(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     let call = cli.next_call().await;
     assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + RPC_TIMEOUT_MS));
     world.advance(RPC_TIMEOUT_MS - 1).await;
@@ -116,7 +117,7 @@ async fn a_call_times_out() {
     assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
     // A late result is ignored, and does not complete the next call.
     cli.respond(&call, &json!({"success": true, "late": true}));
-    let next = start(&world, &session, "git-status");
+    let next = start_get(&world, &session, "git-status");
     let second = cli.next_call().await;
     assert_ne!(second.ack, call.ack);
     cli.respond(&second, &json!({"success": true}));
@@ -127,35 +128,35 @@ async fn a_call_times_out() {
 async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     cli.next_call().await;
     cli.socket.close();
     let failed = reply.reply().await.ok();
     assert_eq!(failed["success"], false);
     assert_eq!(failed["error"], "The CLI disconnected before it answered gitStatus");
     world.advance(RECONNECT_GRACE_MS).await;
-    let next = start(&world, &session, "git-status").reply().await.ok();
+    let next = start_get(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_wins_and_the_replaced_one_does_not_return() {
+async fn the_last_registration_replaces_the_earlier_one_permanently() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register(&format!("{session}:gitStatus")).await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     let call = second.next_call().await;
     second.respond(&call, &json!({"success": true, "by": "second"}));
     assert_eq!(reply.reply().await.ok()["by"], "second");
     first.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     second.next_call().await;
     first.socket.assert_no_frames().await;
     second.socket.close();
     assert_eq!(reply.reply().await.ok()["success"], false);
     world.advance(RECONNECT_GRACE_MS).await;
-    let next = start(&world, &session, "git-status").reply().await.ok();
+    let next = start_get(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }
 
@@ -169,8 +170,8 @@ async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli
     let ownerless_names = ["readFile".to_owned(), format!("{session}:readFile")];
     for (cli, names) in [(&mut other_cli, &foreign_names[..]), (&mut bare, &ownerless_names)] {
         for name in names {
-            let refused = cli.emit_with_ack("rpc-register", &json!({"method": name})).await;
-            assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
+            let rejected = cli.emit_with_ack("rpc-register", &json!({"method": name})).await;
+            assert_eq!((&rejected["ok"], &rejected["code"]), (&json!(false), &json!("access-denied")), "{name}");
             // An `error` event is sent, too, with and without an acknowledgement.
             cli.emit("rpc-register", &json!({"method": name}));
             for _ in 0..2 {
@@ -179,7 +180,7 @@ async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli
         }
     }
     owner.register("readFile").await;
-    let reply = start(&world, &session, "file?path=a");
+    let reply = start_get(&world, &session, "file?path=a");
     let call = owner.next_call().await;
     owner.respond(&call, &json!({"success": true}));
     reply.reply().await.ok();
@@ -190,7 +191,7 @@ async fn another_socket_cannot_complete_a_call() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     let call = cli.next_call().await;
     second.respond(&call, &json!({"success": true, "forged": true}));
     second.socket.assert_no_frames().await;
@@ -204,32 +205,32 @@ async fn an_invalid_result_fails_the_call_at_once() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
-        let reply = start(&world, &session, "git-status");
+        let reply = start_get(&world, &session, "git-status");
         let call = cli.next_call().await;
         cli.respond_raw(&call, argument);
         let failed = reply.reply().await.ok();
         assert_eq!(failed["success"], false, "{argument}");
         assert!(failed["error"].as_str().unwrap().contains("gitStatus"), "{argument}: {failed}");
     }
-    // Frames that cannot be decoded, except for the id of the call.
+    // Invalid frames of which only the id of the call can be decoded.
     for broken in ["43/cli,ID[", "461-/cli,ID[{\"_placeholder\":true,\"num\":0}]"] {
-        let reply = start(&world, &session, "git-status");
+        let reply = start_get(&world, &session, "git-status");
         let call = cli.next_call().await;
         cli.socket.send(broken.replace("ID", &call.ack.to_string()));
         assert_eq!(reply.reply().await.ok()["success"], false, "{broken}");
         cli.next_event("error").await;
     }
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     let call = cli.next_call().await;
     cli.respond_raw(&call, r#"{"success":true,"unwrapped":1}"#);
-    assert_eq!(reply.reply().await.ok()["unwrapped"], 1, "an object without a string around it");
+    assert_eq!(reply.reply().await.ok()["unwrapped"], 1, "the result may be an object instead of a JSON string");
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_their_own_results_in_any_order() {
     let (world, session, mut cli) = live_session().await;
     cli.register("readFile").await;
-    let replies: Vec<PendingReply> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
+    let replies: Vec<PendingReply> = (0..50).map(|n| start_get(&world, &session, &format!("file?path={n}"))).collect();
     let mut calls = Vec::new();
     for _ in 0..50 {
         calls.push(cli.next_call().await);
@@ -242,7 +243,7 @@ async fn concurrent_calls_get_their_own_results_in_any_order() {
     }
 }
 
-/// Registers methods with this prefix until one is refused because the attachment is full. Returns how many fit.
+/// Registers methods with this prefix until one is rejected because the attachment is full. Returns the number of accepted methods.
 async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
     for n in 0..2_000 {
         let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{name}{n}")})).await;
@@ -255,19 +256,19 @@ async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_does_not_fit_the_attachment_is_refused() {
+async fn after_an_unregistration_another_method_fits_into_a_full_attachment() {
     let (world, session, mut cli) = live_session().await;
     fill_attachment(&mut cli, "method-number-").await;
     cli.emit_with_ack("rpc-unregister", &json!({"method": "method-number-0"})).await;
     cli.register("gitStatus").await;
-    let reply = start(&world, &session, "git-status");
+    let reply = start_get(&world, &session, "git-status");
     cli.next_call().await;
     drop(reply);
     run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_size_of_an_attachment_is_computed_as_the_platform_stores_it() {
+async fn the_size_of_an_attachment_is_computed_in_the_encoding_of_the_platform() {
     let (world, session, plain) = live_session().await;
     let mut counts = Vec::new();
     for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
@@ -279,8 +280,8 @@ async fn the_size_of_an_attachment_is_computed_as_the_platform_stores_it() {
         cli.socket.close();
         plain.socket.send("3");
     }
-    let [ascii, latin, cyrillic, kanji, crabs] = counts[..] else { panic!("{counts:?}") };
+    let [ascii, latin, cyrillic, kanji, emoji] = counts[..] else { panic!("{counts:?}") };
     assert_eq!(ascii, latin);
-    assert!(cyrillic.abs_diff(ascii / 2) < 5, "two bytes a character: {counts:?}");
-    assert_eq!((cyrillic, cyrillic), (kanji, crabs), "each name has 64 UTF-16 units");
+    assert!(cyrillic.abs_diff(ascii / 2) < 5, "a character that is not Latin-1 has two bytes: {counts:?}");
+    assert_eq!((cyrillic, cyrillic), (kanji, emoji), "each name has 64 UTF-16 units");
 }

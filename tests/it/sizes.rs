@@ -4,12 +4,11 @@
 use crate::support::live_session::live_session_with_machine;
 use crate::support::rest::Reply;
 use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
+use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::limits::{
     MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES, PARTS_AT_ONCE,
 };
-use session_gateway_hub::store::{Statement, Value as Param};
 
 /// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
 fn object(members: &str, bytes: usize) -> String {
@@ -17,8 +16,8 @@ fn object(members: &str, bytes: usize) -> String {
     format!(r#"{{{members}"padding":"{}"}}"#, "x".repeat(bytes - unpadded))
 }
 
-/// An event field with a size limit.
-struct Kind {
+/// A value in an event that has a size limit.
+struct SizedValue {
     event: &'static str,
     /// The event's payload, with the placeholders `$session` and `$value`.
     payload: &'static str,
@@ -31,8 +30,8 @@ struct Kind {
     pointer: &'static str,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind {
+const SIZED_VALUES: [SizedValue; 6] = [
+    SizedValue {
         event: "message",
         payload: r#"{"sid":"$session","message":$value}"#,
         members: "",
@@ -40,7 +39,7 @@ const KINDS: [Kind; 6] = [
         path: "/api/sessions/$session/messages?limit=1",
         pointer: "/messages/0/content",
     },
-    Kind {
+    SizedValue {
         event: "update-metadata",
         payload: r#"{"sid":"$session","expectedVersion":1,"metadata":$value}"#,
         members: r#""path":"/code","host":"box","#,
@@ -48,7 +47,7 @@ const KINDS: [Kind; 6] = [
         path: "/api/sessions/$session",
         pointer: "/session/metadata",
     },
-    Kind {
+    SizedValue {
         event: "update-state",
         payload: r#"{"sid":"$session","expectedVersion":1,"agentState":$value}"#,
         members: "",
@@ -56,7 +55,7 @@ const KINDS: [Kind; 6] = [
         path: "/api/sessions/$session",
         pointer: "/session/agentState",
     },
-    Kind {
+    SizedValue {
         event: "update-state",
         payload: r#"{"sid":"$session","expectedVersion":1,"agentState":{"completedRequests":{"q":$value}}}"#,
         members: r#""tool":"T","#,
@@ -64,7 +63,7 @@ const KINDS: [Kind; 6] = [
         path: "/api/sessions/$session",
         pointer: "/session/agentState/completedRequests/q",
     },
-    Kind {
+    SizedValue {
         event: "machine-update-metadata",
         payload: r#"{"machineId":"m","expectedVersion":1,"metadata":$value}"#,
         members: "",
@@ -72,7 +71,7 @@ const KINDS: [Kind; 6] = [
         path: "/api/machines/m",
         pointer: "/machine/metadata",
     },
-    Kind {
+    SizedValue {
         event: "machine-update-state",
         payload: r#"{"machineId":"m","expectedVersion":1,"runnerState":$value}"#,
         members: "",
@@ -86,7 +85,7 @@ fn is_accepted(ack: &Value) -> bool {
     ack["ok"] == true || ack["result"] == "success"
 }
 
-/// Whether the reply has a value at `pointer` and contains exactly this text.
+/// Whether the response has a value at `pointer` and contains this text.
 fn contains(reply: &Reply, pointer: &str, value: &str) -> bool {
     reply.json().pointer(pointer).is_some() && reply.text.contains(value)
 }
@@ -94,7 +93,7 @@ fn contains(reply: &Reply, pointer: &str, value: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn values_up_to_the_limit_are_stored_and_one_byte_more_is_rejected() {
     const MORE_THAN_A_ROW: usize = 2_000_001;
-    for Kind { event, payload, members, limit, path, pointer } in KINDS {
+    for SizedValue { event, payload, members, limit, path, pointer } in SIZED_VALUES {
         let sizes = [100, MORE_THAN_A_ROW, limit].into_iter().filter(|size| *size <= limit);
         for size in sizes {
             let (world, session, mut cli) = live_session_with_machine().await;
@@ -102,7 +101,7 @@ async fn values_up_to_the_limit_are_stored_and_one_byte_more_is_rejected() {
             let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
             let ack = cli.wait_for_ack(ack).await;
             assert!(is_accepted(&ack), "{event} of {size} bytes: {}", &ack.to_string()[..200]);
-            // Empties the cache.
+            // After the hibernation, the value is read from the database.
             run_until_idle().await;
             world.hibernate_and_wake().await;
             let reply = world.get(&path.replace("$session", &session)).await;
@@ -160,11 +159,6 @@ async fn of_two_concurrent_messages_of_maximum_size_one_is_rejected_as_overloade
     assert_eq!(second.wait_for_ack(retry).await["seq"], 3);
 }
 
-fn param_bytes(batch: &[Statement]) -> usize {
-    let len = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
-    batch.iter().flat_map(|statement| &statement.params).map(len).sum()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_with_the_last() {
     let (world, session, mut cli) = live_session_with_machine().await;
@@ -177,7 +171,7 @@ async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_
     loop {
         run_until_idle().await;
         let batch = world.db.write_batches().pop().unwrap();
-        assert!(param_bytes(&batch) < 7_000_000, "{} bytes in one transaction", param_bytes(&batch));
+        assert!(parameter_bytes(&batch) < 7_000_000, "{} bytes in one transaction", parameter_bytes(&batch));
         if batch.iter().any(|statement| statement.sql.contains("INSERT INTO messages")) {
             break;
         }
@@ -213,8 +207,8 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
         assert_eq!(world.get_session(&session).await["seq"], 0);
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
     }
-    assert!(parts() > 0, "some were written before the fault");
-    // Each of its transactions is retried after a retryable error or a lost response.
+    assert!(parts() > 0, "some parts were written before the fault");
+    // Each transaction of the message is retried after a retryable error or a lost response.
     world.db.hold(BatchKind::Writes);
     let ack = cli.emit_raw("message", &event);
     for _ in 0..4 {
@@ -241,7 +235,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
     assert!(page.text.contains(&object("", 10_000_000)));
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    assert_eq!(parts(), 0, "deleted with the session");
+    assert_eq!(parts(), 0, "the parts are deleted with the session");
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +249,7 @@ async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_l
         let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
         let ack = cli.wait_for_ack(ack).await;
         let update = second.next_event("update").await;
-        assert!(update["body"]["message"]["content"] == whole, "CLIs get all of it");
+        assert!(update["body"]["message"]["content"] == whole, "CLIs receive the whole content");
         second.socket.send("3");
         let event = web.next_event_of("message-received").await;
         let message = &event["message"];

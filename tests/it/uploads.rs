@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::UploadFault;
 
+/// An active session whose CLI accepts uploads.
 async fn session_with_uploads() -> (World, String, Cli) {
     let (world, session, mut cli) = live_session().await;
     cli.register("uploadFile").await;
@@ -15,10 +16,12 @@ async fn session_with_uploads() -> (World, String, Cli) {
     (world, session, cli)
 }
 
+/// The path of the upload route.
 fn path(session: &str) -> String {
     format!("/api/sessions/{session}/upload")
 }
 
+/// The body of an upload.
 fn body(name: &str, bytes: &[u8]) -> Value {
     json!({"filename": name, "content": STANDARD.encode(bytes), "mimeType": "text/plain", "other": true})
 }
@@ -85,7 +88,7 @@ async fn an_invalid_body_is_rejected_without_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_length_of_a_file_name_is_in_code_points() {
+async fn the_length_limit_of_a_file_name_is_in_code_points() {
     let (world, session, mut cli) = session_with_uploads().await;
     let upload = world.start_complete_upload(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
     let request = cli.next_call().await;
@@ -94,7 +97,7 @@ async fn the_length_of_a_file_name_is_in_code_points() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_fault_of_a_transfer_has_its_error() {
+async fn each_fault_of_a_transfer_has_its_own_error() {
     let (world, session, mut cli) = session_with_uploads().await;
     let table = [
         (UploadFault::TooLarge, 413, "too_large"),
@@ -205,7 +208,7 @@ async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_uploads_are_buffered_one_at_a_time() {
+async fn only_one_large_upload_is_buffered_at_a_time() {
     let (world, session, mut cli) = session_with_uploads().await;
     let large = Some(60 * 1024 * 1024);
     let valid = body("a", b"x").to_string();
@@ -251,7 +254,7 @@ async fn an_upload_of_unknown_length_reserves_the_maximum_only_until_it_is_read(
     for name in ["a", "b"] {
         assert_eq!(cli.next_call().await.params["filename"], name);
     }
-    // Its timeout is that of a small file too.
+    // The timeout of the call depends on the size that was read, not on the reserved maximum.
     world.advance(RPC_TIMEOUT_MS + 1_000).await;
     for upload in [small, other] {
         upload.reply().await.assert_error(500, "upload_failed");

@@ -33,7 +33,7 @@ fn get(world: &World, session: &str, action: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/{action}"), "")
 }
 
-/// Sets a mode or model, which the CLI reports as applied. Returns the parameters of the call and the reply to the web.
+/// Sets a mode or model, which the CLI reports as applied. Returns the parameters of the call and the HTTP response.
 async fn set_mode(world: &World, cli: &mut Cli, session: &str, action: &str, body: Value) -> (Value, Reply) {
     let reply = post(world, session, action, &body);
     let request = cli.next_call().await;
@@ -71,7 +71,11 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
                 assert_eq!(reply.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
             }
         }
-        assert_eq!(world.get_session(&session).await["metadata"]["flavor"], flavor, "as the CLI wrote it");
+        assert_eq!(
+            world.get_session(&session).await["metadata"]["flavor"],
+            flavor,
+            "the flavor is stored as the CLI wrote it"
+        );
     }
 }
 
@@ -95,7 +99,7 @@ async fn a_model_is_sent_and_stored_under_the_name_that_the_client_used() {
     }
     let (session, _cli) = session_of_flavor(&world, json!("eta")).await;
     let reply = post(&world, &session, "model", &json!({"model": "swift"})).reply().await;
-    assert_eq!(reply.assert_error(400, "invalid_field")["field"], "model", "this agent has no models");
+    assert_eq!(reply.assert_error(400, "invalid_field")["field"], "model", "the agent of the session has no models");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,19 +156,19 @@ async fn a_call_is_sent_under_the_name_that_the_cli_registered() {
     assert_eq!(world.get_session(&session).await["active"], false);
 }
 
-/// Asserts that calls for the git status go to `winner` under `name`, before and after a hibernation of the hub.
-async fn assert_served_as(world: &World, session: &str, name: &str, winner: &mut Cli, loser: &mut Cli) {
+/// Asserts that `handler` receives calls of `gitStatus` under `name` and `other` receives none, before and after a hibernation.
+async fn assert_served_as(world: &World, session: &str, name: &str, handler: &mut Cli, other: &mut Cli) {
     for _ in 0..2 {
         let call = get(world, session, "git-status");
-        winner.serve(name, &json!({"success": true})).await;
+        handler.serve(name, &json!({"success": true})).await;
         assert_eq!(call.reply().await.ok(), json!({"success": true}));
-        loser.socket.assert_no_frames().await;
+        other.socket.assert_no_frames().await;
         world.hibernate_and_wake().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_wins_whichever_alias_it_uses() {
+async fn the_last_registration_is_called_whichever_alias_it_uses() {
     let world = World::with_vocabulary(VOCABULARY);
     let (session, mut first) = session_of_flavor(&world, json!("zeta-coder")).await;
     let mut second = world.cli(&session).await;
@@ -176,7 +180,7 @@ async fn the_last_registration_wins_whichever_alias_it_uses() {
     second.register("git-status").await;
     second.register("gitStatus").await;
     assert_served_as(&world, &session, "gitStatus", &mut second, &mut first).await;
-    // Unregistering has no effect for the loser; the winner may use either name.
+    // Only the CLI that is called can unregister the method. It may use either name.
     first.emit_with_ack("rpc-unregister", &json!({"method": "git-status"})).await;
     assert_served_as(&world, &session, "gitStatus", &mut second, &mut first).await;
     second.emit_with_ack("rpc-unregister", &json!({"method": "git-status"})).await;
@@ -200,14 +204,14 @@ async fn a_call_for_slash_commands_has_the_agent_name_of_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_has_the_agent_name_that_the_web_client_used() {
+async fn a_spawn_call_has_the_agent_name_that_the_web_client_used() {
     let world = World::with_vocabulary(VOCABULARY);
     let mut runner = online_runner(&world, "m:spawn-session").await;
     let result = json!({"success": true, "sessionId": "s"});
     let spawn = |body: Value| world.start("POST", "/api/machines/m/spawn", body.to_string());
     let agents = ["zeta-coder", "alpha", "eta", "gamma", "beta"];
     let table = agents.map(|agent| (json!({"directory": "/code", "agent": agent}), agent));
-    // Without a name in the request, the alias is sent, as CLIs may know only that.
+    // Without an agent in the request, the hub sends the alias, because a CLI may know only the alias.
     let without_agent = [json!({"directory": "/code"}), json!({"directory": "/code", "agent": null})];
     for (body, agent) in table.into_iter().chain(without_agent.map(|body| (body, "zeta-coder"))) {
         let reply = spawn(body);
@@ -236,11 +240,11 @@ async fn a_resume_finds_the_agent_session_id_under_an_alias() {
     for (n, (metadata, agent, agent_session)) in table.into_iter().enumerate() {
         let session = world.create_session_with(&format!("/code/{n}"), metadata).await;
         let reply = world.start("POST", &format!("/api/sessions/{session}/resume"), "");
-        let sent = runner.serve("spawn-session", &json!({"success": true})).await;
+        let params = runner.serve("spawn-session", &json!({"success": true})).await;
         let directory = format!("/code/{n}");
-        let params =
+        let expected =
             json!({"directory": directory, "agent": agent, "sessionId": session, "resumeSessionId": agent_session});
-        assert_eq!(sent, params);
+        assert_eq!(params, expected);
         world.live_cli(&session).await;
         assert_eq!(reply.reply().await.ok(), json!({"success": true, "sessionId": session}));
     }
@@ -265,7 +269,7 @@ async fn todos_are_found_in_messages_under_either_agent_name() {
     assert_eq!(world.get_session(&session).await["todos"][0]["content"], "planned");
     let unknown = json!({"role": "agent", "content": {"type": "theta", "data": plan}});
     cli.emit_with_ack("message", &json!({"sid": session, "message": unknown})).await;
-    // A search for the list finds messages under either name too.
+    // The search in older messages finds lists under either name, too.
     run_until_idle().await;
     world.db.execute("UPDATE sessions SET todos = NULL");
     world.hibernate_and_wake().await;
@@ -297,7 +301,7 @@ async fn without_a_vocabulary_aliases_are_unknown() {
     spawn("alpha").await.assert_error(503, "cli_unreachable");
     let ended = world.create_session_with("/code", json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"})).await;
     post(&world, &ended, "resume", &json!({})).reply().await.assert_error(409, "resume_unavailable");
-    let known = world.create_session_with("/known", json!({"flavor": "alpha", "alphaSessionId": "a"})).await;
-    post(&world, &known, "resume", &json!({})).reply().await.assert_error(503, "no_machine_online");
+    let resumable = world.create_session_with("/resumable", json!({"flavor": "alpha", "alphaSessionId": "a"})).await;
+    post(&world, &resumable, "resume", &json!({})).reply().await.assert_error(503, "no_machine_online");
     runner.socket.assert_no_frames().await;
 }

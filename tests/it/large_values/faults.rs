@@ -29,7 +29,7 @@ async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_part
         assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
         assert!(world.get_session(&session).await["agentState"] == first, "{written}");
     }
-    assert!(stored_part_count(&world) > 3, "some were written before the fault");
+    assert!(stored_part_count(&world) > 3, "some parts were written before the fault");
     world.db.lose_response(retryable_error());
     world.db.fail(BatchKind::Writes, retryable_error());
     let ack = cli.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 2, "agentState": second}));

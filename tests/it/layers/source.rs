@@ -141,8 +141,9 @@ fn read_use_tree<'t>(mut tokens: &'t [Token], prefix: &[String], imports: &mut V
     }
 }
 
-pub fn text_at(tokens: &[Token], at: usize) -> &str {
-    tokens.get(at).map_or("", |token| &token.text)
+/// The text of a token; empty after the last one.
+pub fn text_at(tokens: &[Token], index: usize) -> &str {
+    tokens.get(index).map_or("", |token| &token.text)
 }
 
 fn is_word(text: &str) -> bool {
@@ -155,21 +156,22 @@ fn after<'t>(tokens: &'t [Token], text: &str) -> &'t [Token] {
     &tokens[at.map_or(tokens.len(), |at| at + 1)..]
 }
 
+/// Removes the items with `#[cfg(test)]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
-    let (mut kept, mut at) = (Vec::new(), 0);
-    while at < tokens.len() {
-        if !attribute.iter().enumerate().all(|(offset, text)| text_at(tokens, at + offset) == *text) {
-            kept.push(tokens[at].clone());
-            at += 1;
+    let (mut remaining, mut index) = (Vec::new(), 0);
+    while index < tokens.len() {
+        if !attribute.iter().enumerate().all(|(offset, text)| text_at(tokens, index + offset) == *text) {
+            remaining.push(tokens[index].clone());
+            index += 1;
             continue;
         }
-        at += attribute.len();
-        // The item ends at the first `;` or block that is outside of brackets.
+        index += attribute.len();
+        // The item ends index the first `;` or block that is outside of brackets.
         let mut depth = 0;
-        while at < tokens.len() {
-            let text = text_at(tokens, at);
-            at += 1;
+        while index < tokens.len() {
+            let text = text_at(tokens, index);
+            index += 1;
             match text {
                 "(" | "[" | "{" => depth += 1,
                 ")" | "]" | "}" => depth -= 1,
@@ -180,9 +182,10 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
             }
         }
     }
-    kept
+    remaining
 }
 
+/// Splits a text into tokens. Drops comments, spaces, characters and lifetimes.
 fn tokenize(text: &str) -> Vec<Token> {
     let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
     while !rest.is_empty() {
@@ -190,7 +193,7 @@ fn tokenize(text: &str) -> Vec<Token> {
         let is_comment = token.starts_with("//") || token.starts_with("/*");
         if !is_comment && !token.starts_with(char::is_whitespace) && !token.starts_with('\'') {
             let is_literal = token.ends_with(['"', '#']) && token.len() > 1;
-            // Without the prefix of a raw or byte string.
+            // Drops the prefix of a raw or byte string.
             let token = token.find('"').filter(|_| is_literal).map_or(token, |quote| &token[quote..]);
             tokens.push(Token { line, text: token.to_owned() });
         }
@@ -225,6 +228,7 @@ fn token_length(text: &str) -> usize {
     }
 }
 
+/// The length of the string literal at the start of a text, including its quotation marks.
 fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {

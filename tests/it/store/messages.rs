@@ -1,4 +1,4 @@
-//! The SQL of messages on SQLite with the real migrations: seqs, local ids, pages, and D1's limits.
+//! The SQL of messages on SQLite with the real migrations: seqs, local ids, pages, and the limits of D1.
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
@@ -54,7 +54,7 @@ async fn a_local_id_is_unique_within_a_session() {
 }
 
 #[tokio::test]
-async fn a_message_for_a_session_that_does_not_exist_is_refused() {
+async fn a_message_for_a_session_that_does_not_exist_is_rejected() {
     let db = Sqlite::with_schema();
     let journal = journal_of("nowhere", [message(1, None)]);
     assert!(commit_as(&db, &team(), journal, &Cache::default()).await.is_err());
@@ -110,15 +110,15 @@ fn size(value: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn the_largest_message_fits_whatever_characters_it_contains() {
-    for filling in ["x", r#"\""#, r"\n"] {
+async fn a_message_of_maximum_size_can_be_stored_whatever_characters_it_contains() {
+    for character in ["x", r#"\""#, r"\n"] {
         let db = Sqlite::with_schema();
         let owner = session("s", "/code");
         put(&db, &owner).await;
-        let text = format!("\"{}\"", filling.repeat((MAX_CONTENT_BYTES - 2) / filling.len()));
+        let text = format!("\"{}\"", character.repeat((MAX_CONTENT_BYTES - 2) / character.len()));
         let journal = journal_of("s", [Message { content: json(&text), ..message(1, None) }]);
         let result = commit_as(&db, &team(), journal, &Cache::with(&owner)).await;
-        assert_eq!(result, Ok(()), "a message full of {filling}");
+        assert_eq!(result, Ok(()), "a message of {character}");
     }
 }
 
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_tag_and_local_id_is_found_again(tag in "\\PC{1,40}|[\\x00-\\x1f\"\\\\]{1,8}", local in any::<String>()) {
+    fn any_tag_and_local_id_is_found(tag in "\\PC{1,40}|[\\x00-\\x1f\"\\\\]{1,8}", local in any::<String>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let db = Sqlite::with_schema();

@@ -1,4 +1,4 @@
-//! The SQL of sessions, machines and secrets on SQLite, the dialect of D1, with the real migrations.
+//! The SQL of sessions, machines and secrets on SQLite, whose dialect D1 uses, with the real migrations.
 
 use std::collections::HashMap;
 
@@ -99,8 +99,8 @@ async fn json_is_stored_byte_for_byte() {
 #[tokio::test]
 async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let db = Sqlite::with_schema();
-    let theirs = Session { namespace: other(), ..session("s", "/code") };
-    put(&db, &theirs).await;
+    let foreign = Session { namespace: other(), ..session("s", "/code") };
+    put(&db, &foreign).await;
     let forged = Session { seq: 99, ..session("s", "/mine") };
     for extent in [Extent::Counters, Extent::Whole] {
         let mut journal = Journal::default();
@@ -110,7 +110,7 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let mut journal = Journal::default();
     journal.delete_session("s");
     commit(&db, journal, &Cache::default()).await;
-    assert_eq!(sessions::load_by_id(&db, &other(), "s").await.unwrap(), Found::Owned(theirs));
+    assert_eq!(sessions::load_by_id(&db, &other(), "s").await.unwrap(), Found::Owned(foreign));
 }
 
 #[tokio::test]
@@ -151,9 +151,9 @@ async fn an_id_is_owned_foreign_or_missing() {
     let db = Sqlite::with_schema();
     put(&db, &session("mine", "/a")).await;
     put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
-    let theirs = Session { namespace: other(), ..session("theirs", "/b") };
+    let foreign = Session { namespace: other(), ..session("theirs", "/b") };
     let journal = journal_of("theirs", [message(1, None)]);
-    commit_as(&db, &other(), journal, &Cache::with(&theirs)).await.unwrap();
+    commit_as(&db, &other(), journal, &Cache::with(&foreign)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::load_by_id(&db, &team(), id).await.unwrap();
@@ -165,7 +165,7 @@ async fn an_id_is_owned_foreign_or_missing() {
 }
 
 #[tokio::test]
-async fn any_number_of_sessions_is_written_in_one_statement() {
+async fn five_hundred_sessions_are_written_in_one_statement() {
     let db = Sqlite::with_schema();
     let mut cache = Cache::default();
     let mut journal = Journal::<NoEffect>::default();
@@ -229,7 +229,7 @@ async fn concurrent_inserts_of_a_secret_return_the_same_one() {
         futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
         run_until_idle().await;
-        assert_eq!(db.held_count(), 2, "both have read that none exists");
+        assert_eq!(db.held_count(), 2, "both reads have found no secret");
         db.release();
     };
     let ((one, two), ()) = futures::future::join(inserts, released).await;
@@ -237,7 +237,7 @@ async fn concurrent_inserts_of_a_secret_return_the_same_one() {
 }
 
 #[tokio::test]
-async fn a_database_without_schema_says_so() {
+async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
     let db = Sqlite::without_schema();
     let errors = [
         secrets::get_or_insert(&db, "jwt", "x").await.unwrap_err(),

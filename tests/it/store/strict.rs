@@ -1,4 +1,4 @@
-//! A row with a missing or mistyped column is an error that names the column, never a default and never a panic.
+//! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
 use crate::support::store::{team, unlimited};
@@ -11,7 +11,8 @@ use session_gateway_hub::store::{
     secrets, sessions, values,
 };
 
-/// Returns the same row for the first statement of every batch, and `owned` for the second.
+/// A database that returns the same row for the first statement of every batch. For the second statement, which checks who owns an
+/// id, it returns 1.
 struct OneRow(Row);
 
 impl Database for OneRow {
@@ -64,20 +65,20 @@ impl Type {
     }
 }
 
-/// Reads a valid row, and each row with one invalid column or without its last columns.
+/// Reads a valid row. Then, for each column, reads rows in which the column is invalid or missing, and checks the error.
 async fn check(table: &str, columns: &[(&str, Type)], read: impl AsyncFn(&OneRow) -> Result<(), DbError>) {
-    let valid: Row = columns.iter().map(|(_, of)| of.valid()).collect();
+    let valid: Row = columns.iter().map(|(_, column_type)| column_type.valid()).collect();
     assert_eq!(read(&OneRow(valid.clone())).await, Ok(()), "{table}");
-    for (at, (name, of)) in columns.iter().enumerate() {
-        let invalid = of.invalid().into_iter().map(|value| {
+    for (index, (name, column_type)) in columns.iter().enumerate() {
+        let invalid = column_type.invalid().into_iter().map(|value| {
             let mut row = valid.clone();
-            row[at] = value;
+            row[index] = value;
             row
         });
-        for row in invalid.chain([valid[..at].to_vec()]) {
+        for row in invalid.chain([valid[..index].to_vec()]) {
             let error = read(&OneRow(row.clone())).await.unwrap_err();
             assert!(
-                matches!(error, DbError::UnexpectedColumn { table: of, column, .. } if (of, column) == (table, *name)),
+                matches!(error, DbError::UnexpectedColumn { table: error_table, column, .. } if (error_table, column) == (table, *name)),
                 "{table}.{name}: {row:?}: {error}"
             );
         }
@@ -85,7 +86,7 @@ async fn check(table: &str, columns: &[(&str, Type)], read: impl AsyncFn(&OneRow
 }
 
 #[tokio::test]
-async fn sessions_are_strict() {
+async fn invalid_columns_of_sessions_are_errors() {
     let columns = [
         ("id", Text),
         ("tag", Text),
@@ -112,7 +113,7 @@ async fn sessions_are_strict() {
 }
 
 #[tokio::test]
-async fn the_list_of_sessions_is_strict() {
+async fn an_invalid_field_of_a_session_summary_is_an_error() {
     let valid = r#"{"id":"s","active":true,"thinking":false,"active_at":1,"updated_at":1,"created_at":1,"metadata":null,
         "todo_progress":null,"pending_requests_count":0,"permission_mode":null,"model_mode":null}"#;
     let load = async |text: &str| sessions::load_summaries(&OneRow(vec![text.into()]), &team()).await;
@@ -122,7 +123,7 @@ async fn the_list_of_sessions_is_strict() {
 }
 
 #[tokio::test]
-async fn messages_are_strict() {
+async fn invalid_columns_of_messages_are_errors() {
     let columns = [("local_id", Text), ("id", Text), ("seq", Number), ("created_at", Number)];
     check("messages", &columns, async |db| messages::load_local_ids(db, &team(), "s", 1).await.map(drop)).await;
     check("messages", &columns, async |db| messages::find_by_local_id(db, &team(), "s", "l").await.map(drop)).await;
@@ -132,7 +133,7 @@ async fn messages_are_strict() {
 }
 
 #[tokio::test]
-async fn pages_are_strict() {
+async fn invalid_columns_of_message_pages_are_errors() {
     let columns = [
         ("seq", Number),
         ("body", Text),
@@ -144,7 +145,7 @@ async fn pages_are_strict() {
     ];
     let page = async |db: &OneRow| {
         let page = read_page(db, &unlimited(), (&team(), "s"), PageRange::After(0), 5).await;
-        // The row is also read as the part of its message.
+        // The fake database returns the same row for the parts of the message.
         match page {
             Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),
             other => other.map(drop),
@@ -154,7 +155,7 @@ async fn pages_are_strict() {
 }
 
 #[tokio::test]
-async fn parts_of_values_are_strict() {
+async fn invalid_columns_of_parts_of_values_are_errors() {
     let large = LargeRef { version: 1, parts: 1, bytes: 4, id: "id".into() };
     let append = async |db: &OneRow| {
         let mut text = String::new();
@@ -164,7 +165,7 @@ async fn parts_of_values_are_strict() {
 }
 
 #[tokio::test]
-async fn machines_are_strict() {
+async fn invalid_columns_of_machines_are_errors() {
     let columns = [
         ("id", Text),
         ("seq", Number),
@@ -184,7 +185,7 @@ async fn machines_are_strict() {
 }
 
 #[tokio::test]
-async fn events_are_strict() {
+async fn invalid_columns_of_events_are_errors() {
     let columns = [("last", Number), ("floor", Number), ("events", Number), ("body", Text)];
     check("events", &columns, async |db| events::load(db, &team(), 0, None).await.map(drop)).await;
     let columns = [("max(last)", Nullable(&Number))];
@@ -192,14 +193,14 @@ async fn events_are_strict() {
 }
 
 #[tokio::test]
-async fn completed_requests_are_strict() {
+async fn invalid_columns_of_completed_requests_are_errors() {
     let columns = [("request_id", Text), ("completed_at", Number), ("value", Json), ("total", Number)];
     let load = async |db: &OneRow| completed_requests::load(db, &team(), "s").await.map(drop);
     check("completed_requests", &columns, load).await;
 }
 
 #[tokio::test]
-async fn push_subscriptions_and_secrets_are_strict() {
+async fn invalid_columns_of_push_subscriptions_and_secrets_are_errors() {
     let columns = [("endpoint", Text), ("p256dh", Text), ("auth", Text), ("hub", Nullable(&Text))];
     check("push_subscriptions", &columns, async |db| push::load_all(db, &team()).await.map(drop)).await;
     let columns = [("value", Text)];
@@ -207,13 +208,13 @@ async fn push_subscriptions_and_secrets_are_strict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_reads_which_column_is_invalid() {
+async fn the_error_response_names_the_invalid_column() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     world.db.execute("UPDATE sessions SET created_at = 'yesterday'");
-    let refused = world.get(&format!("/api/sessions/{session}")).await.assert_error(503, "hub_unavailable");
-    let text = refused["error"].as_str().unwrap();
+    let error = world.get(&format!("/api/sessions/{session}")).await.assert_error(503, "hub_unavailable");
+    let text = error["error"].as_str().unwrap();
     assert!(text.contains("column `created_at` of table `sessions` must be a non-negative integer"), "{text}");
     world.get("/api/sessions").await.assert_error(503, "hub_unavailable");
 }

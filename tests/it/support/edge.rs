@@ -42,6 +42,7 @@ impl World {
     }
 }
 
+/// Handles a request as the worker and the object do.
 async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: EdgeRequest) -> Response {
     let now = rt.now();
     let (path, query) = request.url.split_once('?').unwrap_or((&request.url, ""));

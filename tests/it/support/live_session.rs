@@ -5,6 +5,7 @@ use serde_json::json;
 use super::cli::Cli;
 use super::{World, run_until_idle};
 
+/// An active session and its CLI.
 pub async fn live_session() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -13,7 +14,7 @@ pub async fn live_session() -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// The same with a CLI that is also the runner of the machine `m`.
+/// An active session whose CLI is also the runner of the online machine `m`.
 pub async fn live_session_with_machine() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;

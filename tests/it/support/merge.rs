@@ -13,14 +13,17 @@ pub fn resumable_metadata() -> Value {
     json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
 }
 
+/// Starts a resume of a session.
 pub fn resume(world: &World, session: &str) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/resume"), "")
 }
 
+/// The response to a successful resume or spawn.
 pub fn success(session: &str) -> Value {
     json!({"success": true, "sessionId": session})
 }
 
+/// Sends a message with an optional local id.
 pub async fn send_text(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
     let mut message = json!({"sid": session, "message": {"text": text}});
     if let Some(local_id) = local_id {
@@ -35,18 +38,19 @@ pub async fn history(world: &World, session: &str) -> Vec<(String, Option<String
     let messages = page["messages"].as_array().unwrap();
     let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "the seqs must have no gaps");
-    let of = |m: &Value| {
+    let text_and_local_id = |m: &Value| {
         let text = m["content"]["text"].as_str().or(m["content"]["content"]["text"].as_str());
         (text.unwrap().to_owned(), m["localId"].as_str().map(str::to_owned))
     };
-    messages.iter().map(of).collect()
+    messages.iter().map(text_and_local_id).collect()
 }
 
+/// The text of each message, oldest first.
 pub async fn texts(world: &World, session: &str) -> Vec<String> {
     history(world, session).await.into_iter().map(|(text, _)| text).collect()
 }
 
-/// An ended session, another session that the runner reports for its resume, and the response to the resume.
+/// An ended session `old`, a session `new` with which a runner has resumed it, and the pending response to the resume.
 pub struct MergeFixture {
     pub world: World,
     pub old: String,
@@ -63,12 +67,12 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     let mut metadata = resumable_metadata();
     metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
     let old = world.create_session_with("/code", metadata).await;
-    let mut before = world.live_cli(&old).await;
-    send_text(&mut before, &old, "one", None).await;
-    send_text(&mut before, &old, "two", Some("b")).await;
-    send_text(&mut before, &old, "three", Some("c")).await;
-    before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
-    before.socket.close();
+    let mut old_cli = world.live_cli(&old).await;
+    send_text(&mut old_cli, &old, "one", None).await;
+    send_text(&mut old_cli, &old, "two", Some("b")).await;
+    send_text(&mut old_cli, &old, "three", Some("c")).await;
+    old_cli.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
+    old_cli.socket.close();
     let reply = resume(&world, &old);
     let call = runner.next_call().await;
     world.rt.set_now(world.now() + 1_000);
@@ -81,7 +85,7 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     MergeFixture { world, old, new, cli, runner, reply }
 }
 
-/// Starts the merge and holds its result. `fault`: an error, and whether the merge is committed nevertheless.
+/// Starts the merge and holds its result. `fault` is the error of the merge, and whether the merge is committed although it fails.
 pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
     let MergeFixture { world, new, cli, .. } = fixture;
     world.db.hold(BatchKind::Writes);

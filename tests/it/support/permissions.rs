@@ -24,12 +24,12 @@ pub async fn session_with_requests(flavor: &Value) -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// Posts a decision such as `r1/approve`.
+/// Posts an answer. `action` is the id of the request and the decision, such as `r1/approve`.
 pub fn start_answer(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/permissions/{action}"), body.to_string())
 }
 
-/// Posts a decision and responds to its call. Returns the parameters of the call.
+/// Posts an answer, and responds to the call of the CLI. Returns the parameters of the call.
 pub async fn answer(world: &World, session: &str, cli: &mut Cli, action: &str, body: &Value) -> Value {
     let reply = start_answer(world, session, action, body);
     let params = cli.serve("permission", &json!({"ok": true})).await;
@@ -41,6 +41,7 @@ pub async fn agent_state(world: &World, session: &str) -> Value {
     world.get_session(session).await["agentState"].clone()
 }
 
+/// The entry of a completed request.
 pub async fn completed(world: &World, session: &str, request: &str) -> Value {
     agent_state(world, session).await["completedRequests"][request].clone()
 }

@@ -50,6 +50,7 @@ impl Browser {
         Self { endpoint: endpoint.to_owned(), secret, auth: [seed; 16] }
     }
 
+    /// A browser that has subscribed.
     pub async fn subscribed(world: &World, endpoint: &str, seed: u8) -> Self {
         let browser = Self::new(endpoint, seed);
         assert_eq!(world.post("/api/push/subscribe", &browser.subscription()).await.ok(), json!({"ok": true}));
@@ -63,7 +64,7 @@ impl Browser {
         json!({"endpoint": self.endpoint, "keys": keys})
     }
 
-    /// Decrypts a push message to this browser.
+    /// Decrypts the payload of a push message to this browser.
     pub fn read(&self, request: &Request<Vec<u8>>) -> Value {
         assert_eq!(request.uri().to_string(), self.endpoint);
         let text = decrypt(request.body().clone(), &self.secret, &Auth::clone_from_slice(&self.auth)).unwrap();

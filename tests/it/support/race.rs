@@ -1,7 +1,7 @@
-//! Exhaustive tests of concurrency: concurrent operations are run in every possible order.
+//! Exhaustive tests of concurrency: runs concurrent operations in every possible order.
 //!
 //! A step is a request, an event of a CLI, a response of a CLI, or a result of the database. Each step runs until all tasks are
-//! waiting. The next run chooses another step at the last position that has one left (depth-first search), so that every
+//! waiting. The next run chooses another step at the last position with an untried step (depth-first search), so that every
 //! interleaving at an await is tested.
 
 use std::collections::BTreeMap;
@@ -21,12 +21,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// Returns the index of the step to run next, of `count` possible steps.
     fn choose(&mut self, count: usize) -> usize {
         if self.position == self.choices.len() {
             self.choices.push((0, count));
         }
-        let (choice, known) = self.choices[self.position];
-        assert_eq!(known, count, "the run is not deterministic");
+        let (choice, earlier_count) = self.choices[self.position];
+        assert_eq!(earlier_count, count, "the run is not deterministic");
         self.position += 1;
         choice
     }
@@ -65,7 +66,7 @@ enum Step {
     Respond { cli: usize, call: Call },
 }
 
-/// Identifies a step, to get its result.
+/// Identifies a step whose result the test can get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepId(usize);
 
@@ -74,9 +75,9 @@ pub struct Race {
     pub world: World,
     pub clis: Vec<Cli>,
     pub watchers: [Web; 2],
-    /// The response of CLIs to every call.
+    /// The result with which CLIs respond to every call.
     pub result: Value,
-    /// The received calls: CLI and method.
+    /// The calls that CLIs have received: index of the CLI, and method.
     pub called: Vec<(usize, String)>,
     steps: Vec<(StepId, Step)>,
     last_id: usize,
@@ -87,7 +88,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// `query` is that of the web clients. `hibernate`: the object hibernates first, so that the hub has nothing in memory.
+    /// `query` is the query of the web clients. `hibernate`: the object hibernates first, so that the cache is empty.
     pub async fn new(world: World, query: &str, mut clis: Vec<Cli>, hibernate: bool) -> Self {
         let watchers = [world.web(query).await, world.web(query).await];
         super::run_until_idle().await;
@@ -146,6 +147,7 @@ impl Race {
         self.world.db.release();
     }
 
+    /// Adds a response as a step for each call that a CLI has received.
     async fn receive_calls(&mut self) {
         super::run_until_idle().await;
         for cli in 0..self.clis.len() {
@@ -194,7 +196,7 @@ impl Race {
     pub async fn check_agreement(&mut self, session: &str) -> Value {
         let record = self.world.get_session(session).await;
         for (version, field) in [("metadataVersion", "metadata"), ("agentStateVersion", "agentState")] {
-            let versions: Vec<u64> = self.versions(version).await;
+            let versions: Vec<u64> = self.published_versions(version).await;
             assert!(versions.is_sorted_by(|a, b| a < b), "{version} {versions:?}");
             assert!(versions.last().is_none_or(|last| *last == record[version]), "{version} {versions:?} of {record}");
             assert!(!record[field].is_null() || record[version] == 1, "{record}");
@@ -205,16 +207,16 @@ impl Race {
     }
 
     /// The versions of a value in the unread events of both web clients.
-    async fn versions(&mut self, field: &str) -> Vec<u64> {
-        let mut of_each = Vec::new();
+    async fn published_versions(&mut self, field: &str) -> Vec<u64> {
+        let mut versions_by_web = Vec::new();
         for web in &mut self.watchers {
             let mut versions = Vec::new();
             let read = |text: &str| serde_json::from_str::<Value>(text).unwrap()["data"][field].as_u64();
             web.0.peek(|text| versions.extend(read(text))).await;
-            of_each.push(versions);
+            versions_by_web.push(versions);
         }
-        assert_eq!(of_each[0], of_each[1]);
-        of_each.remove(0)
+        assert_eq!(versions_by_web[0], versions_by_web[1]);
+        versions_by_web.remove(0)
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Reads a response with its body.
+    /// Reads a response and its body.
     pub async fn of(response: axum::response::Response) -> Self {
         let (parts, body) = finalize(response).await.into_parts();
         Self { status: parts.status, headers: parts.headers, text: String::from_utf8(body.to_vec()).unwrap() }
@@ -52,7 +52,7 @@ impl Reply {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default();
         let header = |name| self.headers.get(name).map(|value| value.to_str().unwrap());
-        let expected_for = |only: u16, value| (status == only).then_some(value);
+        let expected_for = |header_status: u16, value| (status == header_status).then_some(value);
         let is_expected = (self.status.as_u16(), text("code")) == (status, code)
             && text("error").len() > 10
             && text("error").contains(text("field"))
@@ -64,7 +64,7 @@ impl Reply {
             && header("www-authenticate") == expected_for(401, "Bearer")
             && header("retry-after") == expected_for(503, "1")
             && header("allow").is_some() == (status == 405)
-            // The data of the other namespace of a fixture.
+            // The data of the other namespace in `RouteFixture` has this prefix.
             && !self.text.contains("secret-");
         let text = self.text.get(..300).unwrap_or(&self.text);
         (!is_expected).then(|| {
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// The response of a started request.
+/// The response to a request that was started.
 pub struct PendingReply(tokio::task::JoinHandle<Reply>);
 
 impl PendingReply {
@@ -85,7 +85,7 @@ impl PendingReply {
         self.0.is_finished()
     }
 
-    /// Drops the request, like a crash of the object.
+    /// Aborts the request, as a crash of the object does.
     pub fn abort(self) {
         self.0.abort();
     }

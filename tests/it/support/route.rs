@@ -15,15 +15,15 @@ pub struct Route {
     /// The fields of the body; empty without a body.
     pub body: &'static [Field],
     pub query: &'static [Param],
-    /// The RPC method that it calls, and a successful result.
+    /// The RPC method that the route calls, and a successful result.
     pub call: Option<(&'static str, &'static str)>,
-    /// The error statuses that the specification names for it.
+    /// The error statuses that the specification names for the route.
     pub specified_statuses: &'static [u16],
     /// The errors that are not derived from the other columns.
     pub extra_errors: &'static [ExpectedError],
 }
 
-/// What the route accesses: the type of `{id}` in its path.
+/// What a route accesses. For a session or machine, its path has the `{id}`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scope {
     /// Requires no token.
@@ -104,7 +104,7 @@ impl Condition {
     /// Whether the request must have no effect: no write, no call, no event.
     pub fn has_no_effect(self) -> bool {
         match self {
-            // The key for a possible JWT is read from the database.
+            // A token with a dot may be a JWT, whose key is read from the database.
             Self::Token(token) => !token.contains('.'),
             Self::NoToken | Self::UnsupportedMethod | Self::UnknownId | Self::ForeignId => true,
             Self::UnknownRequest | Self::Body(_) | Self::OversizedBody | Self::OversizedAnswers | Self::Query(_) => {
@@ -158,7 +158,7 @@ impl Route {
         if self.path.starts_with("/cli/") {
             all.push(error(401, "unauthorized", &[Condition::WebToken]));
         }
-        // The response to the official client's other transport does not depend on the method.
+        // Requests without a WebSocket upgrade are rejected whatever their method is.
         if !self.path.starts_with("/socket.io") {
             all.push(error(405, "method_not_allowed", &[Condition::UnsupportedMethod]));
         }
@@ -170,7 +170,7 @@ impl Route {
         if matches!(self.scope, Scope::Session | Scope::Machine) {
             all.push(error(403, "forbidden", &[Condition::ForeignId]));
         }
-        // These need only the state in memory.
+        // The routes that need no data of the database.
         let is_in_memory = ["/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
         if self.scope != Scope::Public && !is_in_memory {
             all.push(error(503, "hub_unavailable", &[Condition::FailingReads]));
@@ -186,11 +186,12 @@ impl Route {
         all
     }
 
-    /// Whether the row allows a status.
+    /// Whether the route may return a status.
     pub fn may_return(&self, status: u16) -> bool {
-        let by_field = status == 400 && !(self.body.is_empty() && self.query.is_empty() && !self.path.contains('{'));
-        let by_size = status == 413 && !self.body.is_empty();
-        status == 200 || by_field || by_size || self.errors().iter().any(|error| error.status == status)
+        let is_field_error =
+            status == 400 && !(self.body.is_empty() && self.query.is_empty() && !self.path.contains('{'));
+        let is_size_error = status == 413 && !self.body.is_empty();
+        status == 200 || is_field_error || is_size_error || self.errors().iter().any(|error| error.status == status)
     }
 }
 

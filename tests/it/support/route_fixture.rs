@@ -34,19 +34,20 @@ pub struct RouteFixture {
 impl RouteFixture {
     /// The session is in the state that the route requires.
     pub async fn new(route: &'static Route) -> Self {
-        Self::with_value(route, route.session_state != SessionState::Inactive).await
+        Self::create(route, route.session_state != SessionState::Inactive).await
     }
 
     /// The session is in the wrong state, or the required method is not registered.
     pub async fn in_wrong_state(route: &'static Route) -> Self {
-        let mut fixture = Self::with_value(route, route.session_state == SessionState::Inactive).await;
+        let mut fixture = Self::create(route, route.session_state == SessionState::Inactive).await;
         if route.call.is_some() {
             fixture.unregister().await;
         }
         fixture
     }
 
-    async fn with_value(route: &'static Route, active: bool) -> Self {
+    /// Creates the fixture. `active`: whether the session is active.
+    async fn create(route: &'static Route, active: bool) -> Self {
         let world = World::new();
         let neighbour = world.neighbour();
         let session =
@@ -70,19 +71,19 @@ impl RouteFixture {
         let mut subscribers = subscribers.map(|(_, socket)| socket.unwrap());
         let mut subscriptions = Vec::new();
         for socket in &mut subscribers {
-            let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
-            subscriptions.push(greeting["data"]["subscriptionId"].as_str().unwrap().to_owned());
+            let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();
+            subscriptions.push(first_event["data"]["subscriptionId"].as_str().unwrap().to_owned());
         }
         run_until_idle().await;
         cli.socket.drain().await;
-        let [own, foreign_subscription] = <[String; 2]>::try_from(subscriptions).unwrap();
+        let [own_subscription, foreign_subscription] = <[String; 2]>::try_from(subscriptions).unwrap();
         let placeholders = vec![
             ("$foreign_session", foreign),
             ("$foreign_machine", MACHINES[1].to_owned()),
             ("$foreign_subscription", foreign_subscription),
             ("$session", session.clone()),
             ("$machine", MACHINES[0].to_owned()),
-            ("$subscription", own),
+            ("$subscription", own_subscription),
             ("$token", world.token()),
         ];
         let write_count = world.db.write_count();
@@ -94,10 +95,12 @@ impl RouteFixture {
         self.placeholders.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
+    /// The path of the route with this id.
     pub fn path(&self, id: &str) -> String {
         self.route.path.replace("{id}", id).replace("{requestId}", REQUEST_ID)
     }
 
+    /// A request that succeeds if the session is in the required state.
     pub fn valid_request(&self) -> EdgeRequest {
         let Route { method, path, scope, body, query, .. } = self.route;
         let id = if *scope == Scope::Machine { MACHINES[0] } else { &self.session };
@@ -120,7 +123,7 @@ impl RouteFixture {
 
     /// Sends the valid request and responds to its call.
     pub async fn run_valid_request(&mut self) -> Reply {
-        let answer = self.world.send_to_edge(self.valid_request());
+        let reply = self.world.send_to_edge(self.valid_request());
         if let Some((method, result)) = self.route.call {
             let request = self.callee().next_call().await;
             assert!(request.method.ends_with(method), "{request:?}");
@@ -129,22 +132,22 @@ impl RouteFixture {
                 self.cli.send_keep_alive(&self.world, &self.session).await;
             }
         }
-        answer.reply().await
+        reply.reply().await
     }
 
     /// Sends the request under a condition.
     pub async fn run_with(&mut self, condition: Condition) -> Reply {
         let mut request = self.valid_request();
-        let at = |id: &str| self.path(id);
+        let path = |id: &str| self.path(id);
         match condition {
             Condition::NoToken => request.token = None,
             Condition::Token(token) => request.token = Some(token.to_owned()),
             Condition::WebToken => request.token = Some(self.web_token().await),
             Condition::UnsupportedMethod => request.method = "PUT".into(),
-            Condition::UnknownId => request.url = at("unknown"),
+            Condition::UnknownId => request.url = path("unknown"),
             Condition::ForeignId => {
                 request.url =
-                    at(&self.substitute(if self.of_machine() { "$foreign_machine" } else { "$foreign_session" }))
+                    path(&self.substitute(if self.is_of_machine() { "$foreign_machine" } else { "$foreign_session" }))
             }
             Condition::UnknownRequest => request.url = request.url.replace(REQUEST_ID, "r2"),
             Condition::Body(body) => request.body = self.substitute(body).into_bytes(),
@@ -174,9 +177,9 @@ impl RouteFixture {
             }
             Condition::FullJournal => self.fill_journal().await,
             Condition::UploadFails(fault) => {
-                let (answer, arrival) = self.world.start_upload(&request.url, None);
-                arrival.send(Err(fault)).unwrap();
-                return answer.reply().await;
+                let (reply, sender) = self.world.start_upload(&request.url, None);
+                sender.send(Err(fault)).unwrap();
+                return reply.reply().await;
             }
             Condition::TooManyUploads => {
                 let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&request.url, None)).collect();
@@ -190,8 +193,8 @@ impl RouteFixture {
         if condition == Condition::WrongState {
             request = self.valid_request();
         }
-        let answer = self.world.send_to_edge(request);
-        let called = matches!(
+        let reply = self.world.send_to_edge(request);
+        let is_called = matches!(
             condition,
             Condition::CliResponds(_)
                 | Condition::CliDisconnects
@@ -199,13 +202,13 @@ impl RouteFixture {
                 | Condition::NeverActive
                 | Condition::FailingWrites
         );
-        if let Some((_, result)) = self.route.call.filter(|_| called) {
+        if let Some((_, result)) = self.route.call.filter(|_| is_called) {
             self.react(condition, result).await;
         }
-        answer.reply().await
+        reply.reply().await
     }
 
-    /// Reacts to the call.
+    /// Lets the CLI or runner react to the call as the condition requires.
     async fn react(&mut self, condition: Condition, result: &str) {
         let request = self.callee().next_call().await;
         match condition {
@@ -227,12 +230,14 @@ impl RouteFixture {
         }
     }
 
+    /// Unregisters the method that the route calls.
     async fn unregister(&mut self) {
         let (method, _) = self.route.call.unwrap();
         self.callee().emit_with_ack("rpc-unregister", &json!({"method": method})).await;
     }
 
-    fn of_machine(&self) -> bool {
+    /// Whether the route accesses a machine.
+    fn is_of_machine(&self) -> bool {
         self.route.scope == Scope::Machine
     }
 
@@ -248,16 +253,16 @@ impl RouteFixture {
     }
 
     async fn fill_metadata(&mut self) {
-        let mut metadata = json!({"path": "/code", "host": "box", "filling": ""});
-        let left = MAX_CONTENT_BYTES - metadata.to_string().len();
-        metadata["filling"] = json!("x".repeat(left));
+        let mut metadata = json!({"path": "/code", "host": "box", "padding": ""});
+        let padding_bytes = MAX_CONTENT_BYTES - metadata.to_string().len();
+        metadata["padding"] = json!("x".repeat(padding_bytes));
         self.put_metadata(metadata).await;
     }
 
     /// Fills the journal while the database does not respond.
     async fn fill_journal(&mut self) {
         self.world.db.hold(BatchKind::Writes);
-        // Each message is held twice: as a row and as an effect.
+        // Each message counts twice, as a row and as an effect.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
             run_until_idle().await;

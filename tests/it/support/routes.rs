@@ -27,8 +27,8 @@ const PAGE: &[Param] = &[
 const BOTH_ENDS: ExpectedError = invalid_field("afterSeq", &[Condition::Query("afterSeq=1&beforeSeq=2")]);
 const STAGED: Param = Param { name: "staged", kind: ParamKind::Flag };
 const PATH: Param = Param { name: "path", kind: ParamKind::Path { required: true } };
-/// The specified statuses of all requests that read a session.
-const READ: &[u16] = &[403, 404, 503];
+/// The specified statuses of requests that read a session.
+const READ_STATUSES: &[u16] = &[403, 404, 503];
 
 /// The keys of RFC 8291, appendix A.
 macro_rules! keys {
@@ -53,7 +53,7 @@ pub const ROUTES: &[Route] = &[
         query: &[Param { name: "archived", kind: ParamKind::Keyword(&["include", "only"]) }],
         ..Route::new("GET", "/api/sessions", Scope::Namespace)
     },
-    Route { specified_statuses: READ, ..Route::new("GET", "/api/sessions/{id}", Scope::Session) },
+    Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}", Scope::Session) },
     Route {
         body: &[
             Field::text("name", 1, Length::CodePoints(255)),
@@ -77,7 +77,7 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         query: PAGE,
-        specified_statuses: READ,
+        specified_statuses: READ_STATUSES,
         extra_errors: &[BOTH_ENDS],
         ..Route::new("GET", "/api/sessions/{id}/messages", Scope::Session)
     },
@@ -120,7 +120,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         session_state: SessionState::Inactive,
         call: Some(("spawnSession", r#"{"success":true}"#)),
-        specified_statuses: READ,
+        specified_statuses: READ_STATUSES,
         extra_errors: &[
             error(503, "no_machine_online", &[Condition::MethodNotRegistered]),
             error(503, "cli_unreachable", &[Condition::CliDisconnects]),
@@ -199,16 +199,16 @@ pub const ROUTES: &[Route] = &[
         ],
         ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/deny", Scope::Session)
     },
-    // The response of the CLI is returned unchanged. A missing one is a result, not an error status.
-    Route { specified_statuses: READ, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },
+    // These routes return the result of the CLI unchanged. If there is no result, they return an error result with status 200.
+    Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },
     Route {
         query: &[STAGED],
-        specified_statuses: READ,
+        specified_statuses: READ_STATUSES,
         ..Route::new("GET", "/api/sessions/{id}/git-diff-numstat", Scope::Session)
     },
     Route {
         query: &[PATH, STAGED],
-        specified_statuses: READ,
+        specified_statuses: READ_STATUSES,
         ..Route::new("GET", "/api/sessions/{id}/git-diff-file", Scope::Session)
     },
     Route {
@@ -226,11 +226,14 @@ pub const ROUTES: &[Route] = &[
     },
     Route {
         query: &[Param { name: "path", kind: ParamKind::Path { required: false } }],
-        specified_statuses: READ,
+        specified_statuses: READ_STATUSES,
         ..Route::new("GET", "/api/sessions/{id}/directory", Scope::Session)
     },
-    Route { specified_statuses: READ, ..Route::new("GET", "/api/sessions/{id}/slash-commands", Scope::Session) },
-    Route { specified_statuses: READ, ..Route::new("GET", "/api/sessions/{id}/skills", Scope::Session) },
+    Route {
+        specified_statuses: READ_STATUSES,
+        ..Route::new("GET", "/api/sessions/{id}/slash-commands", Scope::Session)
+    },
+    Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/skills", Scope::Session) },
     Route {
         session_state: SessionState::Active,
         body: &[
@@ -410,7 +413,7 @@ pub const EDGE_ROUTES: &[Route] = &[
     },
 ];
 
-/// A CLI's socket. The token may be in CONNECT.
+/// The socket of a CLI. It requires no token, because CONNECT may have one.
 const SOCKET: Route = Route {
     query: &[],
     extra_errors: &[

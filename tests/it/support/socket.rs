@@ -22,7 +22,7 @@ impl Socket {
         Self { object, key, frames, unread: VecDeque::new() }
     }
 
-    /// Sends a text frame; the hub processes it concurrently.
+    /// Sends a text frame. The hub handles it in another task.
     pub fn send(&self, text: impl Into<String>) {
         let Some(conn) = self.object.rt.conn(self.key) else { return };
         let (hub, text) = (self.object.hub(), text.into());
@@ -35,6 +35,7 @@ impl Socket {
         }
     }
 
+    /// Closes the socket from the side of the client.
     pub fn close(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
             self.object.hub().on_close(conn);
@@ -46,6 +47,7 @@ impl Socket {
         self.object.rt.conn(self.key).is_some()
     }
 
+    /// Moves the received frames to `unread`.
     fn collect(&mut self) {
         while let Ok(frame) = self.frames.try_recv() {
             self.unread.push_back(frame);
@@ -53,7 +55,7 @@ impl Socket {
     }
 
     /// Waits for the first frame that `parse` accepts. Other frames remain unread.
-    pub async fn wait_for<T>(&mut self, what: &str, mut parse: impl FnMut(&Frame) -> Option<T>) -> T {
+    pub async fn wait_for<T>(&mut self, description: &str, mut parse: impl FnMut(&Frame) -> Option<T>) -> T {
         let mut checked = 0;
         loop {
             self.collect();
@@ -67,7 +69,7 @@ impl Socket {
             // The paused clock of tokio advances only when all tasks are waiting.
             match tokio::time::timeout(Duration::from_secs(1), self.frames.next()).await {
                 Ok(Some(frame)) => self.unread.push_back(frame),
-                _ => panic!("{what} was not received; unread frames: {:#?}", self.unread),
+                _ => panic!("{description} was not received; unread frames: {:#?}", self.unread),
             }
         }
     }
@@ -76,12 +78,13 @@ impl Socket {
     pub async fn try_find<T>(&mut self, parse: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
         super::run_until_idle().await;
         self.collect();
-        let (at, found) = self.unread.iter().map(parse).enumerate().find_map(|(at, found)| Some((at, found?)))?;
-        self.unread.remove(at);
+        let (index, found) =
+            self.unread.iter().map(parse).enumerate().find_map(|(index, found)| Some((index, found?)))?;
+        self.unread.remove(index);
         Some(found)
     }
 
-    /// Calls `visit` with each unread text, when all tasks are waiting. They remain unread.
+    /// Calls `visit` with each unread text frame, when all tasks are waiting. The frames remain unread.
     pub async fn peek(&mut self, mut visit: impl FnMut(&str)) {
         super::run_until_idle().await;
         self.collect();

@@ -33,6 +33,12 @@ impl BatchKind {
     }
 }
 
+/// The bytes of the parameters of a batch.
+pub fn parameter_bytes(batch: &[Statement]) -> usize {
+    let bytes = |value: &Value| if let Value::Text(text) = value { text.len() } else { 8 };
+    batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
+}
+
 struct Fault {
     kind: BatchKind,
     error: DbError,

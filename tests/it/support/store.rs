@@ -28,7 +28,7 @@ pub fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// The part of the hub's cache that the journal reads.
+/// The sessions and machines that the journal reads.
 #[derive(Default)]
 pub struct Cache {
     pub sessions: HashMap<String, Session>,
@@ -61,7 +61,7 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
-/// For journals without effects.
+/// The effect type of journals without effects.
 pub struct NoEffect;
 
 impl MemorySize for NoEffect {
@@ -70,7 +70,7 @@ impl MemorySize for NoEffect {
     }
 }
 
-/// Commits a journal as the hub of a namespace does.
+/// Commits a journal as the hub of this namespace does.
 pub async fn commit_as(
     db: &Sqlite,
     namespace: &Namespace,
@@ -84,26 +84,31 @@ pub async fn commit_as(
     db.batch(&mut batch.statements).await.map(drop)
 }
 
+/// Commits a journal of the namespace `team`.
 pub async fn commit(db: &Sqlite, journal: Journal<NoEffect>, cache: &Cache) {
     commit_as(db, &team(), journal, cache).await.unwrap();
 }
 
+/// Stores a session.
 pub async fn put(db: &Sqlite, session: &Session) {
     let mut journal = Journal::default();
     journal.queue_session(&session.id, Extent::Whole);
     commit_as(db, &session.namespace, journal, &Cache::with(session)).await.unwrap();
 }
 
+/// A journal with messages of a session.
 pub fn journal_of(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<NoEffect> {
     let mut journal = Journal::default();
     messages.into_iter().for_each(|message| journal.queue_message(session, message));
     journal
 }
 
+/// Stores messages of a session.
 pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIterator<Item = Message>) {
     commit(db, journal_of(&session.id, messages), &Cache::with(session)).await;
 }
 
+/// Reads a session of the namespace `team`.
 pub async fn stored(db: &Sqlite, id: &str) -> Session {
     match sessions::load_by_id(db, &team(), id).await.unwrap() {
         Found::Owned(session) => session,
@@ -116,7 +121,7 @@ pub fn unlimited() -> Arc<ResponseBudget> {
     ResponseBudget::new(usize::MAX, usize::MAX)
 }
 
-/// The seqs of a page, and whether there are more.
+/// The seqs of a page, and whether there are more messages.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
     let Found::Owned(page) = read_page(db, &unlimited(), (&team(), session), range, limit).await.unwrap() else {
         panic!("no page")

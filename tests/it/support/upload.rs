@@ -1,4 +1,4 @@
-//! A fake of the upload body that stays in JavaScript.
+//! A fake of [`ExternalBody`], the body of an upload that stays in JavaScript.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,14 +21,14 @@ use super::runtime::FakeRuntime;
 /// A body that is received immediately, or when the test sends it.
 struct Body {
     rt: Arc<FakeRuntime>,
-    declared: Option<u64>,
+    declared_length: Option<u64>,
     arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
     content: Mutex<String>,
 }
 
 impl UploadBody for Body {
     fn declared_length(&self) -> Option<u64> {
-        self.declared
+        self.declared_length
     }
 
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
@@ -53,7 +53,7 @@ impl UploadBody for Body {
     }
 
     fn length(&self) -> u64 {
-        self.declared.unwrap_or(1_000)
+        self.declared_length.unwrap_or(1_000)
     }
 
     fn send(&self, to: ConnId, head: &str, tail: &str) {
@@ -65,14 +65,15 @@ impl UploadBody for Body {
 /// Sends the body of an upload, or a fault.
 pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
-/// A body that is received later.
-fn pending_body(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (ExternalBody, BodySender) {
+/// A body that is received when the sender sends it.
+fn pending_body(rt: &Arc<FakeRuntime>, declared_length: Option<u64>) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
-    let (arrival_of_body, content) = (Mutex::new(Some(receiver)), Mutex::default());
-    let body = Body { rt: Arc::clone(rt), declared, arrival: arrival_of_body, content };
+    let body =
+        Body { rt: Arc::clone(rt), declared_length, arrival: Mutex::new(Some(receiver)), content: Mutex::default() };
     (ExternalBody(Arc::new(body)), arrival)
 }
 
+/// A body that is received immediately.
 pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
     let (external, sender) = pending_body(rt, Some(body.len() as u64));
     sender.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
@@ -81,8 +82,8 @@ pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
 
 impl World {
     /// Starts an upload whose body the test sends later.
-    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (PendingReply, BodySender) {
-        let (body, arrival) = pending_body(&self.object.rt, declared);
+    pub fn start_upload(&self, path: &str, declared_length: Option<u64>) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt, declared_length);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());

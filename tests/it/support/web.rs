@@ -19,7 +19,7 @@ pub fn parse_event(text: &str) -> Value {
     event
 }
 
-/// The number in an event's id.
+/// The number in the id of an event.
 pub fn number(event: &Value) -> u64 {
     event["eventId"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap()
 }
@@ -32,9 +32,9 @@ impl Web {
 
     /// The next event with a type. Events before it remain unread.
     pub async fn next_event_of(&mut self, kind: &str) -> Value {
-        let what = format!("the event {kind}");
+        let description = format!("the event {kind}");
         self.0
-            .wait_for(&what, |frame| match frame {
+            .wait_for(&description, |frame| match frame {
                 Frame::Text(text) => {
                     let event = parse_event(text);
                     (event["type"] == kind).then_some(event)
