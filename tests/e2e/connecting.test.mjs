@@ -16,20 +16,20 @@ const singleHub = await startHub({ vars: { NAMESPACE_ROUTING: 'single:solo' } })
 after(() => Promise.all([hub.stop(), hostHub.stop(), singleHub.stop()]));
 
 /** For each way to connect: the hub, and the options of a CLI. */
-const WAYS = {
-  'the token in CONNECT, which the worker reads first': { on: hub, namespace: 'team', tokenIn: 'connect' },
-  'the token in a header of the upgrade': { on: hub, namespace: 'team', tokenIn: 'header' },
-  'the token in the query of the upgrade': { on: hub, namespace: 'team', tokenIn: 'query' },
-  'the host name, with the token in CONNECT': { on: hostHub, namespace: 'team', tokenIn: 'connect', label: 'team' },
-  'the host name, with the token in a header': { on: hostHub, namespace: 'team', tokenIn: 'header', label: 'team' },
-  'a hub of one namespace, with the token in CONNECT': { on: singleHub, namespace: 'solo', tokenIn: 'connect' },
-  'a hub of one namespace, with the token in a header': { on: singleHub, namespace: 'solo', tokenIn: 'header' },
+const CONNECTION_METHODS = {
+  'the token in CONNECT, which the worker reads first': { target: hub, namespace: 'team', tokenIn: 'connect' },
+  'the token in a header of the upgrade': { target: hub, namespace: 'team', tokenIn: 'header' },
+  'the token in the query of the upgrade': { target: hub, namespace: 'team', tokenIn: 'query' },
+  'the host name, with the token in CONNECT': { target: hostHub, namespace: 'team', tokenIn: 'connect', label: 'team' },
+  'the host name, with the token in a header': { target: hostHub, namespace: 'team', tokenIn: 'header', label: 'team' },
+  'a hub of one namespace, with the token in CONNECT': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
+  'a hub of one namespace, with the token in a header': { target: singleHub, namespace: 'solo', tokenIn: 'header' },
 };
 
 /** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
-async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
+async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
   const startedAt = Date.now();
-  const socket = new WebSocket(`${on.url.replace(/^http/, 'ws')}${SOCKET}${query}`, { headers });
+  const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, { headers });
   const frames = new Recorder('the frames of the raw socket');
   const closed = deferred();
   socket.onclose = ({ code, reason }) => {
@@ -56,8 +56,8 @@ async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
 }
 
 /** Connects a CLI that the hub refuses, and returns the message of the CONNECT_ERROR. */
-async function connectError(t, on, options) {
-  const cli = new Cli(on, options);
+async function connectError(t, target, options) {
+  const cli = new Cli(target, options);
   t.after(() => cli.close());
   const error = await cli.connect().then(
     () => assert.fail('The hub accepted the CLI.'),
@@ -67,15 +67,15 @@ async function connectError(t, on, options) {
 }
 
 describe('a CLI connects', () => {
-  for (const [name, { on, ...options }] of Object.entries(WAYS)) {
+  for (const [name, { target, ...options }] of Object.entries(CONNECTION_METHODS)) {
     test(`with ${name}, and can send and receive messages and calls`, async (t) => {
-      const { session, cli } = await liveSession(t, on, { tag: `way: ${name}`, ...options });
+      const { session, cli } = await liveSession(t, target, { tag: `way: ${name}`, ...options });
       assert.equal(session.namespace, options.namespace);
 
       const ack = await cli.sendMessage(session.id, { role: 'agent', content: name });
       assert.deepEqual([ack.ok, ack.seq], [true, 1]);
 
-      const web = on.web(options.namespace);
+      const web = target.web(options.namespace);
       const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
       assert.equal(sent.status, 200, sent.text);
       const { message } = await cli.nextUpdate('new-message');
@@ -87,21 +87,21 @@ describe('a CLI connects', () => {
     });
 
     test(`with ${name}: a wrong token is refused`, async (t) => {
-      assert.equal(await connectError(t, on, { ...options, token: 'wrong' }), 'Invalid token');
+      assert.equal(await connectError(t, target, { ...options, token: 'wrong' }), 'Invalid token');
     });
 
     test(`with ${name}: another namespace than the token’s is refused`, async (t) => {
-      assert.match(await connectError(t, on, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
+      assert.match(await connectError(t, target, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
     });
   }
 
-  for (const [name, { on, namespace, label }] of Object.entries({
-    'the host name': { on: hostHub, namespace: 'other', label: 'team' },
-    'a hub of one namespace': { on: singleHub, namespace: 'other' },
+  for (const [name, { target, namespace, label }] of Object.entries({
+    'the host name': { target: hostHub, namespace: 'other', label: 'team' },
+    'a hub of one namespace': { target: singleHub, namespace: 'other' },
   })) {
     for (const tokenIn of ['connect', 'header']) {
       test(`with ${name}: a token of another namespace is refused (${tokenIn})`, async (t) => {
-        assert.match(await connectError(t, on, { namespace, label, tokenIn }), /^Invalid token/);
+        assert.match(await connectError(t, target, { namespace, label, tokenIn }), /^Invalid token/);
       });
     }
   }
@@ -167,11 +167,11 @@ describe('CONNECT', () => {
 const HUBS = { 'in the worker': hub, 'in the object': singleHub };
 
 describe('a socket without a token', { concurrency: true }, () => {
-  for (const [where, on] of Object.entries(HUBS)) {
-    const token = on === hub ? hub.token('team') : singleHub.token('solo');
+  for (const [where, target] of Object.entries(HUBS)) {
+    const token = target === hub ? hub.token('team') : singleHub.token('solo');
 
     test(`that sends a large frame is closed (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, on);
+      const { frames, send, waitForClose } = await rawSocket(t, target);
       send(`40/cli,${JSON.stringify({ token, padding: 'x'.repeat(16 * 1024) })}`);
       const { code, reason } = await waitForClose();
       assert.deepEqual([code, reason], [1009, 'A frame before CONNECT is answered may have at most 16 KiB']);
@@ -179,7 +179,7 @@ describe('a socket without a token', { concurrency: true }, () => {
     });
 
     test(`is closed after three refused frames (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, on);
+      const { frames, send, waitForClose } = await rawSocket(t, target);
       for (const wrong of ['40/cli,{"token":"wrong"}', '42/cli,["ping"]', new Uint8Array([1, 2, 3])]) {
         send(wrong);
         await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
@@ -190,7 +190,7 @@ describe('a socket without a token', { concurrency: true }, () => {
     });
 
     test(`is closed after sixteen pings (${where})`, async (t) => {
-      const { frames, send, waitForClose } = await rawSocket(t, on);
+      const { frames, send, waitForClose } = await rawSocket(t, target);
       for (let ping = 0; ping < 17; ping += 1) send(`2${ping}`);
       const { code, reason } = await waitForClose();
       assert.equal(code, 1008);

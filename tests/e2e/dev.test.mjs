@@ -74,7 +74,7 @@ class Clone {
     const { wrangler } = this;
     const secret = link.hash.replace('#token=', '');
     const token = (namespace) => (namespace === undefined ? secret : `${secret}:${namespace}`);
-    const web = (namespace, shown = token(namespace)) => new Web({ url: link.origin, token: shown });
+    const web = (namespace, secret = token(namespace)) => new Web({ url: link.origin, token: secret });
     return { lines, exited, kill, link, dev, wrangler, port, url: link.origin, token, web };
   }
 
@@ -168,18 +168,18 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
 
   test('reports whether a hub or another program uses its port', async (t) => {
     const elsewhere = new Clone(t);
-    const refused = async (taken) => {
-      const { lines, exited } = elsewhere.dev(taken);
+    const startError = async (usedPort) => {
+      const { lines, exited } = elsewhere.dev(usedPort);
       const error = await lines.first((line) => line.startsWith('Port '), 'the error');
       assert.deepEqual(await withTimeout(exited, 'its end'), [1, null]);
       return error;
     };
-    assert.equal(await refused(port), `Port ${port} is in use by a hub, such as one in another folder.`);
+    assert.equal(await startError(port), `Port ${port} is in use by a hub, such as one in another folder.`);
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');
-    const taken = other.address().port;
-    assert.equal(await refused(taken), `Port ${taken} is in use by another program.`);
+    const usedPort = other.address().port;
+    assert.equal(await startError(usedPort), `Port ${usedPort} is in use by another program.`);
   });
 
   test('can be started again after its npm was killed', async () => {

@@ -26,22 +26,22 @@ const CALL_MS = 29_000;
 const PING_TIMEOUT_MS = 90_000;
 
 /** For each way to connect: the hub, and the options of a CLI. */
-const WAYS = {
-  'the token in the upgrade': { on: hub, namespace: 'upgrade', tokenIn: 'header' },
-  'the token in CONNECT, through the worker': { on: hub, namespace: 'bridged', tokenIn: 'connect' },
-  'the token in CONNECT, to a hub of one namespace': { on: singleHub, namespace: 'solo', tokenIn: 'connect' },
+const CONNECTION_METHODS = {
+  'the token in the upgrade': { target: hub, namespace: 'upgrade', tokenIn: 'header' },
+  'the token in CONNECT, through the worker': { target: hub, namespace: 'bridged', tokenIn: 'connect' },
+  'the token in CONNECT, to a hub of one namespace': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
 };
 
 /** The statements that write. */
 const writes = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
 
 /** Opens all kinds of sockets in one namespace: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
-async function connectAll(t, { on, namespace, tokenIn }) {
-  const web = on.web(namespace);
-  const { session, cli } = await liveSession(t, on, { namespace, tag: namespace, tokenIn });
-  const second = await connectCli(t, on, { namespace, tokenIn, auth: { sessionId: session.id } });
+async function connectAll(t, { target, namespace, tokenIn }) {
+  const web = target.web(namespace);
+  const { session, cli } = await liveSession(t, target, { namespace, tag: namespace, tokenIn });
+  const second = await connectCli(t, target, { namespace, tokenIn, auth: { sessionId: session.id } });
   const machine = await web.registerMachine({ id: `machine of ${namespace}` });
-  const runner = await connectCli(t, on, { namespace, tokenIn, auth: { machineId: machine.id } });
+  const runner = await connectCli(t, target, { namespace, tokenIn, auth: { machineId: machine.id } });
   await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
   const query = { all: 'true', sessionId: session.id };
   const feeds = [await web.sse(query), await web.socket({ ...query, visibility: 'hidden' })];
@@ -53,11 +53,11 @@ async function connectAll(t, { on, namespace, tokenIn }) {
   await cli.serve(`${session.id}:permission`, () => ({ success: true }));
   await runner.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
   const ids = [cli, second, runner].map(({ socket }) => socket.id);
-  return { on, namespace, tokenIn, web, session, cli, second, machine, runner, feeds, ids };
+  return { target, namespace, tokenIn, web, session, cli, second, machine, runner, feeds, ids };
 }
 
 describe('a hibernating object', { concurrency: true }, () => {
-  for (const [name, way] of Object.entries(WAYS)) {
+  for (const [name, way] of Object.entries(CONNECTION_METHODS)) {
     describe(`with its CLIs by ${name}`, { concurrency: false }, () => {
       const suite = new Lifetime();
       /** @type {Awaited<ReturnType<typeof connectAll>>} */
@@ -68,12 +68,12 @@ describe('a hibernating object', { concurrency: true }, () => {
       /** Hibernates the object and runs `act`, which must wake it once and close no socket. */
       function testWake(name, act) {
         test(name, async () => {
-          const { on, namespace, cli, second, runner, ids } = all;
-          const slept = await on.tally(namespace);
-          await on.sleep(namespace);
+          const { target, namespace, cli, second, runner, ids } = all;
+          const tallyBefore = await target.tally(namespace);
+          await target.sleep(namespace);
           await act(all);
-          const woken = await on.tally(namespace);
-          assert.equal(woken.wakes, slept.wakes + 1);
+          const tallyAfter = await target.tally(namespace);
+          assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
           assert.deepEqual([cli, second, runner].map(({ socket }) => socket.id), ids, 'no socket has reconnected');
         });
       }
@@ -101,19 +101,20 @@ describe('a hibernating object', { concurrency: true }, () => {
         for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, 2);
       });
 
-      testWake('is woken by a keep-alive, which writes nothing', async ({ on, namespace, session, cli }) => {
-        const { statements } = await on.tally(namespace);
+      testWake('is woken by a keep-alive, which writes nothing', async ({ target, namespace, session, cli }) => {
+        const { statements } = await target.tally(namespace);
         assert.deepEqual(await cli.keepAlive(session.id), { ok: true });
-        const woken = await on.tally(namespace);
-        assert.deepEqual(writes(woken.statements), writes(statements));
+        const tallyAfter = await target.tally(namespace);
+        assert.deepEqual(writes(tallyAfter.statements), writes(statements));
         for (let n = 0; n < 5; n += 1) await cli.keepAlive(session.id);
-        assert.deepEqual((await on.tally(namespace)).statements, woken.statements, 'once it is awake, it reads nothing either');
+        const { statements: laterStatements } = await target.tally(namespace);
+        assert.deepEqual(laterStatements, tallyAfter.statements, 'once it is awake, it reads nothing either');
       });
 
-      testWake('is woken by a machine’s keep-alive, which writes nothing', async ({ on, namespace, machine, runner }) => {
-        const { statements } = await on.tally(namespace);
+      testWake('is woken by a machine’s keep-alive, which writes nothing', async ({ target, namespace, machine, runner }) => {
+        const { statements } = await target.tally(namespace);
         assert.equal((await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
-        assert.deepEqual(writes((await on.tally(namespace)).statements), writes(statements));
+        assert.deepEqual(writes((await target.tally(namespace)).statements), writes(statements));
       });
 
       testWake('is woken by an update of a machine’s state', async ({ machine, runner, feeds }) => {
@@ -159,19 +160,19 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       });
 
-      testWake('is woken by a CLI that connects', async ({ on, namespace, tokenIn, web, session, machine }) => {
-        const newcomer = await connectCli(suite, on, { namespace, tokenIn, auth: { sessionId: session.id } });
+      testWake('is woken by a CLI that connects', async ({ target, namespace, tokenIn, web, session, machine }) => {
+        const newcomer = await connectCli(suite, target, { namespace, tokenIn, auth: { sessionId: session.id } });
         await newcomer.serve('listSlashCommands', () => ({ success: true, commands: [] }));
         assert.equal((await web.get(`/api/sessions/${session.id}/slash-commands`)).body.success, true);
         assert.equal((await web.get(`/cli/machines/${encodeURIComponent(machine.id)}`)).body.machine.active, true);
       });
 
       test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
-        const { on, namespace, web, session, cli } = all;
-        const slept = await on.tally(namespace);
-        await on.sleep(namespace);
+        const { target, namespace, web, session, cli } = all;
+        const tallyBefore = await target.tally(namespace);
+        await target.sleep(namespace);
         cli.terminate();
-        const noticed = async () => (await on.tally(namespace)).events.length > slept.events.length;
+        const noticed = async () => (await target.tally(namespace)).events.length > tallyBefore.events.length;
         await eventually(noticed, 'the object to notice');
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual([body.success, body.error], [false, 'No handler registered for listSkills']);
@@ -181,13 +182,13 @@ describe('a hibernating object', { concurrency: true }, () => {
 });
 
 /** Waits until the runtime has hibernated the object. */
-async function waitUntilHibernated(on, namespace) {
+async function waitUntilHibernated(target, namespace) {
   const isIdle = async () => {
-    const { events } = await on.tally(namespace);
+    const { events } = await target.tally(namespace);
     return events.every(({ to }) => to !== null && to < Date.now() - IDLE_MS);
   };
   await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
-  assert.equal(await on.sleep(namespace), false, 'the runtime has hibernated it');
+  assert.equal(await target.sleep(namespace), false, 'the runtime has hibernated it');
 }
 
 describe('an idle object', { concurrency: true }, () => {
@@ -200,7 +201,7 @@ describe('an idle object', { concurrency: true }, () => {
   for (const tokenIn of ['header', 'connect']) {
     test(`hibernates with its connections, and again after it was woken (token by ${tokenIn})`, async (t) => {
       const namespace = `asleep-${tokenIn}`;
-      const { web, session, cli, runner, machine, feeds } = await connectAll(t, { on: hub, namespace, tokenIn });
+      const { web, session, cli, runner, machine, feeds } = await connectAll(t, { target: hub, namespace, tokenIn });
       for (const wake of [
         () => web.get(`/api/sessions/${session.id}/skills`),
         () => runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() }),
@@ -220,14 +221,14 @@ describe('an idle object', { concurrency: true }, () => {
       // This wake sets the alarm to the next ping. Before, it was set to the time limit of CONNECT.
       await cli.emitWithAck('ping', {});
       await hub.sleep(namespace);
-      const slept = await hub.tally(namespace);
+      const tallyBefore = await hub.tally(namespace);
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
       // The client has answered the ping before it sends this.
       await cli.emitWithAck('ping', {});
-      const woken = await hub.tally(namespace);
-      const events = woken.events.slice(slept.events.length).map(({ name, wake }) => [name, wake - slept.wakes]);
+      const tallyAfter = await hub.tally(namespace);
+      const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
       assert.deepEqual(events, [['alarm', 1], ['webSocketMessage', 1], ['webSocketMessage', 1]]);
-      assert.deepEqual(woken.statements, slept.statements);
+      assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
     });
   }
 
@@ -240,12 +241,12 @@ describe('an idle object', { concurrency: true }, () => {
       t.after(() => feed.close());
       await feed.waitForGreeting();
       await hub.sleep(namespace);
-      const slept = await hub.tally(namespace);
+      const tallyBefore = await hub.tally(namespace);
       await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
-      const woken = await hub.tally(namespace);
-      const events = woken.events.slice(slept.events.length).map(({ name, wake }) => [name, wake - slept.wakes]);
+      const tallyAfter = await hub.tally(namespace);
+      const events = tallyAfter.events.slice(tallyBefore.events.length).map(({ name, wake }) => [name, wake - tallyBefore.wakes]);
       assert.deepEqual(events, [['alarm', 1]]);
-      assert.deepEqual(woken.statements, slept.statements);
+      assert.deepEqual(tallyAfter.statements, tallyBefore.statements);
       await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
       await feed.nextUpdate({ metadataVersion: 2 });
     });

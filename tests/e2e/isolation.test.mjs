@@ -222,14 +222,14 @@ describe('authentication', () => {
 
   test('accepts a namespace token for that namespace only', async (t) => {
     const token = `${tokenOf('tenant')}:tenant`;
-    for (const on of [hub, strictHub]) {
-      const web = on.web('tenant', token);
+    for (const target of [hub, strictHub]) {
+      const web = target.web('tenant', token);
       assert.equal((await web.openSession({ tag: 'tenant' })).namespace, 'tenant');
       assert.equal((await web.get('/api/sessions')).body.sessions.length, 1);
       assert.equal((await web.post('/api/auth', { accessToken: token })).body.namespace, 'tenant');
-      assertRefusal(await on.web('own', `${tokenOf('tenant')}:own`).get('/api/sessions'), 401);
-      assertRefusal(await on.web('own', tokenOf('tenant')).get('/api/sessions'), 401);
-      const cli = await connectCli(t, on, { namespace: 'tenant', token });
+      assertRefusal(await target.web('own', `${tokenOf('tenant')}:own`).get('/api/sessions'), 401);
+      assertRefusal(await target.web('own', tokenOf('tenant')).get('/api/sessions'), 401);
+      const cli = await connectCli(t, target, { namespace: 'tenant', token });
       assert.equal(cli.socket.connected, true);
     }
     for (const shared of [SECRET, `${SECRET}:tenant`]) {

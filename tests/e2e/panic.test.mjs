@@ -93,7 +93,7 @@ describe('a panic', () => {
     { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'The response cannot be created', authorize: false },
     { where: 'object', trap: 'socket', path: '/api/events', message: 'The socket cannot be accepted' },
   ]) {
-    test(`of Rust code in the ${where} does the same, and is logged once with its message and location`, async (t) => {
+    test(`of Rust code in the ${where} closes no other socket, and is logged once with its message and location`, async (t) => {
       const all = await connectAll(t, `unwrapped-in-the-${where}`);
       const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
       const before = panics();

@@ -52,8 +52,8 @@ describe('a push', { concurrency: true }, () => {
     assert.equal(claims.key, publicKey);
     assert.equal(claims.aud, service.origin);
     assert.equal(claims.sub, 'mailto:ops@example.org');
-    const left = claims.exp - Date.now() / 1000;
-    assert.ok(left > 11 * 3600 && left <= 12 * 3600, `${left} s`);
+    const remainingSeconds = claims.exp - Date.now() / 1000;
+    assert.ok(remainingSeconds > 11 * 3600 && remainingSeconds <= 12 * 3600, `${remainingSeconds} s`);
     assert.equal(headers['content-encoding'], 'aes128gcm');
     assert.equal(headers.urgency, 'high');
     assert.ok(Number(headers.ttl) > 0);

@@ -9,9 +9,11 @@ import { startHub } from './lib/hub.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
+/** The numbers from 0 to `count - 1`. */
 const numbers = (count) => Array.from({ length: count }, (_, n) => n);
+/** The numbers from 1 to `count`. */
 const upTo = (count) => Array.from({ length: count }, (_, n) => n + 1);
-const ok = ({ status }) => status === 200;
+const isOk = ({ status }) => status === 200;
 
 /** Two feeds of a session's events, one over each transport. */
 async function openFeeds(t, web, sessionId) {
@@ -60,12 +62,12 @@ describe('ten concurrent requests', { concurrency: true }, () => {
     const verbs = numbers(10).map((n) => (n % 2 === 0 ? 'approve' : 'deny'));
     const path = `/api/sessions/${session.id}/permissions/r1`;
     const answers = await Promise.all(verbs.map((verb) => web.post(`${path}/${verb}`, {})));
-    const winner = verbs[answers.findIndex(ok)];
+    const winner = verbs[answers.findIndex(isOk)];
     assert.deepEqual(received, [winner === 'approve']);
-    for (const { status, body } of answers.filter((answer) => !ok(answer))) {
+    for (const { status, body } of answers.filter((answer) => !isOk(answer))) {
       assert.deepEqual([status, body.code], [404, 'request_not_found']);
     }
-    assert.equal(answers.filter(ok).length, 1);
+    assert.equal(answers.filter(isOk).length, 1);
     const { agentState } = await waitForLastVersion(web, session.id, feeds, 'agentStateVersion');
     assert.equal(agentState.completedRequests.r1.status, winner === 'approve' ? 'approved' : 'denied');
   });
@@ -107,7 +109,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
       }
     };
     const [renames] = await Promise.all([Promise.all(numbers(10).map(rename)), Promise.all(numbers(10).map(incrementCount))]);
-    assert.ok(renames.every(ok));
+    assert.ok(renames.every(isOk));
     const { metadata, metadataVersion } = await waitForLastVersion(web, session.id, feeds, 'metadataVersion');
     assert.deepEqual([metadata.count, metadataVersion], [10, 21], 'no update is lost');
     assert.match(metadata.name, /^name \d$/);
@@ -149,7 +151,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
     const [feed] = await openFeeds(t, web, session.id);
     const sent = numbers(50).map((n) => cli.sendMessage(session.id, { n }));
     const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...sent]);
-    assert.ok(ok(deleted), deleted.text);
+    assert.ok(isOk(deleted), deleted.text);
     const stored = acks.filter((ack) => ack.ok);
     assert.deepEqual(stored.map(({ seq }) => seq), upTo(stored.length));
     for (const ack of acks.slice(stored.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);

@@ -33,53 +33,53 @@ describe('events that a web client missed', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`are replayed on the ${channel} after a restart of the hub`, async (t) => {
       const { hub, web, session, cli, query } = await setUp(t, channel);
-      const closed = await openFeed(t, web, channel, query);
+      const closedFeed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      assert.deepEqual(await readUntil(closed, 1), [1]);
-      closed.close();
-      const interrupted = await openFeed(t, web, channel, query);
+      assert.deepEqual(await readUntil(closedFeed, 1), [1]);
+      closedFeed.close();
+      const interruptedFeed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 2 });
       assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-      await interrupted.nextUpdate({ metadataVersion: 2 });
+      await interruptedFeed.nextUpdate({ metadataVersion: 2 });
 
       await cli.waitForReconnect(() => hub.restart());
-      await interrupted.waitForEnd('the channel to close');
+      await interruptedFeed.waitForEnd('the channel to close');
       await cli.sendMessage(session.id, { n: 3 });
       await cli.waitForReconnect(() => hub.restart());
 
-      const fromClosed = await resumeFeed(t, web, channel, query, closed.all.at(-1).eventId);
-      assert.equal((await fromClosed.waitForGreeting()).data.resume, 'ok');
-      const fromInterrupted = await resumeFeed(t, web, channel, query, interrupted.all.at(-1).eventId);
-      assert.equal((await fromInterrupted.waitForGreeting()).data.resume, 'ok');
+      const resumedClosedFeed = await resumeFeed(t, web, channel, query, closedFeed.all.at(-1).eventId);
+      assert.equal((await resumedClosedFeed.waitForGreeting()).data.resume, 'ok');
+      const resumedInterruptedFeed = await resumeFeed(t, web, channel, query, interruptedFeed.all.at(-1).eventId);
+      assert.equal((await resumedInterruptedFeed.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 4 });
-      assert.deepEqual(await readUntil(fromClosed, 4), [2, 'Renamed', 3, 4]);
-      assert.deepEqual(await readUntil(fromInterrupted, 4), [3, 4]);
-      assertInOrder([closed, fromClosed]);
-      assertInOrder([interrupted, fromInterrupted]);
+      assert.deepEqual(await readUntil(resumedClosedFeed, 4), [2, 'Renamed', 3, 4]);
+      assert.deepEqual(await readUntil(resumedInterruptedFeed, 4), [3, 4]);
+      assertInOrder([closedFeed, resumedClosedFeed]);
+      assertInOrder([interruptedFeed, resumedInterruptedFeed]);
 
-      const elsewhere = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, closed.all.at(-1).eventId);
-      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an event id of another namespace is unknown');
+      const otherFeed = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, closedFeed.all.at(-1).eventId);
+      assert.equal((await otherFeed.waitForGreeting()).data.resume, 'gap', 'an event id of another namespace is unknown');
     });
 
     test(`are replayed on the ${channel} after its object hibernated`, async (t) => {
       const { hub, namespace, web, session, cli, query } = await setUp(t, channel);
-      const closed = await openFeed(t, web, channel, query);
-      const open = await openFeed(t, web, channel, query);
+      const closedFeed = await openFeed(t, web, channel, query);
+      const continuousFeed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      for (const feed of [closed, open]) assert.deepEqual(await readUntil(feed, 1), [1]);
-      closed.close();
+      for (const feed of [closedFeed, continuousFeed]) assert.deepEqual(await readUntil(feed, 1), [1]);
+      closedFeed.close();
       for (const n of [2, 3]) {
         assert.equal(await hub.sleep(namespace), true, 'the object was active');
         await cli.sendMessage(session.id, { n });
       }
       assert.equal(await hub.sleep(namespace), true);
-      const resumed = await resumeFeed(t, web, channel, query, closed.all.at(-1).eventId);
-      assert.equal((await resumed.waitForGreeting()).data.resume, 'ok');
+      const resumedFeed = await resumeFeed(t, web, channel, query, closedFeed.all.at(-1).eventId);
+      assert.equal((await resumedFeed.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 4 });
-      assert.deepEqual(await readUntil(resumed, 4), [2, 3, 4]);
-      assert.deepEqual(await readUntil(open, 4), [1, 2, 3, 4]);
-      assertInOrder([closed, resumed]);
-      assertInOrder([open]);
+      assert.deepEqual(await readUntil(resumedFeed, 4), [2, 3, 4]);
+      assert.deepEqual(await readUntil(continuousFeed, 4), [1, 2, 3, 4]);
+      assertInOrder([closedFeed, resumedFeed]);
+      assertInOrder([continuousFeed]);
     });
   }
 });

@@ -12,7 +12,7 @@ const CLOCK_MS = 250;
 const MESSAGE_COUNT = 300;
 
 /** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
-const WAYS = ['connect', 'header'];
+const TOKEN_LOCATIONS = ['connect', 'header'];
 
 /** The session and its messages as a web client reads them, without the time of the last keep-alive. */
 async function readAll(web, id) {
@@ -22,7 +22,7 @@ async function readAll(web, id) {
 }
 
 describe('a restart of the hub', { concurrency: true }, () => {
-  for (const tokenIn of WAYS) {
+  for (const tokenIn of TOKEN_LOCATIONS) {
     test(`loses no data, and its CLI reconnects (token by ${tokenIn})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());
@@ -79,7 +79,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
     });
   }
 
-  for (const tokenIn of WAYS) {
+  for (const tokenIn of TOKEN_LOCATIONS) {
     test(`does not fail a call that comes before its CLI has registered the method again (token by ${tokenIn})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());

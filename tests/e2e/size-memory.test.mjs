@@ -31,10 +31,10 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   const acks = await Promise.all([send(cli, texts[0]), send(second, texts[0])]);
   assert.ok(acks.some(({ ok }) => ok) && acks.every(({ ok, code }) => ok || code === 'overloaded'), JSON.stringify(acks));
   growth.push((await hub.wasmMemory()) - before);
-  const shown = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
-  t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
-  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), shown);
-  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, shown);
+  const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+  t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
+  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), growthInMib);
+  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
 });
 
 test('the largest agent states, one after another, take no more than messages', async (t) => {
@@ -56,10 +56,10 @@ test('the largest agent states, one after another, take no more than messages', 
     assert.equal(body.session.agentState.filling.length, filling.length);
     growth.push((await hub.wasmMemory()) - before);
   }
-  const shown = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
-  t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
-  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), shown);
-  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, shown);
+  const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+  t.diagnostic(`the wasm memory has grown by ${growthInMib} MiB`);
+  assert.ok(growth.every((bytes) => bytes < 2.5 * LARGEST), growthInMib);
+  assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, growthInMib);
 
   // A session may have two of the largest values; its response is sent in parts.
   const { session, cli } = await liveSession(t, hub, { tag: 'both', tokenIn: 'header' });

@@ -28,12 +28,12 @@ async function start(t, namespace, args = []) {
   const act = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
   const session = async (id) => (await web.get(`/api/sessions/${id}`)).body.session;
   const spawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
-  const listed = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
-  return { repository, agent, web, listen, act, session, spawn, listed };
+  const listSessions = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
+  return { repository, agent, web, listen, act, session, spawn, listSessions };
 }
 
 test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
-  const { repository, agent, web, listen, act, session, spawn, listed } = await start(t, 'worktree');
+  const { repository, agent, web, listen, act, session, spawn, listSessions } = await start(t, 'worktree');
   const all = await listen({ all: 'true' });
 
   const spawned = await spawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
@@ -43,13 +43,13 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   const worktreePath = path.join(repository.folder, '.worktrees', 'fix-notes');
   const isCheckedOut = () => repository.git('worktree', 'list').includes(`${worktreePath} `);
   assert.ok(isCheckedOut());
-  const begun = await session(id);
-  assert.equal(begun.active, true);
-  const { createdAt, ...worktree } = begun.metadata.worktree;
+  const startedSession = await session(id);
+  assert.equal(startedSession.active, true);
+  const { createdAt, ...worktree } = startedSession.metadata.worktree;
   assert.deepEqual(worktree, { basePath: repository.folder, branch: 'fix-notes', name: 'fix-notes', worktreePath });
   assert.equal(typeof createdAt, 'number');
-  assert.deepEqual([begun.metadata.path, begun.metadata.machineId], [worktreePath, agent.machineId]);
-  assert.deepEqual((await listed()).sort(), [agent.sessionId, id].sort());
+  assert.deepEqual([startedSession.metadata.path, startedSession.metadata.machineId], [worktreePath, agent.machineId]);
+  assert.deepEqual((await listSessions()).sort(), [agent.sessionId, id].sort());
 
   const feed = await listen({ sessionId: id });
   const work = async (command, attachments) => {
@@ -85,7 +85,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   await all.next((event) => event.sessionId === id && event.data?.metadata?.lifecycleState === 'archived', 'it to be archived');
   const archived = await session(id);
   assert.deepEqual([archived.active, archived.metadata.archiveReason], [false, 'Done for today']);
-  assert.deepEqual([await listed(), await listed('?archived=only')], [[agent.sessionId], [id]]);
+  assert.deepEqual([await listSessions(), await listSessions('?archived=only')], [[agent.sessionId], [id]]);
   const { machines } = (await web.get('/api/machines')).body;
   assert.deepEqual(machines.map((machine) => machine.id), [agent.machineId]);
   const history = await web.readHistory(id);
@@ -93,8 +93,8 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
   const resumed = await session(id);
   assert.deepEqual([resumed.active, resumed.metadata.archivedBy], [true, undefined]);
-  assert.equal(resumed.metadata.alphaSessionId, begun.metadata.alphaSessionId);
-  assert.deepEqual(resumed.metadata.worktree, begun.metadata.worktree);
+  assert.equal(resumed.metadata.alphaSessionId, startedSession.metadata.alphaSessionId);
+  assert.deepEqual(resumed.metadata.worktree, startedSession.metadata.worktree);
   await work('echo $WHO');
   assert.deepEqual((await act(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
   assert.equal(existsSync(upload.body.path), false);
@@ -115,25 +115,25 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 });
 
 test('a refusal to spawn or resume is returned with its reason', async (t) => {
-  const { repository, act, session, spawn, listed } = await start(t, 'refused', ['--auto-approve']);
+  const { repository, act, session, spawn, listSessions } = await start(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
   for (const [body, reason] of [
     [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
     [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
     [{ directory: '/' }, /outside the directories this machine serves/],
   ]) {
-    const refused = await spawn(body);
-    assert.deepEqual([refused.status, refused.body.success], [200, false]);
-    assert.match(refused.body.error, reason);
+    const refusal = await spawn(body);
+    assert.deepEqual([refusal.status, refusal.body.success], [200, false]);
+    assert.match(refusal.body.error, reason);
   }
   const { sessionId } = (await spawn({ sessionType: 'worktree', worktreeName: 'removed' })).body;
   await act(sessionId, 'archive');
   repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'removed'));
-  const refused = await act(sessionId, 'resume');
-  assert.deepEqual([refused.status, refused.body.code], [503, 'cli_refused']);
-  assert.match(refused.body.error, /There is no directory .*removed on this machine/);
+  const refusal = await act(sessionId, 'resume');
+  assert.deepEqual([refusal.status, refusal.body.code], [503, 'cli_refused']);
+  assert.match(refusal.body.error, /There is no directory .*removed on this machine/);
   assert.equal((await session(sessionId)).metadata.lifecycleState, 'archived');
-  assert.deepEqual(await listed('?archived=only'), [sessionId]);
+  assert.deepEqual(await listSessions('?archived=only'), [sessionId]);
 });
 
 test('a machine keeps running when its session is archived, and can resume it', async (t) => {

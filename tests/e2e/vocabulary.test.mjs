@@ -17,25 +17,25 @@ const plainHub = await startHub();
 after(() => Promise.all([hub.stop(), tableHub.stop(), plainHub.stop()]));
 
 /** An active session whose CLI serves methods under its own names; `received` has the parameters of each `configure`. */
-async function openSession(t, on, { namespace, flavor = 'zeta-coder', ...metadata }) {
-  const { session, cli } = await liveSession(t, on, { namespace, tag: flavor, metadata: { flavor, ...metadata } });
+async function openSession(t, target, { namespace, flavor = 'zeta-coder', ...metadata }) {
+  const { session, cli } = await liveSession(t, target, { namespace, tag: flavor, metadata: { flavor, ...metadata } });
   const received = [];
   await cli.serve('configure', (params) => {
     received.push(params);
     return { applied: params };
   });
   await cli.serve(`${session.id}:git-status`, ({ cwd }) => ({ success: true, branch: 'main', files: [], cwd }));
-  const web = on.web(namespace);
+  const web = target.web(namespace);
   const path = `/api/sessions/${session.id}`;
   const read = async () => (await web.get(path)).body.session;
   return { web, session, cli, received, path, read };
 }
 
 /** A machine that serves `spawn-session` with `spawn.start`; `received` has the parameters of each call. */
-async function registerMachine(t, on, namespace) {
+async function registerMachine(t, target, namespace) {
   const id = `machine-of-${namespace}`;
-  await on.web(namespace).registerMachine({ id });
-  const cli = await connectCli(t, on, { namespace, auth: { machineId: id } });
+  await target.web(namespace).registerMachine({ id });
+  const cli = await connectCli(t, target, { namespace, auth: { machineId: id } });
   await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
   const received = [];
   const spawn = { start: () => ({ success: true, sessionId: 'made-up' }) };
@@ -46,12 +46,12 @@ async function registerMachine(t, on, namespace) {
   return { id, cli, received, spawn };
 }
 
-const ok = (answer) => {
+function assertOk(answer) {
   assert.equal(answer.status, 200, answer.text);
   return answer.body;
-};
+}
 
-function refused(answer, field) {
+function assertRefused(answer, field) {
   assert.deepEqual([answer.status, answer.body.code, answer.body.field], [400, 'invalid_field', field], answer.text);
   return answer.body.error;
 }
@@ -64,8 +64,8 @@ describe('a CLI with names of its own', () => {
       ['gamma', 'ask', 'acceptEdits'],
     ]) {
       const { web, path, received, read } = await openSession(t, hub, { namespace: 'modes', flavor });
-      assert.deepEqual(ok(await web.post(`${path}/permission-mode`, { mode: valid })), { ok: true }, flavor);
-      refused(await web.post(`${path}/permission-mode`, { mode: invalid }), 'mode');
+      assert.deepEqual(assertOk(await web.post(`${path}/permission-mode`, { mode: valid })), { ok: true }, flavor);
+      assertRefused(await web.post(`${path}/permission-mode`, { mode: invalid }), 'mode');
       assert.deepEqual(received, [{ permissionMode: valid }], flavor);
       const { permissionMode, metadata } = await read();
       assert.deepEqual([permissionMode, metadata.flavor], [valid, flavor]);
@@ -78,22 +78,22 @@ describe('a CLI with names of its own', () => {
     t.after(() => feed.close());
     await feed.waitForGreeting();
     for (const model of ['swift', 'model_fast', 'thorough']) {
-      ok(await web.post(`${path}/model`, { model }));
+      assertOk(await web.post(`${path}/model`, { model }));
       await feed.nextUpdate({ modelMode: model });
       assert.equal((await read()).modelMode, model);
     }
     assert.deepEqual(received.map(({ modelMode }) => modelMode), ['swift', 'model_fast', 'thorough']);
-    assert.match(refused(await web.post(`${path}/model`, { model: 'huge' }), 'model'), /model_strong, swift, thorough/);
+    assert.match(assertRefused(await web.post(`${path}/model`, { model: 'huge' }), 'model'), /model_strong, swift, thorough/);
     await cli.keepAlive(session.id, { modelMode: 'swift' });
     assert.equal((await read()).modelMode, 'swift');
 
     const sketch = await openSession(t, hub, { namespace: 'models', flavor: 'zeta-sketch' });
-    refused(await sketch.web.post(`${sketch.path}/model`, { model: 'swift' }), 'model');
+    assertRefused(await sketch.web.post(`${sketch.path}/model`, { model: 'swift' }), 'model');
   });
 
   test('is called by the name that it registered; both names share one handler', async (t) => {
     const { web, session, cli, path } = await openSession(t, hub, { namespace: 'calls', path: '/code/calls' });
-    const status = async () => ok(await web.get(`${path}/git-status`));
+    const status = async () => assertOk(await web.get(`${path}/git-status`));
     assert.deepEqual(await status(), { success: true, branch: 'main', files: [], cwd: '/code/calls' });
     const other = await connectCli(t, hub, { namespace: 'calls', auth: { sessionId: session.id } });
     await other.serve('gitStatus', () => ({ success: true, by: 'other' }));
@@ -108,11 +108,11 @@ describe('a CLI with names of its own', () => {
     const { id, received } = await registerMachine(t, hub, 'spawns');
     const spawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
     for (const body of [{ agent: 'zeta-coder' }, { agent: 'alpha' }, { agent: 'zeta-sketch' }, {}]) {
-      assert.deepEqual(ok(await spawn(body)), { success: true, sessionId: 'made-up' });
+      assert.deepEqual(assertOk(await spawn(body)), { success: true, sessionId: 'made-up' });
     }
     // The default is the CLI's own name, because it may know no other.
     assert.deepEqual(received.map(({ agent }) => agent), ['zeta-coder', 'alpha', 'zeta-sketch', 'zeta-coder']);
-    assert.match(refused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
+    assert.match(assertRefused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
   });
 
   test('is resumed by the agent session id under either name, its own first', async (t) => {
@@ -130,7 +130,7 @@ describe('a CLI with names of its own', () => {
         await cli.keepAlive(sessionId);
         return { success: true, sessionId };
       };
-      assert.deepEqual(ok(await web.post(`/api/sessions/${id}/resume`)), { success: true, sessionId: id }, tag);
+      assert.deepEqual(assertOk(await web.post(`/api/sessions/${id}/resume`)), { success: true, sessionId: id }, tag);
       const expected = { directory: '/code/demo', agent: metadata.flavor, sessionId: id, resumeSessionId: own };
       assert.deepEqual(received.at(-1), expected, tag);
     }
@@ -154,9 +154,9 @@ describe('a CLI with names of its own', () => {
 
   test('works the same if VOCABULARY is a table in wrangler.toml', async (t) => {
     const { web, path, received } = await openSession(t, tableHub, { namespace: 'table' });
-    ok(await web.post(`${path}/model`, { model: 'swift' }));
+    assertOk(await web.post(`${path}/model`, { model: 'swift' }));
     assert.deepEqual(received, [{ modelMode: 'swift' }]);
-    assert.equal(ok(await web.get(`${path}/git-status`)).branch, 'main');
+    assert.equal(assertOk(await web.get(`${path}/git-status`)).branch, 'main');
   });
 
   test('cannot use its names on a hub without VOCABULARY', async (t) => {
@@ -166,17 +166,17 @@ describe('a CLI with names of its own', () => {
       ['model', { model: 'swift' }, 'model'],
       ['model', { model: 'model_fast' }, 'model'],
     ]) {
-      refused(await web.post(`${path}/${what}`, body), field);
+      assertRefused(await web.post(`${path}/${what}`, body), field);
     }
     assert.deepEqual(received, []);
-    assert.deepEqual(ok(await web.get(`${path}/git-status`)), { success: false, error: 'No handler registered for gitStatus' });
+    assert.deepEqual(assertOk(await web.get(`${path}/git-status`)), { success: false, error: 'No handler registered for gitStatus' });
     const data = { type: 'plan', entries: [{ content: 'plan', status: 'pending' }] };
     await cli.sendMessage(session.id, { role: 'agent', content: { type: 'zeta-coder', data } });
     assert.equal((await read()).todos, undefined);
 
     const machine = await registerMachine(t, plainHub, 'plain');
     const spawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
-    refused(await spawn('zeta-coder'), 'agent');
+    assertRefused(await spawn('zeta-coder'), 'agent');
     assert.deepEqual([(await spawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
     await machine.cli.serve('spawnSession', () => assert.fail('spawnSession was called'));
     const ended = await web.openSession({ tag: 'ended', metadata: { flavor: 'zeta-coder', 'zeta-coderSessionId': 'own' } });

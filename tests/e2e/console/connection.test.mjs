@@ -6,6 +6,7 @@ import { eventually, Recorder } from '../lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { setPageVisibility } from '../lib/push-browser.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
@@ -284,15 +285,10 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
       return response;
     };
   });
-  const setVisibility = (value) =>
-    page.evaluate((visibility) => {
-      Object.defineProperty(document, 'visibilityState', { value: visibility, configurable: true });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }, value);
   const reports = () => page.evaluate(() => window.reports);
-  await setVisibility('hidden');
+  await setPageVisibility(page, 'hidden');
   await eventually(async () => (await reports()).length === 2, 'the second report');
-  await setVisibility('visible');
+  await setPageVisibility(page, 'visible');
   await eventually(async () => (await reports()).length === 3, 'the third report');
   assert.deepEqual(await reports(), [['hidden', true, undefined], ['hidden', true, 200], ['visible', false, 200]]);
 
