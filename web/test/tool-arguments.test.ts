@@ -21,6 +21,25 @@ test('finds edits in a replacement, a list of replacements, and a new file', () 
   for (const withoutEdits of [null, 'x', {}, { file_path: 'a' }, { old_string: 'x', new_string: 'y' }, { file_path: 'a', edits: [null] }]) assert.deepEqual(parseArguments(withoutEdits).edits, []);
 });
 
+test('finds the changes of several files', () => {
+  const changes = [REPLACEMENT, { file_path: 'b', content: 'new', mode: '755' }, { file_path: 'c' }, { path: 'd', edits: [{ old_string: '1', new_string: '2', all: true }] }];
+  assert.deepEqual(parseArguments({ changes, why: 'x' }), {
+    command: undefined,
+    edits: [
+      { path: 'a', before: 'x', after: 'y' },
+      { path: 'b', before: '', after: 'new' },
+      { path: 'd', before: '1', after: '2' },
+    ],
+    otherFields: [
+      { name: 'why', text: 'x' },
+      { name: 'changes[1].mode', text: '755' },
+      { name: 'changes[2]', text: '{\n  "file_path": "c"\n}' },
+      { name: 'changes[3].edits[0].all', text: 'true' },
+    ],
+  });
+  assert.deepEqual(parseArguments({ changes: ['a'] }), { ...NOTHING, otherFields: [{ name: 'changes', text: '[\n  "a"\n]' }] });
+});
+
 test('lists the fields besides a command or an edit', () => {
   assert.deepEqual(parseArguments({ command: 'npm test', env: { A: 'b' }, cwd: '/etc', sandbox: false, note: '' }), {
     ...NOTHING,
@@ -82,7 +101,7 @@ const edit = fc.oneof(objectWith(['old_string', 'new_string', 'file_path', 'inse
 const option = fc.oneof(anyString, objectWith(['label', 'description', 'then'], fc.oneof(anyString, anything)));
 const question = objectWith(['question', 'header', 'id', 'options', 'multiSelect'], fc.oneof(anyString, fc.boolean(), fc.array(option, { maxLength: 3 })));
 const knownShape = objectWith(
-  ['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'questions', '__proto__'],
+  ['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'questions', '__proto__'],
   fc.oneof(anyString, fc.array(edit, { maxLength: 3 }), fc.array(question, { maxLength: 2 }), anything),
 );
 const questionInput = fc.record({ questions: fc.array(fc.oneof(question, anything), { maxLength: 3 }) });
@@ -94,7 +113,7 @@ function textsOf(value: unknown, known: ReadonlySet<string>): string[] {
   if (Array.isArray(value)) return value.flatMap((item) => textsOf(item, known));
   return Object.entries(value).flatMap(([name, item]) => [...(known.has(name) ? [] : [name]), ...textsOf(item, known)]);
 }
-const KNOWN = new Set(['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'questions', 'question', 'header', 'options', 'label', 'description', 'multiSelect', 'id']);
+const KNOWN = new Set(['command', 'file_path', 'filePath', 'path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'questions', 'question', 'header', 'options', 'label', 'description', 'multiSelect', 'id']);
 
 /** Returns the texts that views/pending-requests.tsx shows for a request. */
 function shownTexts(input: unknown): string[] {

@@ -10,6 +10,8 @@ test('summarizes a call by its most descriptive field, in one line', () => {
   assert.equal(summarizeInput({ command: ['git', 'status'] }), 'git status');
   assert.equal(summarizeInput({ command: 'a\nb' }), 'a …');
   assert.equal(summarizeInput({ count: 3, note: 'x' }), 'x');
+  assert.equal(summarizeInput({ changes: [{ file_path: 'a' }, { file_path: 'b' }, { file_path: 'a' }] }), 'a, b');
+  assert.equal(summarizeInput({ changes: [null], note: 'x' }), 'x');
   assert.equal(summarizeInput('words'), 'words');
   assert.equal(summarizeInput(null), '');
 });

@@ -85,8 +85,32 @@ export function parseArguments(input: unknown): ToolArguments {
 /** The field names that agents use for the file of an edit. */
 const PATH_FIELDS = ['file_path', 'filePath', 'path'];
 
+interface Edits {
+  edits: Edit[];
+  otherFields: ArgumentField[];
+}
+
+/** Takes the changes of one file, and a list with those of several files. */
+function takeEdits(fields: RemainingFields): Edits {
+  const { edits, otherFields } = takeFileEdits(fields);
+  const changes = fields.peek('changes', isList);
+  if (!changes?.some((item) => isObject(item) && takeFileEdits(new RemainingFields(item)).edits.length > 0)) return { edits, otherFields };
+  for (const [index, item] of (fields.take('changes', isList) ?? []).entries()) {
+    const itemFields = isObject(item) ? new RemainingFields(item) : null;
+    const change = itemFields && takeFileEdits(itemFields);
+    if (change && change.edits.length > 0) {
+      const prefix = `changes[${index}].`;
+      edits.push(...change.edits);
+      otherFields.push(...itemFields.otherFields(prefix), ...change.otherFields.map(({ name, text }) => ({ name: prefix + name, text })));
+    } else {
+      otherFields.push(toField(`changes[${index}]`, item));
+    }
+  }
+  return { edits, otherFields };
+}
+
 /** Takes one replacement, a list of replacements, or the content of a new file. */
-function takeEdits(fields: RemainingFields): { edits: Edit[]; otherFields: ArgumentField[] } {
+function takeFileEdits(fields: RemainingFields): Edits {
   const name = PATH_FIELDS.find((item) => fields.peek(item, isString) !== undefined);
   if (name === undefined || !hasEdits(fields)) return { edits: [], otherFields: [] };
   const path = fields.take(name, isString) ?? '';

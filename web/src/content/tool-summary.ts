@@ -16,6 +16,8 @@ export function summarizeInput(input: unknown): string {
   if (Array.isArray(fields.command)) return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
   const named = SUMMARY_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
   if (typeof named === 'string') return firstLine(named);
+  const paths = Array.isArray(fields.changes) ? fields.changes.map((change: Fields | null) => change?.file_path) : [];
+  if (paths.length > 0 && paths.every((path) => typeof path === 'string')) return firstLine([...new Set(paths)].join(', '));
   const first = Object.values(fields).find((value) => typeof value === 'string');
   return firstLine(typeof first === 'string' ? first : outputText(input));
 }
