@@ -36,15 +36,17 @@ export const toolResult = (id, content, isError = false) =>
     type: 'user',
     message: {
       role: 'user',
-      content: [{ type: 'tool_result', tool_use_id: id, content, ...(isError ? { is_error: true } : {}) }],
+      content: [{ type: 'tool_result', tool_use_id: id, content: toWellFormed(content), ...(isError ? { is_error: true } : {}) }],
     },
   });
+
+const toWellFormed = (content) => (typeof content === 'string' ? content.toWellFormed() : content);
 
 /** The agent's plan, which the hub stores as todos. `flavor` is the agent kind of the session. */
 export const plan = (flavor, entries) => ({ role: 'agent', content: { type: flavor, data: { type: 'plan', entries } } });
 
 /** A note about the session, such as a warning. `name` is one word. */
-export const event = (name, value) => ({ role: 'agent', content: { type: 'event', data: { type: name, message: value } } });
+export const event = (name, value) => ({ role: 'agent', content: { type: 'event', data: { type: name, message: value.toWellFormed() } } });
 
 /** The event that the agent waits for the next message. */
 export const ready = () => ({ role: 'agent', content: { type: 'event', data: { type: 'ready' } } });

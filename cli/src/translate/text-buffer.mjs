@@ -7,7 +7,7 @@
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A piece is complete at the next paragraph after this many characters or this time. */
+/** A text is split where a paragraph begins after this many characters; after this time, where the last one began. */
 const PIECE_CHARS = 4000;
 const PIECE_MS = 5000;
 /** A text without paragraphs is split anywhere at this length. */
@@ -93,7 +93,7 @@ export class TextBuffer {
   #split() {
     const piece = this.#piece;
     if (piece.text.length >= MAX_CHARS) return this.flush();
-    const isDue = piece.text.length >= PIECE_CHARS || this.now() - piece.startedAt >= PIECE_MS;
+    const isDue = piece.splitAt >= PIECE_CHARS || this.now() - piece.startedAt >= PIECE_MS;
     if (!isDue || piece.splitAt === 0) return [];
     const rest = piece.text.slice(piece.splitAt);
     this.#piece = null;

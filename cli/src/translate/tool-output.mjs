@@ -21,7 +21,7 @@ export function blockText(block) {
     case 'resource_link':
       return isText(block.uri) ? `[${isText(block.name) ? block.name : block.uri}](${block.uri})` : '';
     case 'resource':
-      return block.resource?.text ?? (isText(block.resource?.uri) ? `[${block.resource.uri}](${block.resource.uri})` : '');
+      return isText(block.resource?.text) ? block.resource.text : isText(block.resource?.uri) ? `[${block.resource.uri}](${block.resource.uri})` : '';
     case 'audio':
       return `[audio, ${block.mimeType ?? 'of an unknown type'}]`;
     default:

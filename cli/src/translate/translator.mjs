@@ -37,10 +37,11 @@ import * as records from './records.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
 import { blockText } from './tool-output.mjs';
-import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
+import { asList, asObject, cutText, firstLine, isText } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
-const MAX_PLAN_BYTES = 200_000;
+const MAX_TODOS = 200;
+const MAX_TODO_CHARS = 1000;
 
 /** The tool name of a question that belongs to no tool call. */
 const QUESTION_TOOL = 'AskUserQuestion';
@@ -223,8 +224,9 @@ class Translator {
   #onPlan({ entries }) {
     const todos = asList(entries)
       .filter((entry) => isText(entry?.content))
-      .map(({ content, status, priority }) => ({ content, status, priority }));
-    const changed = this.#onChange('plan', { todos: limitSize(todos, MAX_PLAN_BYTES) });
+      .slice(0, MAX_TODOS)
+      .map(({ content, status, priority }) => ({ content: cutText(content, MAX_TODO_CHARS), status, priority }));
+    const changed = this.#onChange('plan', { todos });
     return changed.length > 0 ? this.#afterText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
   }
 

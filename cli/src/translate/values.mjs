@@ -25,24 +25,32 @@ export function firstLine(value, max) {
 
 const sizeOf = (value) => Buffer.byteLength(JSON.stringify(value) ?? '');
 
+/** Levels of nested values. The hub accepts 500. */
+const MAX_DEPTH = 100;
+
 /**
- * Shortens the longest texts in a value until its JSON fits. Each says how much is left out.
- * @template T
- * @param {T} value
+ * Shortens the longest texts in a value until its JSON fits; each says how much is left out. A value with too many parts
+ * becomes `{json}`, the beginning of its JSON. Also makes the value valid for the hub: texts without halves of surrogate
+ * pairs, and nesting of at most 100 levels.
+ * @param {object} value
  * @param {number} maxBytes
- * @returns {T}
+ * @returns {any}
  */
 export function limitSize(value, maxBytes) {
-  let limited = value;
-  for (let max = maxBytes; sizeOf(limited) > maxBytes && max > 64; max = Math.floor(max / 2)) limited = cutTexts(value, max);
-  return limited;
+  for (let max = maxBytes; max > 64; max = Math.floor(max / 2)) {
+    const limited = limitTexts(value, max, 0);
+    if (sizeOf(limited) <= maxBytes) return limited;
+  }
+  // A character of JSON takes at most three bytes in a text.
+  return { json: cutText(JSON.stringify(limitTexts(value, 64, 0)), Math.floor(maxBytes / 4)) };
 }
 
-function cutTexts(value, max) {
-  if (typeof value === 'string') return cutText(value, max);
-  if (Array.isArray(value)) return value.map((item) => cutTexts(item, max));
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, cutTexts(item, max)]));
+function limitTexts(value, max, depth) {
+  if (typeof value === 'string') return cutText(value.toWellFormed(), max);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth > MAX_DEPTH) return '[nested too deep to show]';
+  if (Array.isArray(value)) return value.map((item) => limitTexts(item, max, depth + 1));
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name.toWellFormed(), limitTexts(item, max, depth + 1)]));
 }
 
 /** Shortens a text to its first `max` characters and a note. */
