@@ -11,7 +11,8 @@ const STATE_TIMEOUT_MS = 3000;
 /**
  * `id`: the request's id, which the tool call also gets, so that clients can show the two together.
  *
- * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string}} Outcome
+ * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
+ *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
  */
 
 export class Permissions {
@@ -42,10 +43,16 @@ export class Permissions {
    * @param {string} tool
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
+   * @param {{id?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `signal`:
+   *   withdraws the request
    * @returns {Promise<Outcome>}
    */
-  ask(tool, args, mode) {
-    return new Promise((resolve) => this.#publish({ tool, args, mode, resolve }));
+  ask(tool, args, mode, { id, signal } = {}) {
+    return new Promise((resolve) => {
+      const request = { tool, args, mode, wantedId: id, resolve };
+      this.#publish(request);
+      signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
+    });
   }
 
   /**
@@ -62,6 +69,7 @@ export class Permissions {
       status: isApproved ? 'approved' : 'denied',
       decision: decision ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
+      ...(answers === undefined ? {} : { answers }),
     };
     if (isApproved) {
       if (decision === 'approved_for_session') this.#allowed.add(request.tool);
@@ -72,7 +80,6 @@ export class Permissions {
       ...outcome,
       mode: mode ?? request.mode,
       ...(allowTools === undefined ? {} : { allowTools }),
-      ...(answers === undefined ? {} : { answers }),
     });
     request.resolve({ ...outcome, id });
     return { success: true };
@@ -80,14 +87,15 @@ export class Permissions {
 
   /** Cancels all pending requests. */
   async cancelAll(reason) {
-    const all = [...this.#pending];
-    this.#pending.clear();
-    await Promise.all(
-      all.map(async ([id, request]) => {
-        await this.#complete(id, request, { status: 'canceled', reason });
-        request.resolve({ status: 'canceled', id });
-      }),
-    );
+    await Promise.all([...this.#pending.values()].map((request) => this.#cancel(request, reason)));
+  }
+
+  async #cancel(request, reason) {
+    const { id } = request;
+    if (this.#pending.get(id) !== request) return;
+    this.#pending.delete(id);
+    await this.#complete(id, request, { status: 'canceled', reason });
+    request.resolve({ status: 'canceled', id });
   }
 
   /** To be called before the session ends: requests that the hub cancels from then on are not published again. */
@@ -109,7 +117,8 @@ export class Permissions {
   }
 
   #publish(request) {
-    const id = randomUUID();
+    const id = this.#newId(request.wantedId);
+    request.id = id;
     this.#pending.set(id, request);
     const entry = { tool: request.tool, arguments: request.args, createdAt: this.now() };
     this.state
@@ -122,6 +131,16 @@ export class Permissions {
         if (this.#pending.delete(id)) request.resolve({ status: 'canceled', id });
         this.log.warn(`cannot publish a permission request: ${error.message}`);
       });
+  }
+
+  /** Returns the wanted id, with a number if there was a request with this id before. */
+  #newId(wanted) {
+    if (wanted === undefined) return randomUUID();
+    const { requests, completedRequests } = this.state.value ?? {};
+    const isUsed = (id) => this.#pending.has(id) || requests?.[id] || completedRequests?.[id];
+    let id = wanted;
+    for (let number = 2; isUsed(id); number += 1) id = `${wanted}#${number}`;
+    return id;
   }
 
   /** Moves a request to `completedRequests`. Waits a limited time for the hub to store that. */
@@ -152,7 +171,10 @@ export class Permissions {
       if (!completed) continue;
       this.#pending.delete(id);
       if (completed.status === 'canceled') this.#publish(request);
-      else request.resolve({ status: completed.status, id, decision: completed.decision, reason: completed.reason });
+      else {
+        const { status, decision, reason, answers } = completed;
+        request.resolve({ status, id, decision, reason, answers });
+      }
     }
   }
 }

@@ -38,7 +38,8 @@ const FLUSH_MS = 5000;
  * @property {(changes: Partial<Settings>) => void} apply changes settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
  * @property {import('./permissions.mjs').Permissions} permissions
- * @property {(change: (current: any) => any) => Promise<void>} changeMetadata of the session
+ * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
+ * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
  * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
  */
@@ -61,6 +62,7 @@ const FLUSH_MS = 5000;
 export class Session {
   #timer = null;
   #resolveEnded;
+  #isMerged = false;
 
   isEnding = false;
   ended = new Promise((resolve) => {
@@ -158,7 +160,8 @@ export class Session {
       apply: (changes) => this.controls.apply(changes),
       send: (message, localId) => this.outbox.push(message, localId),
       permissions: this.permissions,
-      changeMetadata: (change) => this.metadata.mutate(change),
+      publishMetadata: (fields) => this.#publishMetadata(fields),
+      requestIds: () => Object.keys({ ...this.agentState.value?.requests, ...this.agentState.value?.completedRequests }),
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
     });
@@ -208,6 +211,7 @@ export class Session {
     // Sent after the registrations and the first keep-alive. When it is answered, the hub has processed them.
     await this.socket.sendWithAck('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
+    this.#isMerged = true;
     this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, this.ownMetadata)));
     this.controls.publishControl();
   }
@@ -281,6 +285,12 @@ export class Session {
         if (body.agentState) this.agentState.adopt(body.agentState.version, body.agentState.value);
       }
     });
+  }
+
+  /** Before the first connection, the fields are kept for the merge with the hub's metadata. */
+  #publishMetadata(fields) {
+    Object.assign(this.ownMetadata, fields);
+    if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
   }
 
   /** Reads the values that changed while there was no connection. */

@@ -1,0 +1,110 @@
+/** The process of an agent and its connection. It is the leader of a process group, which ends as a whole. */
+
+import { spawn } from 'node:child_process';
+import { Readable, Writable } from 'node:stream';
+import { client, ndJsonStream } from '@agentclientprotocol/sdk';
+
+/** Time between SIGTERM and SIGKILL. */
+const KILL_MS = 3000;
+
+/** How much of standard error is kept for error messages, in characters. */
+const MAX_STDERR = 4000;
+
+/** The agent's process has ended, or could not be started. */
+export class AgentEndedError extends Error {}
+
+export class AcpProcess {
+  #child;
+  #stderr = '';
+  #hasEnded = false;
+
+  /**
+   * Starts the agent.
+   * @param {{argv: string[], cwd: string, env: Record<string, string>, log: {debug: (text: string) => void},
+   *   onUpdate: (params: any) => void, onPermission: (params: any, signal: AbortSignal) => Promise<object>,
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options
+   */
+  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation }) {
+    const [program, ...args] = argv;
+    // Detached: the leader of a process group of its own.
+    const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    this.#child = child;
+    child.stderr.setEncoding('utf8');
+    child.stderr.on('data', (text) => {
+      this.#stderr = (this.#stderr + text).slice(-MAX_STDERR);
+      log.debug(`agent: ${text.trimEnd()}`);
+    });
+    child.stdin.on('error', () => {});
+    process.once('exit', this.#killNow);
+    /** Resolves to the description of its end. @type {Promise<string>} */
+    this.ended = new Promise((resolve) => {
+      child.once('error', (error) => resolve(`Cannot start ${program}: ${error.message}`));
+      child.once('close', (code, signal) => resolve(signal ? `ended by ${signal}` : `exit code ${code}`));
+    }).then((ending) => {
+      this.#hasEnded = true;
+      process.off('exit', this.#killNow);
+      return ending;
+    });
+    // Identity parsers: the SDK's own drop unknown fields, and refuse requests with unknown kinds of options.
+    const identity = (params) => params;
+    const app = client({ name: 'session-gateway-agent' })
+      .onNotification('session/update', identity, ({ params }) => onUpdate(params))
+      .onRequest('session/request_permission', identity, ({ params, signal }) => onPermission(params, signal))
+      .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
+    // Its other processes could keep the pipes open, and with them the process would count as running.
+    child.once('exit', this.#killNow);
+    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
+    // An agent that closed its output cannot answer.
+    this.connection.closed.then(() => this.end());
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** The last line on standard error that is not blank. */
+  get lastError() {
+    return this.#stderr.trim().split('\n').pop();
+  }
+
+  /**
+   * Sends a request.
+   * @throws {AgentEndedError} when the process ends before it answers
+   * @throws {import('@agentclientprotocol/sdk').RequestError} the agent's error
+   */
+  async request(method, params) {
+    try {
+      return await this.connection.agent.request(method, params);
+    } catch (error) {
+      if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
+      const ending = await this.ended;
+      throw new AgentEndedError([ending, this.lastError].filter(Boolean).join('. '));
+    }
+  }
+
+  notify(method, params) {
+    return this.connection.agent.notify(method, params).catch(() => {});
+  }
+
+  /** Ends the process group: with SIGTERM, then with SIGKILL. */
+  async end() {
+    if (this.#hasEnded) return;
+    this.#signal('SIGTERM');
+    const timer = setTimeout(this.#killNow, KILL_MS);
+    await this.ended;
+    clearTimeout(timer);
+    // Processes of the group may outlive its leader.
+    this.#killNow();
+    this.connection.close();
+  }
+
+  #killNow = () => this.#signal('SIGKILL');
+
+  #signal(signal) {
+    try {
+      process.kill(-this.#child.pid, signal);
+    } catch {
+      // The group has no processes any more.
+    }
+  }
+}

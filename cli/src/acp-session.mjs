@@ -1,0 +1,218 @@
+/** One session of an agent: it is opened or resumed in a new process, and takes prompts and settings until that ends. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { AcpProcess, AgentEndedError } from './acp-process.mjs';
+
+/** The JSON-RPC code of "authentication required". */
+const AUTH_REQUIRED = -32000;
+
+/** Agents may replay a loaded session after they answered: it is over after this long without an update. */
+const REPLAY_SILENCE_MS = 300;
+
+const CLOSE_MS = 1000;
+
+const CLIENT = {
+  protocolVersion: 1,
+  clientInfo: { name: 'session-gateway-agent', title: 'Session gateway agent', version: '0.1.0' },
+  // Files and terminals of this client would bypass the agent's own permission requests.
+  clientCapabilities: {
+    fs: { readTextFile: false, writeTextFile: false },
+    terminal: false,
+    session: { configOptions: { boolean: {} }, notices: {}, compaction: {} },
+    elicitation: { form: {} },
+  },
+};
+
+/** The agent needs its user to sign in. */
+export class SignInError extends Error {}
+
+export class AcpSession {
+  #process;
+  #launch;
+  #isReplaying = false;
+  #lastUpdateAt = 0;
+  #capabilities = {};
+  #options = [];
+  #legacyModes = null;
+  #legacyModels = null;
+
+  /** The agent's id of the session. @type {string} */
+  id = '';
+
+  /**
+   * Starts the agent and opens a session.
+   * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
+   *   sessionId?: string, log: {debug: (text: string) => void}, onUpdate: (update: any) => void,
+   *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume
+   * @returns {Promise<AcpSession>}
+   * @throws {SignInError | import('./acp-process.mjs').AgentEndedError | Error}
+   */
+  static async open({ launch, cwd, uploads, env, sessionId, ...handlers }) {
+    const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
+    try {
+      await session.#open({ cwd, uploads, env, sessionId });
+      return session;
+    } catch (error) {
+      await session.end();
+      throw error;
+    }
+  }
+
+  constructor(launch, cwd, env, { onUpdate, ...handlers }) {
+    this.#launch = launch;
+    const handleUpdate = ({ update } = {}) => {
+      this.#lastUpdateAt = Date.now();
+      if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
+      if (update?.sessionUpdate === 'config_option_update') this.#options = update.configOptions ?? [];
+      if (!this.#isReplaying) onUpdate(update);
+    };
+    this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: handleUpdate, ...handlers });
+    /** Resolves to the description of the process's end. */
+    this.ended = this.#process.ended;
+  }
+
+  get pid() {
+    return this.#process.pid;
+  }
+
+  get canTakeImages() {
+    return this.#capabilities.promptCapabilities?.image === true;
+  }
+
+  /** The agent's permission modes. @returns {{id: string, name: string, description?: string}[]} */
+  get modes() {
+    if (this.#legacyModes) return this.#legacyModes.availableModes.map(describe);
+    return choicesOf(this.#optionOf('mode')).map(({ value, ...choice }) => describe({ ...choice, id: value }));
+  }
+
+  get currentMode() {
+    return this.#legacyModes?.currentModeId ?? this.#optionOf('mode')?.currentValue;
+  }
+
+  /** The agent's models. @returns {{id: string, name: string, description?: string}[]} */
+  get models() {
+    const option = this.#optionOf('model');
+    if (option) return choicesOf(option).map(({ value, ...choice }) => describe({ ...choice, id: value }));
+    return (this.#legacyModels?.availableModels ?? []).map(({ modelId, ...model }) => describe({ ...model, id: modelId }));
+  }
+
+  get currentModel() {
+    return this.#optionOf('model')?.currentValue ?? this.#legacyModels?.currentModelId;
+  }
+
+  /** @param {object[]} blocks @returns {Promise<{stopReason: string}>} */
+  prompt(blocks) {
+    return this.#process.request('session/prompt', { sessionId: this.id, prompt: blocks });
+  }
+
+  /** Cancels the current prompt, whose reply is `reply`. Ends the process if there is no reply within `timeoutMs`. */
+  async cancel(reply, timeoutMs) {
+    this.#process.notify('session/cancel', { sessionId: this.id });
+    const isSettled = await Promise.race([reply.then(succeed, succeed), delay(timeoutMs, false, { ref: false })]);
+    if (!isSettled) await this.end();
+  }
+
+  async setMode(modeId) {
+    if (modeId === this.currentMode) return;
+    const option = this.#optionOf('mode');
+    if (this.#legacyModes || !option) await this.#process.request('session/set_mode', { sessionId: this.id, modeId });
+    else await this.#setOption(option, modeId);
+    this.#setCurrentMode(modeId);
+  }
+
+  async setModel(modelId) {
+    if (modelId === this.currentModel) return;
+    const option = this.#optionOf('model');
+    if (option) return this.#setOption(option, modelId);
+    await this.#process.request('session/set_model', { sessionId: this.id, modelId });
+    if (this.#legacyModels) this.#legacyModels.currentModelId = modelId;
+  }
+
+  /** Closes the session where the agent offers that, and ends the process group. */
+  async close() {
+    if (this.id !== '' && this.#capabilities.sessionCapabilities?.close) {
+      const closed = this.#process.request('session/close', { sessionId: this.id }).catch(() => {});
+      await Promise.race([closed, delay(CLOSE_MS, undefined, { ref: false })]);
+    }
+    await this.end();
+  }
+
+  /** Ends the process group. */
+  end() {
+    return this.#process.end();
+  }
+
+  async #open({ cwd, uploads, env, sessionId }) {
+    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT);
+    this.#capabilities = agentCapabilities;
+    const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
+    const params = { cwd, mcpServers: [], ...folders };
+    const start = async () =>
+      sessionId === undefined ? this.#process.request('session/new', params) : this.#resume(params, sessionId);
+    const result = await start().catch(async (error) => {
+      if (error.code !== AUTH_REQUIRED) throw error;
+      await this.#signIn(env, authMethods, error);
+      return start();
+    });
+    this.id = sessionId ?? result.sessionId;
+    this.#options = result?.configOptions ?? [];
+    this.#legacyModes = Array.isArray(result?.modes?.availableModes) ? result.modes : null;
+    this.#legacyModels = Array.isArray(result?.models?.availableModels) ? result.models : null;
+    const { initialMode } = this.#launch.entry ?? {};
+    if (initialMode && this.modes.some(({ id }) => id === initialMode)) await this.setMode(initialMode);
+  }
+
+  async #resume(params, sessionId) {
+    const { title } = this.#launch;
+    const request = { ...params, sessionId };
+    const { loadSession, sessionCapabilities } = this.#capabilities;
+    if (!sessionCapabilities?.resume && !loadSession) throw new Error(`${title} cannot resume sessions.`);
+    const explain = (error) => {
+      if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError) throw error;
+      throw new Error(`${title} cannot resume its session ${sessionId}: ${error.message}. A new session can be started.`);
+    };
+    if (sessionCapabilities?.resume) return this.#process.request('session/resume', request).catch(explain);
+    this.#isReplaying = true;
+    const result = await this.#process.request('session/load', request).catch(explain);
+    this.#lastUpdateAt = Date.now();
+    for (let wait = REPLAY_SILENCE_MS; wait > 0; wait = this.#lastUpdateAt + REPLAY_SILENCE_MS - Date.now()) await delay(wait);
+    this.#isReplaying = false;
+    return result;
+  }
+
+  /** Signs in with the key in the environment, or explains how the user signs in. */
+  async #signIn(env, methods, error) {
+    const { title, entry } = this.#launch;
+    const methodId = entry?.authMethod?.(env);
+    if (methodId && methods.some(({ id }) => id === methodId)) {
+      await this.#process.request('authenticate', { methodId });
+      return;
+    }
+    const offered = methods.map(({ name, description }) => `- ${name}${description ? `: ${description}` : ''}`);
+    const lines = [`${title} is not signed in: ${error.message}`, entry?.signIn, ...offered];
+    throw new SignInError(lines.filter(Boolean).join('\n'));
+  }
+
+  async #setOption({ id }, value) {
+    const result = await this.#process.request('session/set_config_option', { sessionId: this.id, configId: id, value });
+    if (Array.isArray(result?.configOptions)) this.#options = result.configOptions;
+  }
+
+  #setCurrentMode(modeId) {
+    if (this.#legacyModes) this.#legacyModes.currentModeId = modeId;
+    const option = this.#optionOf('mode');
+    if (option) option.currentValue = modeId;
+  }
+
+  #optionOf(category) {
+    return this.#options.find((option) => option?.category === category && option.type === 'select');
+  }
+}
+
+const succeed = () => true;
+
+/** The choices of an option, which may be in groups. */
+const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]);
+
+const describe = ({ id, name, description }) => ({ id, name: name ?? id, ...(description ? { description } : {}) });

@@ -1,0 +1,333 @@
+/**
+ * The agent of a session: sends the user's messages as prompts to a process that speaks the Agent Client Protocol, one at a
+ * time, and what the process answers to the hub. A process that has ended is started again with the next message, and
+ * resumes its session.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import * as messages from 'session-gateway-cli-kit/messages';
+import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
+import { AgentEndedError } from './acp-process.mjs';
+import { AcpSession, SignInError } from './acp-session.mjs';
+import { Approvals } from './approvals.mjs';
+import { resolveLaunch } from './launch.mjs';
+import { toPrompt } from './prompt.mjs';
+import { toAgentMode, toAgentModel, toPermissionMode } from './settings.mjs';
+import { createTranslator } from './translate/translator.mjs';
+
+/** How long the start of a session waits for the agent. A later failure is reported in the conversation. */
+const START_MS = 10_000;
+
+/** Agents send updates of a turn shortly after its reply. */
+const LATE_UPDATES_MS = 250;
+
+/** Time limit of the reply to a canceled prompt. Then the process is ended. */
+const CANCEL_MS = 5000;
+
+/** Interval of sending the output of running calls. */
+const OUTPUT_MS = 1000;
+
+export class AcpAgent {
+  thinking = false;
+  /** @type {AcpSession | null} */
+  #session = null;
+  /** @type {Promise<AcpSession> | null} */
+  #opening = null;
+  #translator = null;
+  #outgoing = Promise.resolve();
+  #reply = null;
+  #commands = [];
+  #initialModel;
+  #outputTimer = null;
+  #isStopped = false;
+
+  /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
+  constructor(parts) {
+    const { root, options, environment, state, uploads, settings, apply, send, permissions } = parts;
+    Object.assign(this, { root, environment, state, uploads, settings, apply, permissions, options, log: options.log });
+    Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled });
+    Object.assign(this, { publishMetadata: parts.publishMetadata, requestIds: parts.requestIds });
+    this.sendMessage = send;
+    this.flavor = options.flavor;
+    this.approvals = new Approvals({ permissions, settings, send: (records) => this.#send(records) });
+    this.queue = new TaskQueue({
+      settings,
+      send: (message, localId) => this.#sendInOrder(message, localId),
+      handle: (item, task) => this.#handle(item, task),
+      interrupt: (task) => this.#interrupt(task),
+      onEnd: () => this.#setThinking(false),
+      onHandled: parts.onHandled,
+      log: options.log,
+    });
+  }
+
+  /**
+   * Starts the agent, and waits for it a limited time.
+   * @throws {Error} when it cannot be started; if the user can still sign in, only in a session that a machine started
+   */
+  async start() {
+    const { agent, command } = this.state.saved ?? {};
+    // A resumed session keeps its agent: several agents have the same kind.
+    const choice = agent || command ? { agent, command, npx: this.options.npx } : this.options;
+    this.launch = resolveLaunch(choice, this.environment);
+    this.#save({ agent: choice.agent, command: choice.command });
+    this.publishMetadata({ agentName: this.launch.title });
+    await this.#closeInterrupted();
+    const opened = this.#ensureOpen();
+    let hasWaited = false;
+    opened.catch((error) => hasWaited && this.#reportFailedStart(error));
+    try {
+      await within(this.options.agentStartMs ?? START_MS, opened);
+    } catch (error) {
+      if (this.options.startedByRunner || !(error instanceof SignInError)) throw error;
+      this.#reportFailedStart(error);
+    }
+    hasWaited = true;
+    this.queue.start();
+  }
+
+  receive(message) {
+    this.queue.receive(message);
+  }
+
+  wake() {
+    this.queue.wake();
+  }
+
+  abort() {
+    return this.queue.abort();
+  }
+
+  async stop() {
+    this.#isStopped = true;
+    this.queue.stop();
+    clearInterval(this.#outputTimer);
+    await this.#opening?.catch(() => {});
+    await this.#session?.close();
+    await this.queue.current?.ended;
+    await this.#outgoing;
+  }
+
+  /** Changes the mode or the model, when the agent has confirmed it. */
+  async configure({ permissionMode, modelMode }) {
+    const session = await this.#ensureOpen();
+    const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
+    const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, session.models, this.#initialModel);
+    if (mode) await this.#applyMode(session, mode);
+    if (model !== null) await session.setModel(model);
+    this.#publishSettings(session);
+    return {
+      ...(permissionMode === undefined ? {} : { permissionMode }),
+      ...(modelMode === undefined ? {} : { modelMode }),
+    };
+  }
+
+  /** The RPC methods of the agent. */
+  methods() {
+    return {
+      listSlashCommands: () => ({ success: true, commands: this.#commands.map(({ name }) => name) }),
+      // Clients show descriptions for skills only.
+      listSkills: () => ({ success: true, skills: this.#commands }),
+    };
+  }
+
+  /** Completes the turn that an earlier process of this session did not end. Its prompt is not sent again. */
+  async #closeInterrupted() {
+    const reason = 'The bridge to the agent was restarted while this ran.';
+    for (const { id } of this.state.saved?.openCalls ?? []) {
+      await this.sendMessage(messages.toolResult(id, reason, true), messages.localIds(id).result);
+    }
+    for (const { id } of this.state.calls) {
+      const localIds = messages.localIds(id);
+      const sentence = 'The bridge to the agent was restarted during this turn. Its prompt is not sent again.';
+      await this.sendMessage(messages.text(sentence), localIds.end);
+      await this.sendMessage(messages.ready(), localIds.ready);
+    }
+    this.#save({ openCalls: [] });
+  }
+
+  async #handle(item, task) {
+    this.#setThinking(true);
+    // An agent that is downloaded takes minutes to start: an abort does not wait for it.
+    const session = await Promise.race([this.#ensureOpen(), new Promise((resolve) => (task.skip = resolve))]);
+    if (!session) return;
+    const { canTakeImages } = session;
+    const { blocks, ignored } = await toPrompt(item, { uploads: this.uploads, canTakeImages });
+    for (const name of ignored) await this.#sendInOrder(messages.text(`${name} is ignored: it is not an upload of this session.`));
+    if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
+    if (task.isAborted || this.#isStopped) return;
+    // Recorded before the prompt is sent: a call may have run, so the prompt must not be sent a second time.
+    const turn = { id: randomUUID(), name: 'prompt', input: {} };
+    this.state.recordCall(turn, item.seq);
+    task.readyId = messages.localIds(turn.id).ready;
+    const translator = this.#translator;
+    this.#reply = session.prompt(blocks);
+    try {
+      const { stopReason } = await this.#reply;
+      await delay(LATE_UPDATES_MS);
+      await this.#send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
+    } catch (error) {
+      if (this.#isStopped) {
+        await this.#send(translator.closeOpenCalls('The session was ended while this ran.'));
+        return;
+      }
+      await this.#send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
+      if (!task.isAborted) await this.#sendInOrder(messages.text(this.#describeFailure(error)));
+    } finally {
+      this.#reply = null;
+    }
+  }
+
+  #describeFailure(error) {
+    const { title, entry } = this.launch;
+    if (error instanceof AgentEndedError) {
+      return `Error: ${title} ended unexpectedly (${error.message}). Your message may have been handled in part, and is not sent again. The next message starts ${title} again.`;
+    }
+    return error.code === -32000 ? `Error: ${title} is not signed in: ${error.message}\n${entry?.signIn ?? ''}`.trimEnd() : `Error: ${error.message}`;
+  }
+
+  async #interrupt(task) {
+    task.skip?.();
+    const canceled = this.permissions.cancelAll('Aborted');
+    if (this.#reply) await this.#session?.cancel(this.#reply, this.options.cancelMs ?? CANCEL_MS);
+    await canceled;
+  }
+
+  /** Returns the open session. Starts the agent if it does not run. */
+  #ensureOpen() {
+    if (this.#session) return Promise.resolve(this.#session);
+    if (this.#isStopped) return Promise.reject(new Error('The session has ended.'));
+    this.#opening ??= this.#open().finally(() => (this.#opening = null));
+    return this.#opening;
+  }
+
+  async #open() {
+    const { launch, flavor } = this;
+    mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
+    const translator = createTranslator({ agent: launch.name ?? '', flavor, usedIds: this.requestIds() });
+    this.#translator = translator;
+    const session = await AcpSession.open({
+      launch,
+      cwd: this.root,
+      uploads: this.uploads,
+      env: this.environment,
+      sessionId: this.state.saved?.sessionId,
+      log: this.log,
+      onUpdate: (update) => this.#send(translator.onUpdate(update)),
+      onPermission: (params, signal) =>
+        this.approvals.answer(translator, translator.onPermissionRequest(params), signal, { isQuestion: false }),
+      onElicitation: (params, signal) =>
+        this.approvals.answer(translator, translator.onElicitation(params), signal, { isQuestion: true }),
+    });
+    this.#session = session;
+    session.ended.then((ending) => this.#handleEnd(session, ending));
+    this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
+    this.#initialModel = session.currentModel;
+    this.#save({ sessionId: session.id });
+    this.state.setAgentId(session.id);
+    await this.#restoreSettings(session);
+    this.publishMetadata({ [`${flavor}SessionId`]: session.id });
+    this.#publishSettings(session);
+    return session;
+  }
+
+  #handleEnd(session, ending) {
+    if (this.#session !== session) return;
+    this.#session = null;
+    clearInterval(this.#outputTimer);
+    this.#outputTimer = null;
+    if (this.#isStopped) return;
+    this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
+    this.permissions.cancelAll('The agent ended');
+  }
+
+  /** Sets the mode and the model of the session again: agents do not keep them. A refused one is reported, not fatal. */
+  async #restoreSettings(session) {
+    const { permissionMode, modelMode } = this.settings;
+    const wantedModel = modelMode ?? this.options.model;
+    const warn = (error) => this.#sendInOrder(messages.text(`Not set: ${error.message}`));
+    try {
+      await this.#applyMode(session, toAgentMode(permissionMode, this.launch, session.modes));
+    } catch (error) {
+      this.apply({ permissionMode: toPermissionMode(session.currentMode ?? 'default', this.launch.entry) });
+      warn(error);
+    }
+    if (wantedModel === undefined) return;
+    try {
+      const model = toAgentModel(wantedModel, this.launch, session.models, this.#initialModel);
+      if (model !== null) await session.setModel(model);
+    } catch (error) {
+      this.apply({ modelMode: undefined });
+      warn(error);
+    }
+  }
+
+  async #applyMode(session, { modeId, approvesAll }) {
+    if (modeId !== null) await session.setMode(modeId);
+    this.approvals.approvesAll = approvesAll || this.settings.autoApprove === true;
+  }
+
+  #publishSettings({ modes, models, currentModel }) {
+    this.publishMetadata({ modes, models, ...(currentModel === undefined ? {} : { currentModel }) });
+  }
+
+  /** Sends the records of the translator in order. */
+  #send(records) {
+    for (const record of records) {
+      if (record.type === 'message') this.#sendInOrder(record.content, record.localId);
+      else this.#handleRecord(record);
+    }
+    if (records.length > 0) this.#saveOpenCalls();
+    return this.#outgoing;
+  }
+
+  /** Queues a message behind the earlier ones: while the outbox is full, sending waits. */
+  #sendInOrder(message, localId) {
+    const sent = this.#outgoing.then(() => this.sendMessage(message, localId));
+    this.#outgoing = sent.catch(() => {});
+    return sent;
+  }
+
+  #handleRecord(record) {
+    if (record.type === 'summary') this.publishMetadata({ summary: { text: record.text, updatedAt: Date.now() } });
+    if (record.type === 'commands') {
+      this.#commands = record.commands;
+      this.publishMetadata({ slashCommands: record.commands.map(({ name }) => name) });
+    }
+    if (record.type === 'mode' && !this.approvals.approvesAll) {
+      this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });
+    }
+    if (record.type === 'options' && this.#session) this.#publishSettings(this.#session);
+  }
+
+  /** Remembers the open calls, so that the next process can close them if this one is killed. */
+  #saveOpenCalls() {
+    const openCalls = this.#translator.openCalls.map(({ id }) => ({ id }));
+    const saved = this.state.saved?.openCalls ?? [];
+    if (openCalls.length !== saved.length || openCalls.some(({ id }, i) => saved[i].id !== id)) this.#save({ openCalls });
+  }
+
+  #save(fields) {
+    this.state.save({ ...this.state.saved, ...fields });
+  }
+
+  #setThinking(thinking) {
+    if (this.thinking === thinking) return;
+    this.thinking = thinking;
+    this.onThinking(thinking);
+  }
+
+  #reportFailedStart(error) {
+    this.log.warn(error.message);
+    this.#sendInOrder(messages.text(`${error.message}\nThe next message starts ${this.launch.title} again.`)).catch(() => {});
+  }
+}
+
+/** Waits for a promise at most `ms`. */
+async function within(ms, promise) {
+  const timer = new AbortController();
+  const timeout = delay(ms, undefined, { signal: timer.signal }).catch(() => {});
+  await Promise.race([promise, timeout]).finally(() => timer.abort());
+}

@@ -1,0 +1,97 @@
+/** The agents that have a name here: how each is started, signed in to, and set to a permission mode. */
+
+/** Copilot's ids of modes are URLs. */
+const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
+
+/**
+ * @typedef {object} AgentEntry
+ * @property {string} title its product name
+ * @property {string} flavor the agent kind to report to the hub
+ * @property {string} package the npm package with its version; measured with this one
+ * @property {string} command the package's program
+ * @property {string[]} args of the program
+ * @property {Record<string, string>} [env] variables to set, unless the user has set them
+ * @property {string} signIn what to do when the agent is not signed in
+ * @property {(env: Record<string, string>) => string | undefined} [authMethod] the method to sign in with, if the
+ *   environment has its key: some agents need the call once per process
+ * @property {Record<string, string>} modes from the hub's permission modes to the agent's
+ * @property {Record<string, string>} [models] from the hub's model modes to the agent's
+ * @property {string} [initialMode] set after each start, where the agent's own initial mode decides by itself
+ * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
+ *   has no such mode
+ */
+
+/** @type {Record<string, AgentEntry>} */
+export const AGENTS = {
+  claude: {
+    title: 'Claude Code',
+    flavor: 'alpha',
+    package: '@agentclientprotocol/claude-agent-acp@0.100.0',
+    command: 'claude-agent-acp',
+    args: [],
+    signIn: 'Run `claude` in a terminal and sign in with /login, or set ANTHROPIC_API_KEY.',
+    modes: { default: 'default', acceptEdits: 'acceptEdits', plan: 'plan', bypassPermissions: 'bypassPermissions' },
+    models: { model_fast: 'haiku', model_strong: 'opus' },
+    approvedByBridge: ['bypassPermissions'],
+  },
+  codex: {
+    title: 'Codex',
+    flavor: 'beta',
+    package: '@agentclientprotocol/codex-acp@2.6.0',
+    command: 'codex-acp',
+    args: [],
+    signIn: 'Run `codex login` in a terminal, or set OPENAI_API_KEY.',
+    modes: { default: 'workspace-write', 'read-only': 'read-only', 'safe-yolo': 'agent', yolo: 'agent-full-access' },
+  },
+  copilot: {
+    title: 'Copilot CLI',
+    flavor: 'gamma',
+    package: '@github/copilot@1.0.102',
+    command: 'copilot',
+    args: ['--acp'],
+    env: { COPILOT_AUTO_UPDATE: 'false' },
+    signIn: 'Run `copilot` in a terminal and sign in with /login.',
+    modes: { default: `${COPILOT_MODE}agent`, plan: `${COPILOT_MODE}plan` },
+    approvedByBridge: ['yolo'],
+  },
+  gemini: {
+    title: 'Gemini CLI',
+    flavor: 'delta',
+    package: '@google/gemini-cli@0.61.0',
+    command: 'gemini',
+    args: ['--acp'],
+    signIn: 'Run `gemini` in a terminal and sign in, or set GEMINI_API_KEY.',
+    authMethod: (env) => (env.GEMINI_API_KEY ? 'gemini-api-key' : undefined),
+    modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
+  },
+  opencode: {
+    title: 'opencode',
+    flavor: 'epsilon',
+    package: 'opencode-ai@1.18.33',
+    command: 'opencode',
+    args: ['acp'],
+    env: {
+      // Without this, opencode never asks.
+      OPENCODE_PERMISSION: '{"bash":"ask","edit":"ask","webfetch":"ask"}',
+      OPENCODE_DISABLE_AUTOUPDATE: '1',
+    },
+    signIn: 'Run `opencode auth login` in a terminal.',
+    modes: { default: 'build' },
+    approvedByBridge: ['yolo'],
+  },
+  qwen: {
+    title: 'Qwen Code',
+    flavor: 'delta',
+    package: '@qwen-code/qwen-code@0.24.4',
+    command: 'qwen',
+    args: ['--acp'],
+    signIn: 'Run `qwen` in a terminal and sign in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL.',
+    authMethod: (env) => (env.OPENAI_API_KEY ? 'openai' : undefined),
+    modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'auto-edit', yolo: 'yolo' },
+    // It starts in a mode in which a model approves requests.
+    initialMode: 'default',
+  },
+};
+
+/** @param {string | undefined} name @returns {AgentEntry | undefined} */
+export const findAgent = (name) => (name !== undefined && Object.hasOwn(AGENTS, name) ? AGENTS[name] : undefined);

@@ -1,0 +1,42 @@
+/**
+ * The permission requests and questions of the agent: published in the session's agent state, and answered when the user
+ * has decided. An approval for the session is remembered here, and every later call of the tool is allowed once: the
+ * agent's own "always" may write a permanent rule.
+ */
+
+export class Approvals {
+  /** Whether every request is approved without asking, because the agent has no mode for that. */
+  approvesAll = false;
+
+  /**
+   * @param {{permissions: import('session-gateway-cli-kit/permissions').Permissions, settings: {permissionMode: string},
+   *   send: (records: object[]) => Promise<unknown>}} parts
+   */
+  constructor({ permissions, settings, send }) {
+    Object.assign(this, { permissions, settings, send });
+  }
+
+  /**
+   * Answers a request of the agent, of this session or of a sub-agent's.
+   * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
+   * @param {{records: object[], request: {id: string, tool: string, arguments: object}}} translated
+   * @param {AbortSignal} signal the agent withdrew the request, or its process ended
+   * @param {{isQuestion: boolean}} kind questions are never answered without the user
+   * @returns {Promise<object>} the JSON-RPC result
+   */
+  async answer(translator, { records, request }, signal, { isQuestion }) {
+    const { id, tool } = request;
+    // The call is stored before its request is published, so that clients can show the two together.
+    await this.send(records);
+    const isAllowed = !isQuestion && (this.approvesAll || this.permissions.isAllowed(tool));
+    const decision = isAllowed ? { status: 'approved' } : await this.#ask(request, signal);
+    const response = translator.responseTo(id, decision);
+    this.send(translator.onPermissionResolved(id, decision));
+    return response;
+  }
+
+  #ask({ id, tool, arguments: args }, signal) {
+    if (signal.aborted) return { status: 'canceled' };
+    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, signal });
+  }
+}

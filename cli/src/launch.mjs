@@ -1,0 +1,108 @@
+/** Finds the program of an agent: on the PATH, or through npx if the user agreed to that. */
+
+import { accessSync, constants, statSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { UsageError } from 'session-gateway-cli-kit/args';
+import { AGENTS, findAgent } from './agents.mjs';
+
+/**
+ * An agent that can be started.
+ * @typedef {object} Launch
+ * @property {string | undefined} name in the table of agents; undefined for a command of the user
+ * @property {string} title
+ * @property {string[]} argv the program and its arguments
+ * @property {import('./agents.mjs').AgentEntry | undefined} entry
+ */
+
+/**
+ * Finds a program on the PATH.
+ * @param {string} command a name, or a path
+ * @param {Record<string, string | undefined>} env
+ * @returns {string | null} its path
+ */
+export function findProgram(command, env) {
+  const places = command.includes('/') ? [command] : (env.PATH ?? '').split(path.delimiter).map((folder) => path.join(folder, command));
+  return places.find(isExecutable) ?? null;
+}
+
+function isExecutable(file) {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** The agents of the table that are on the PATH. @returns {{id: string, name: string, flavor: string}[]} */
+export function installedAgents(env) {
+  return Object.entries(AGENTS)
+    .filter(([, { command }]) => findProgram(command, env))
+    .map(([id, { title, flavor }]) => ({ id, name: title, flavor }));
+}
+
+/** @param {{title: string, package: string, command: string}} entry */
+export const notInstalled = ({ title, package: name, command }) =>
+  `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
+
+/**
+ * Finds how to start an agent.
+ * @param {{agent?: string, command?: string[], npx?: boolean}} choice `agent`: its name in the table; `command`: any
+ *   command that speaks the protocol; `npx`: whether npx may download a missing agent
+ * @param {Record<string, string | undefined>} env
+ * @returns {Launch}
+ * @throws {UsageError} when it is unknown or not installed
+ */
+export function resolveLaunch({ agent, command, npx = false }, env) {
+  if (command) {
+    if (!findProgram(command[0], env)) throw new UsageError(`There is no program ${command[0]} on the PATH.`);
+    return { name: undefined, title: path.basename(command[0]), argv: command, entry: undefined };
+  }
+  const entry = findAgent(agent);
+  if (!entry) {
+    throw new UsageError(
+      `There is no agent ${agent}. Choose one of ${Object.keys(AGENTS).join(', ')}, or give a command after --: -- my-agent --acp.`,
+    );
+  }
+  const launch = { name: agent, title: entry.title, entry };
+  if (findProgram(entry.command, env)) return { ...launch, argv: [entry.command, ...entry.args] };
+  if (npx) return { ...launch, argv: ['npx', '--yes', `--package=${entry.package}`, '--', entry.command, ...entry.args] };
+  throw new UsageError(notInstalled(entry));
+}
+
+/**
+ * Asks at the terminal whether npx may download the agent, if it is not installed.
+ * @param {{agent?: string, command?: string[], npx?: boolean}} choice
+ * @param {{env: Record<string, string | undefined>, input: NodeJS.ReadableStream & {isTTY?: boolean},
+ *   output: NodeJS.WritableStream}} terminal
+ * @returns {Promise<boolean>} whether npx may be used
+ */
+export async function askForNpx({ agent, command, npx = false }, { env, input, output }) {
+  const entry = findAgent(agent);
+  if (npx || command || !entry || !input.isTTY || findProgram(entry.command, env)) return npx;
+  const terminal = createInterface({ input, output });
+  try {
+    const answer = await terminal.question(`${entry.title} is not installed. Download ${entry.package} with npx and run it? [y/N] `);
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/**
+ * The agent for a spawn request: an agent's name, or an agent kind of the hub.
+ * @param {string} word
+ * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean}} own the choice of this process
+ * @param {Record<string, string | undefined>} env
+ * @returns {{agent?: string, command?: string[]}}
+ * @throws {UsageError} when no such agent can be started
+ */
+export function chooseForSpawn(word, { agent, command, flavor, npx }, env) {
+  if (word === agent || word === flavor) return { agent, command };
+  const ofKind = Object.entries(AGENTS).filter(([name, entry]) => name === word || entry.flavor === word);
+  if (ofKind.length === 0) throw new UsageError(`There is no agent ${word} on this machine.`);
+  const [name] = ofKind.find(([, entry]) => findProgram(entry.command, env)) ?? ofKind[0];
+  resolveLaunch({ agent: name, npx }, env);
+  return { agent: name };
+}

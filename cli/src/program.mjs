@@ -1,0 +1,94 @@
+/** The program: its command line, and the agent that it connects to the hub. */
+
+import { fileURLToPath } from 'node:url';
+import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
+import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
+import { AcpAgent } from './agent.mjs';
+import { AGENTS, findAgent } from './agents.mjs';
+import { askForNpx, chooseForSpawn, installedAgents, resolveLaunch } from './launch.mjs';
+
+const HELP = `Usage: session-gateway-agent --agent NAME --dir PATH [options]
+       session-gateway-agent --dir PATH [options] -- COMMAND [ARGUMENTS]
+
+Connects a coding agent to a session gateway hub, and serves PATH (git, files, search, uploads).
+COMMAND is any agent that speaks the Agent Client Protocol on its standard input and output.
+
+  --agent NAME        ${Object.keys(AGENTS).join(', ')}
+  --dir PATH          the directory in which the agent works
+  --npx               download the agent with npx if it is not installed, without asking
+  --flavor WORD       the agent kind to report (default: that of the agent; acp for a COMMAND)
+  --auto-approve      approve all permission requests of the agent
+${HELP_LINES}
+
+When this process ends or is killed, the sessions spawned by it end too. A restart continues its own
+session; resume the others from the web console.
+
+State (machine ids, last handled message, the agent's session, uploads) is stored in
+~/.session-gateway-agent, or in SESSION_GATEWAY_HOME if that is set.
+`;
+
+const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
+
+/** The agent kind of a command that is no agent of the table. */
+const OTHER_FLAVOR = 'acp';
+
+/** Parses the command line. @throws {UsageError} */
+export function readArgs(argv, env) {
+  const end = argv.indexOf('--');
+  const command = end < 0 ? undefined : argv.slice(end + 1);
+  const more = {
+    homeVariable: HOME_VARIABLE,
+    home: '.session-gateway-agent',
+    options: { agent: { type: 'string' }, npx: { type: 'boolean' } },
+  };
+  const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
+  if (options.help) return options;
+  const { agent, npx = false } = values;
+  if (command?.length === 0) throw new UsageError('The command after -- is missing.');
+  if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
+  if (agent === undefined && !command) {
+    throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
+  }
+  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? OTHER_FLAVOR;
+  return { ...options, agent, command, npx, flavor };
+}
+
+/** Checks that the agent can be started, and asks whether npx may download it. */
+async function prepare(options) {
+  const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
+  resolveLaunch({ ...options, npx }, process.env);
+  return { ...options, npx };
+}
+
+/** @type {import('session-gateway-cli-kit/program').Program} */
+export const program = {
+  name: 'session-gateway-agent',
+  version: '0.1.0',
+  help: HELP,
+  entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
+  devVars: fileURLToPath(new URL('../../.dev.vars', import.meta.url)),
+  homeVariable: HOME_VARIABLE,
+  readArgs,
+  prepare,
+  settings,
+  createAgent: (parts) => new AcpAgent(parts),
+  // One directory can have a session with each agent.
+  tagOf: (root, { agent, command }) => `${root}#${agent ?? command.join(' ')}`,
+  describeMachine: () => ({ agents: installedAgents(process.env) }),
+  defaultAgent: ({ flavor }) => flavor,
+  agentArgs,
+};
+
+/** The settings at the start. Which modes and models are valid, the agent says when it runs. */
+function settings(options, session) {
+  const { permissionMode, autoApprove } = settingsByFlavor(options, session);
+  const stored = options.autoApprove ? permissionMode : (session.permissionMode ?? 'default');
+  return { permissionMode: stored, modelMode: session.modelMode ?? undefined, autoApprove };
+}
+
+function agentArgs(word, options) {
+  const { agent, command } = chooseForSpawn(word, options, process.env);
+  const isOwn = agent === options.agent && command === options.command;
+  const common = [...(options.npx ? ['--npx'] : []), ...(isOwn ? [`--flavor=${options.flavor}`] : [])];
+  return command ? [...common, '--', ...command] : [...common, `--agent=${agent}`];
+}

@@ -1,0 +1,42 @@
+/** Permission modes and models: the hub's words, and what they are for the agent. */
+
+/**
+ * Returns what a permission mode means for the agent.
+ * @param {string} word the hub's word, or the id of a mode of the agent
+ * @param {{title: string, entry?: import('./agents.mjs').AgentEntry}} launch
+ * @param {{id: string, name: string}[]} modes the agent's own
+ * @returns {{modeId: string | null, approvesAll: boolean}} `modeId`: the mode to set; null: none; `approvesAll`: whether the
+ *   bridge approves every request itself
+ * @throws {Error} when the agent has no such mode
+ */
+export function toAgentMode(word, { title, entry }, modes) {
+  const own = entry?.modes ?? {};
+  const has = (id) => modes.some((mode) => mode.id === id);
+  const wanted = Object.hasOwn(own, word) ? own[word] : word;
+  if (has(wanted)) return { modeId: wanted, approvesAll: false };
+  if (entry?.approvedByBridge?.includes(word)) return { modeId: has(own.default) ? own.default : null, approvesAll: true };
+  if (word === 'default') return { modeId: null, approvesAll: false };
+  const names = modes.map(({ id }) => id).join(', ');
+  throw new Error(`${title} has no mode ${word}. ${names === '' ? 'It has no modes.' : `Its modes are: ${names}.`}`);
+}
+
+/** Returns the hub's word for a mode of the agent; the mode's own id if the hub has none. */
+export function toPermissionMode(modeId, entry) {
+  return Object.entries(entry?.modes ?? {}).find(([, id]) => id === modeId)?.[0] ?? modeId;
+}
+
+/**
+ * Returns the agent's model for a model mode.
+ * @param {string} word the hub's word, or the id of a model of the agent
+ * @param {{title: string, entry?: import('./agents.mjs').AgentEntry}} launch
+ * @param {{id: string}[]} models the agent's own
+ * @param {string | undefined} initialModel the model at the start, for the word `default`
+ * @returns {string | null} null: nothing to set
+ * @throws {Error} when the agent has no such model
+ */
+export function toAgentModel(word, { title, entry }, models, initialModel) {
+  const wanted = entry?.models && Object.hasOwn(entry.models, word) ? entry.models[word] : word;
+  if (models.some(({ id }) => id === wanted)) return wanted;
+  if (word === 'default') return initialModel ?? null;
+  throw new Error(`${title} has no model ${word}. Its models are: ${models.map(({ id }) => id).join(', ') || 'not known'}.`);
+}

@@ -1,0 +1,91 @@
+/** How the program of an agent is found. */
+
+import assert from 'node:assert/strict';
+import { chmodSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
+import { AGENTS } from '../src/agents.mjs';
+import { askForNpx, chooseForSpawn, findProgram, installedAgents, resolveLaunch } from '../src/launch.mjs';
+import { readArgs } from '../src/program.mjs';
+
+/** A folder with programs, as an environment. */
+function withPrograms(t, ...names) {
+  const folder = tempDir(t);
+  for (const name of names) {
+    writeFileSync(path.join(folder, name), '#!/bin/sh\n');
+    chmodSync(path.join(folder, name), 0o755);
+  }
+  writeFileSync(path.join(folder, 'gemini'), 'not executable');
+  return { PATH: `/nowhere:${folder}` };
+}
+
+test('an agent is found on the PATH, with its arguments', (t) => {
+  const env = withPrograms(t, 'copilot', 'codex-acp');
+  const { argv, title } = resolveLaunch({ agent: 'copilot' }, env);
+  assert.deepEqual([argv, title], [['copilot', '--acp'], 'Copilot CLI']);
+  assert.deepEqual(installedAgents(env), [
+    { id: 'codex', name: 'Codex', flavor: 'beta' },
+    { id: 'copilot', name: 'Copilot CLI', flavor: 'gamma' },
+  ]);
+  assert.equal(findProgram('gemini', env), null);
+});
+
+test('an agent that is not installed is refused with the command that installs it', (t) => {
+  const env = withPrograms(t);
+  assert.throws(() => resolveLaunch({ agent: 'claude' }, env), {
+    message:
+      'Claude Code is not installed: there is no program claude-agent-acp on the PATH. Install it with:' +
+      ' npm install -g @agentclientprotocol/claude-agent-acp@0.100.0',
+  });
+  assert.throws(() => resolveLaunch({ agent: 'toString' }, env), /^Error: There is no agent toString\. Choose one of claude, codex,/);
+  assert.throws(() => resolveLaunch({ command: ['my-agent', '--acp'] }, env), /^Error: There is no program my-agent on the PATH\./);
+});
+
+test('with the consent of the user npx runs the exact version', (t) => {
+  const { argv } = resolveLaunch({ agent: 'claude', npx: true }, withPrograms(t));
+  const pkg = '--package=@agentclientprotocol/claude-agent-acp@0.100.0';
+  assert.deepEqual(argv, ['npx', '--yes', pkg, '--', 'claude-agent-acp']);
+  for (const entry of Object.values(AGENTS)) assert.match(entry.package, /@\d+\.\d+\.\d+$/);
+});
+
+test('npx is offered at a terminal only, and only for a missing agent', async (t) => {
+  const env = withPrograms(t, 'codex-acp');
+  const ask = async (choice, answer, isTTY = true) => {
+    const input = Object.assign(new PassThrough(), { isTTY });
+    const output = new PassThrough();
+    input.end(`${answer}\n`);
+    const npx = await askForNpx(choice, { env, input, output });
+    return { npx, question: output.read()?.toString() ?? '' };
+  };
+  const asked = await ask({ agent: 'claude' }, 'y');
+  assert.equal(asked.npx, true);
+  assert.match(asked.question, /^Claude Code is not installed\. Download @agentclientprotocol\/claude-agent-acp@0\.100\.0 with npx/);
+  assert.equal((await ask({ agent: 'claude' }, '')).npx, false);
+  assert.deepEqual(await ask({ agent: 'claude' }, 'y', false), { npx: false, question: '' });
+  assert.deepEqual(await ask({ agent: 'codex' }, 'y'), { npx: false, question: '' });
+});
+
+test('a spawn request names an agent or an agent kind', (t) => {
+  const env = withPrograms(t, 'qwen', 'opencode');
+  const own = { agent: 'opencode', flavor: 'epsilon' };
+  assert.deepEqual(chooseForSpawn('epsilon', own, env), { agent: 'opencode', command: undefined });
+  assert.deepEqual(chooseForSpawn('qwen', own, env), { agent: 'qwen' });
+  // Of the two agents of this kind, the installed one.
+  assert.deepEqual(chooseForSpawn('delta', own, env), { agent: 'qwen' });
+  assert.throws(() => chooseForSpawn('alpha', own, env), /^Error: Claude Code is not installed/);
+  assert.throws(() => chooseForSpawn('zeta', own, env), /^Error: There is no agent zeta on this machine\./);
+  const command = ['my-agent'];
+  assert.deepEqual(chooseForSpawn('acp', { command, flavor: 'acp' }, env), { agent: undefined, command });
+});
+
+test('the command line names an agent or a command', () => {
+  const read = (...argv) => readArgs(['--dir', '.', ...argv], {});
+  assert.deepEqual([read('--agent', 'codex').flavor, read('--agent', 'codex', '--flavor', 'x').flavor], ['beta', 'x']);
+  const { command, flavor } = read('--', 'my-agent', '--acp', '--dir', 'its own');
+  assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'acp']);
+  assert.throws(() => read(), /Name an agent: --agent claude\|codex/);
+  assert.throws(() => read('--'), /The command after -- is missing/);
+  assert.throws(() => read('--agent', 'codex', '--', 'x'), /not both/);
+});

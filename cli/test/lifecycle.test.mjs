@@ -1,0 +1,138 @@
+/** The start, the end and the restart of the agent's process. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
+import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
+import { askToRun, setUp } from './support/setup.mjs';
+
+const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
+
+const isRunning = (pid) => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+test('the agent starts in the directory, without the token of the hub in its environment', async (t) => {
+  process.env.COPY_OF_TOKEN = `Bearer ${TOKEN}`;
+  t.after(() => delete process.env.COPY_OF_TOKEN);
+  process.env.CLI_API_TOKEN = TOKEN;
+  t.after(() => delete process.env.CLI_API_TOKEN);
+  const { hub, dir, calls, prompt, start } = await setUp(t);
+  const { session } = await start();
+  assert.equal(calls('session/new')[0].cwd, dir);
+  prompt(session.id, [{ env: true }]);
+  await hub.untilReady(session.id, 1);
+  const environment = JSON.parse(hub.transcript(session.id)[0]);
+  assert.equal(environment.SCRIPT_HOME, process.env.SCRIPT_HOME);
+  assert.ok(!JSON.stringify(environment).includes(TOKEN));
+  assert.deepEqual(calls('initialize')[0].clientCapabilities.fs, { readTextFile: false, writeTextFile: false });
+});
+
+test('a crash in a turn is described, and the next message resumes the session', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, RESUMES);
+  const { session } = await start();
+  const [announce] = askToRun('a', 'ls');
+  announce.update.status = 'in_progress';
+  prompt(session.id, [announce, { crash: 'out of memory' }]);
+  await hub.untilReady(session.id, 1);
+  const lines = hub.transcript(session.id);
+  assert.match(lines[1], /^! /);
+  assert.match(lines[2], /^Error: node ended unexpectedly \(exit code 7\. out of memory\)\. .* is not sent again\./);
+  prompt(session.id, [{ say: 'still here' }]);
+  await hub.untilReady(session.id, 2);
+  assert.ok(hub.transcript(session.id).includes('still here'));
+  assert.equal(calls('session/resume')[0].sessionId, hub.sessions.get(session.id).metadata.acpSessionId);
+  assert.equal(calls('session/prompt').length, 2);
+});
+
+test('a restarted bridge resumes the session, closes open calls and does not repeat the prompt', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, RESUMES);
+  const first = await start();
+  const [announce] = askToRun('a', 'ls');
+  announce.update.status = 'in_progress';
+  prompt(first.session.id, [announce, { wait: 60_000 }]);
+  await hub.waitUntil(() => hub.transcript(first.session.id).includes('> ls'), 'the call');
+  await first.stop();
+  const { session } = await start();
+  assert.equal(session.id, first.session.id);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), [
+    '> ls',
+    '! The session was ended while this ran.',
+    'The bridge to the agent was restarted during this turn. Its prompt is not sent again.',
+    '(ready)',
+  ]);
+  assert.equal(calls('session/prompt').length, 1);
+  assert.equal(calls('session/resume').length, 1);
+});
+
+test('the replay of a loaded session is not sent', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
+  const first = await start();
+  await first.stop();
+  const { session } = await start();
+  assert.equal(calls('session/load').length, 1);
+  prompt(session.id, [{ say: 'new' }]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['new', '(ready)']);
+});
+
+test('a session that the agent no longer knows is not replaced by a new one', async (t) => {
+  const { calls, scriptHome, start } = await setUp(t, RESUMES);
+  const first = await start();
+  await first.stop();
+  for (const name of readdirSync(scriptHome)) if (name.endsWith('.session')) rmSync(path.join(scriptHome, name));
+  await assert.rejects(start(), /^Error: node cannot resume its session scripted-\d+: Session not found/);
+  assert.equal(calls('session/new').length, 1);
+});
+
+test('the end of the session closes it at the agent and ends the process group', async (t) => {
+  const { calls, start } = await setUp(t, RESUMES);
+  const app = await start();
+  const pid = Number(app.session.agent.state.agentId.replace('scripted-', ''));
+  assert.ok(isRunning(pid));
+  await app.stop();
+  assert.equal(calls('session/close').length, 1);
+  await eventually(() => !isRunning(pid), 'the agent to end');
+});
+
+test('an agent that is not signed in says how, and starts with a later message', async (t) => {
+  const authMethods = [{ id: 'login', name: 'Log in', description: 'In a terminal' }];
+  const { hub, log, prompt, setScript, start } = await setUp(t, { signedOut: true, initialize: { authMethods } });
+  const { session } = await start();
+  const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id));
+  assert.match(line, /^node is not signed in: Authentication required\n- Log in: In a terminal\n/);
+  assert.match(log.warnings[0], /is not signed in/);
+  setScript({});
+  await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /exit code 1/);
+  const { environment } = session.agent;
+  environment.SCRIPT = '{}';
+  prompt(session.id, [{ say: 'signed in' }]);
+  await hub.untilReady(session.id, 1);
+  assert.ok(hub.transcript(session.id).includes('signed in'));
+});
+
+test('a session does not wait long for a slow agent', async (t) => {
+  const { hub, prompt, start } = await setUp(t, { startMs: 600 });
+  const { session } = await start({ agentStartMs: 50 });
+  assert.deepEqual(hub.transcript(session.id), []);
+  prompt(session.id, [{ say: 'at last' }]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['at last', '(ready)']);
+});
+
+test('an abort does not wait for an agent that is starting', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { startMs: 3000 });
+  const { session } = await start({ agentStartMs: 50 });
+  prompt(session.id, [{ say: 'never' }]);
+  await hub.waitUntil(() => hub.sessions.get(session.id).thinking, 'the turn');
+  assert.equal((await hub.abort(session.id)).aborted, true);
+  assert.deepEqual(calls('session/prompt'), []);
+});

@@ -1,0 +1,127 @@
+/** Permission requests of the agent, and their answers. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OPTIONS, askToRun, setUp } from './support/setup.mjs';
+
+const selected = (optionId) => ({ outcome: { outcome: 'selected', optionId } });
+const CANCELED = { outcome: { outcome: 'cancelled' } };
+
+test('the option is chosen by its kind, wherever it is in the list', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const reversed = { options: [...OPTIONS].reverse() };
+  prompt(session.id, [...askToRun('a', 'ls'), ...askToRun('b', 'ls', reversed), ...askToRun('c', 'ls')]);
+  for (const approved of [true, true, false]) {
+    await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved });
+  }
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes'), selected('yes'), selected('no')]);
+  assert.ok(hub.transcript(session.id).includes('! Denied.'));
+});
+
+test('an approval for the session is remembered by tool, and each later call is allowed once', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [...askToRun('a', 'ls'), ...askToRun('b', 'pwd')]);
+  const id = await untilRequest(session.id);
+  await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes'), selected('yes')]);
+  assert.deepEqual(Object.keys(hub.sessions.get(session.id).agentState.completedRequests), ['a']);
+  assert.ok(hub.transcript(session.id).includes('ran pwd'));
+});
+
+test('an agent that offers no approval of a single call gets none', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls', { options: OPTIONS.filter(({ kind }) => kind === 'allow_always') }));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [CANCELED]);
+  assert.match(hub.transcript(session.id).join('\n'), /no approval of a single call/);
+});
+
+test('an abort cancels the prompt, answers the open request and closes the open call', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls'));
+  await untilRequest(session.id);
+  assert.deepEqual(await hub.abort(session.id), { success: true, aborted: true, dropped: 0 });
+  await hub.untilReady(session.id, 1);
+  assert.equal(calls('session/cancel').length, 1);
+  assert.deepEqual(calls('answer'), [CANCELED]);
+  const { requests, completedRequests } = hub.sessions.get(session.id).agentState;
+  assert.deepEqual([requests, completedRequests.a.status], [{}, 'canceled']);
+  assert.ok(hub.transcript(session.id).some((line) => line.startsWith('! ')));
+  prompt(session.id, [{ say: 'next' }]);
+  await hub.untilReady(session.id, 2);
+  assert.ok(hub.transcript(session.id).includes('next'));
+});
+
+test('the decision to abort cancels the prompt too', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls'));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false, decision: 'abort' });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [CANCELED]);
+});
+
+test('an agent that ignores the cancellation is ended, and resumes with the next prompt', async (t) => {
+  const script = { ignoresCancel: true, initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+  const { hub, calls, prompt, start } = await setUp(t, script);
+  const { session } = await start({ cancelMs: 100 });
+  const call = { toolCallId: 'a', title: 'sleep', kind: 'execute', status: 'in_progress', rawInput: { command: 'sleep 60' } };
+  prompt(session.id, [{ update: { sessionUpdate: 'tool_call', ...call } }, { wait: 60_000 }]);
+  await hub.waitUntil(() => hub.transcript(session.id).includes('> sleep 60'), 'the call');
+  assert.equal((await hub.abort(session.id)).aborted, true);
+  prompt(session.id, [{ say: 'again' }]);
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(hub.transcript(session.id), ['> sleep 60', '! Aborted.', 'Aborted.', '(ready)', 'again', '(ready)']);
+  assert.equal(calls('session/resume').length, 1);
+});
+
+test('a request of a sub-agent with another session id is shown', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ as: 'another-session', ...askToRun('a', 'ls')[1] }]);
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
+});
+
+test('a request survives a lost connection to the hub', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls'));
+  const id = await untilRequest(session.id);
+  hub.cutConnections();
+  await hub.waitUntil(() => hub.registeredMethods(session.id).length === 0, 'the connection to be lost');
+  await hub.waitUntil(() => hub.registeredMethods(session.id).includes('permission'), 'the session to be back');
+  await hub.call(session.id, 'permission', { id, approved: true });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
+});
+
+test('a question is answered with the values of its form', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const property = { type: 'string', oneOf: [{ const: 'red', title: 'Red' }, { const: 'blue', title: 'Blue' }] };
+  const form = { message: 'Which color?', requestedSchema: { type: 'object', properties: { question_0: property } } };
+  prompt(session.id, [{ elicit: form }]);
+  const id = await untilRequest(session.id);
+  const [question] = hub.sessions.get(session.id).agentState.requests[id].arguments.questions;
+  assert.deepEqual([question.question, question.options.map(({ label }) => label)], ['Which color?', ['Red', 'Blue']]);
+  await hub.call(session.id, 'permission', { id, approved: true, answers: { question_0: ['Blue'] } });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [{ action: 'accept', content: { question_0: 'blue' } }]);
+});
+
+test('with --auto-approve an agent without such a mode is approved by the bridge', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t);
+  const { session } = await start({ autoApprove: true });
+  prompt(session.id, askToRun('a', 'ls'));
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
+});

@@ -1,0 +1,129 @@
+/** The program as a process: its command line, and the sessions of its machine. */
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
+import { program } from '../src/program.mjs';
+import { SCRIPTED_AGENT } from './support/setup.mjs';
+
+const SCRIPT = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+
+/** An in-memory hub, a directory to serve, and a PATH on which some programs are the scripted agent. */
+async function setUp(t, ...programs) {
+  const hub = await FakeHub.start();
+  t.after(() => hub.stop());
+  const base = tempDir(t);
+  const [dir, bin, scriptHome] = ['served', 'bin', 'script'].map((name) => path.join(base, name));
+  for (const folder of [dir, bin, scriptHome]) mkdirSync(folder);
+  for (const name of programs) {
+    writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`);
+    chmodSync(path.join(bin, name), 0o755);
+  }
+  const env = {
+    PATH: `${bin}:/usr/bin:/bin`,
+    HOME: base,
+    CLI_API_TOKEN: TOKEN,
+    SESSION_GATEWAY_HOME: path.join(base, 'home'),
+    SCRIPT: JSON.stringify(SCRIPT),
+    SCRIPT_HOME: scriptHome,
+  };
+  const run = (...args) => {
+    const child = spawn(process.execPath, [program.entry, '--dir', dir, '--hub', hub.url, ...args], { env });
+    const exit = once(child, 'close');
+    t.after(async () => {
+      child.kill('SIGKILL');
+      await exit;
+    });
+    const collected = { err: '' };
+    child.stderr.on('data', (text) => (collected.err += text));
+    return { child, exit, collected };
+  };
+  /** Starts the program and waits until its machine is connected. */
+  const start = async (...args) => {
+    const started = run(...args);
+    const ids = {};
+    for await (const line of createInterface({ input: started.child.stdout })) {
+      const [kind, id] = line.split(' ');
+      ids[kind] = id;
+      if (ids.session && ids.machine) break;
+    }
+    await hub.waitUntil(() => hub.registeredMethods(ids.machine).includes('spawnSession'), 'the machine to register');
+    return { ...started, ids };
+  };
+  return { hub, dir, run, start };
+}
+
+const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
+
+test('an agent that is not installed ends the program with one sentence', async (t) => {
+  const { run } = await setUp(t);
+  const { exit, collected } = run('--agent', 'opencode');
+  assert.deepEqual(await exit, [2, null]);
+  assert.equal(
+    collected.err,
+    'session-gateway-agent: opencode is not installed: there is no program opencode on the PATH. Install it with: npm install -g opencode-ai@1.18.33\n',
+  );
+});
+
+test('a machine lists its agents, and starts sessions with any of them', async (t) => {
+  const { hub, dir, start } = await setUp(t, 'claude-agent-acp', 'qwen');
+  const { ids, child, exit } = await start('--agent', 'claude');
+  const own = hub.sessions.get(ids.session);
+  await hub.waitUntil(() => own.metadata.agentName, 'the name of the agent');
+  assert.deepEqual([own.metadata.flavor, own.metadata.agentName, own.tag], ['alpha', 'Claude Code', `${dir}#claude`]);
+  assert.deepEqual(hub.machines.get(ids.machine).metadata.agents, [
+    { id: 'claude', name: 'Claude Code', flavor: 'alpha' },
+    { id: 'qwen', name: 'Qwen Code', flavor: 'delta' },
+  ]);
+  const spawned = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'delta' });
+  assert.equal(spawned.success, true, spawned.error);
+  await hub.waitUntil(() => hub.sessions.get(spawned.sessionId).metadata.agentName === 'Qwen Code', 'the name of the agent');
+  say(hub, spawned.sessionId, 'hello');
+  await hub.untilReady(spawned.sessionId, 1);
+  assert.deepEqual(hub.transcript(spawned.sessionId), ['hello', '(ready)']);
+  const refused = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'codex' });
+  assert.match(refused.error, /^Codex is not installed/);
+  child.kill('SIGTERM');
+  assert.deepEqual(await exit, [0, null]);
+});
+
+test('an archived session is resumed with its agent', async (t) => {
+  const { hub, dir, start } = await setUp(t, 'gemini', 'qwen');
+  const { ids } = await start('--agent', 'gemini');
+  const { sessionId, error } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'qwen' });
+  assert.ok(sessionId, error);
+  const stored = hub.sessions.get(sessionId);
+  const agentId = await hub.waitUntil(() => /^scripted/.test(stored.metadata.deltaSessionId) && stored.metadata.deltaSessionId);
+  await hub.archive(sessionId);
+  assert.deepEqual(await hub.resume(ids.machine, sessionId), { success: true, sessionId });
+  await hub.waitUntil(() => stored.metadata.lifecycleState === 'running', 'the session to run again');
+  assert.deepEqual([stored.metadata.deltaSessionId, stored.metadata.agentName], [agentId, 'Qwen Code']);
+  say(hub, sessionId, 'again');
+  await hub.untilReady(sessionId, 1);
+});
+
+test('the agent ends with a killed bridge', async (t) => {
+  const { hub, start } = await setUp(t, 'opencode');
+  const { ids, child, exit } = await start('--agent', 'opencode');
+  const { epsilonSessionId } = hub.sessions.get(ids.session).metadata;
+  const pid = Number(epsilonSessionId.replace('scripted-', ''));
+  process.kill(pid, 0);
+  child.kill('SIGKILL');
+  await exit;
+  const isGone = () => {
+    try {
+      process.kill(pid, 0);
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  await eventually(isGone, 'the agent to end');
+});

@@ -1,0 +1,92 @@
+/** Modes, models, commands and titles. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AGENTS } from '../src/agents.mjs';
+import { toAgentMode, toAgentModel, toPermissionMode } from '../src/settings.mjs';
+import { askToRun, setUp } from './support/setup.mjs';
+
+const MODES = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }] };
+const modelOption = (currentValue = 'small') => ({
+  id: 'model',
+  category: 'model',
+  type: 'select',
+  currentValue,
+  options: [{ group: 'all', name: 'All', options: [{ value: 'small', name: 'Small' }, { value: 'large', name: 'Large' }] }],
+});
+const SCRIPT = { created: { modes: MODES, configOptions: [modelOption()] } };
+
+test('the session metadata have the modes, the models and the id of the agent', async (t) => {
+  const { hub, start } = await setUp(t, SCRIPT);
+  const { session } = await start();
+  const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id));
+  assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }]);
+  assert.deepEqual(metadata.models, [{ id: 'small', name: 'Small' }, { id: 'large', name: 'Large' }]);
+  assert.equal(metadata.currentModel, 'small');
+  assert.match(metadata.acpSessionId, /^scripted-/);
+});
+
+test('a mode and a model of the agent are set, and any other is refused with the reason', async (t) => {
+  const { hub, calls, start } = await setUp(t, SCRIPT);
+  const { session } = await start();
+  const configure = (params) => hub.call(session.id, 'set-session-config', params);
+  assert.deepEqual(await configure({ permissionMode: 'plan' }), { success: true, applied: { permissionMode: 'plan' } });
+  assert.equal(calls('session/set_mode').at(-1).modeId, 'plan');
+  await hub.waitUntil(() => hub.sessions.get(session.id).permissionMode === 'plan', 'the keep-alive with the mode');
+  assert.deepEqual(await configure({ modelMode: 'large' }), { success: true, applied: { modelMode: 'large' } });
+  assert.equal(calls('session/set_config_option').at(-1).value, 'large');
+  await hub.waitUntil(() => hub.sessions.get(session.id).metadata.currentModel === 'large', 'the model in the metadata');
+  assert.deepEqual(await configure({ permissionMode: 'yolo' }), {
+    success: false,
+    error: 'node has no mode yolo. Its modes are: ask, plan.',
+  });
+  assert.deepEqual(await configure({ modelMode: 'huge' }), {
+    success: false,
+    error: 'node has no model huge. Its models are: small, large.',
+  });
+  assert.equal(hub.sessions.get(session.id).permissionMode, 'plan');
+});
+
+test('a mode in the answer to a request is set', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t, SCRIPT);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls'));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, mode: 'plan' });
+  await hub.untilReady(session.id, 1);
+  await hub.waitUntil(() => hub.sessions.get(session.id).permissionMode === 'plan', 'the mode');
+  assert.equal(calls('session/set_mode').at(-1).modeId, 'plan');
+});
+
+test('a change of the mode by the agent, its title and its commands are published', async (t) => {
+  const { hub, prompt, start } = await setUp(t, SCRIPT);
+  const { session } = await start();
+  const commands = [{ name: 'review', description: 'Reads a change', _meta: { large: 'x' } }];
+  prompt(session.id, [
+    { update: { sessionUpdate: 'current_mode_update', currentModeId: 'plan' } },
+    { update: { sessionUpdate: 'session_info_update', title: 'Fix the build' } },
+    { update: { sessionUpdate: 'available_commands_update', availableCommands: commands } },
+  ]);
+  await hub.untilReady(session.id, 1);
+  const stored = hub.sessions.get(session.id);
+  await hub.waitUntil(() => stored.permissionMode === 'plan' && stored.metadata.slashCommands && stored.metadata.summary);
+  assert.equal(stored.metadata.summary.text, 'Fix the build');
+  assert.deepEqual(await hub.call(session.id, 'listSlashCommands'), { success: true, commands: ['review'] });
+  const skills = [{ name: 'review', description: 'Reads a change' }];
+  assert.deepEqual(await hub.call(session.id, 'listSkills'), { success: true, skills });
+});
+
+test('the permission modes of the hub map to those of each agent', () => {
+  const launch = (name) => ({ title: name, entry: AGENTS[name] });
+  const modes = (...ids) => ids.map((id) => ({ id, name: id }));
+  const byAgent = { modeId: 'yolo', approvesAll: false };
+  assert.deepEqual(toAgentMode('yolo', launch('gemini'), modes('default', 'yolo')), byAgent);
+  assert.deepEqual(toAgentMode('read-only', launch('qwen'), modes('default', 'plan')), { modeId: 'plan', approvesAll: false });
+  // As root, Claude does not offer its mode without permissions.
+  assert.deepEqual(toAgentMode('bypassPermissions', launch('claude'), modes('default')), { modeId: 'default', approvesAll: true });
+  assert.deepEqual(toAgentMode('yolo', launch('opencode'), modes('build', 'plan')), { modeId: 'build', approvesAll: true });
+  assert.throws(() => toAgentMode('ask', launch('copilot'), modes('x')), /copilot has no mode ask\. Its modes are: x\./);
+  assert.equal(toPermissionMode('autoEdit', AGENTS.gemini), 'safe-yolo');
+  assert.equal(toPermissionMode('auto', AGENTS.claude), 'auto');
+  assert.equal(toAgentModel('model_fast', launch('claude'), modes('haiku', 'opus'), 'opus'), 'haiku');
+  assert.equal(toAgentModel('default', launch('claude'), modes('haiku', 'opus'), 'opus'), 'opus');
+});

@@ -1,0 +1,112 @@
+/**
+ * An agent for tests, on the agent side of the official SDK. A prompt is a JSON array of steps. SCRIPT is JSON with the
+ * answers of `initialize` and `session/new`; the sessions and a log of the received calls are in the folder SCRIPT_HOME.
+ */
+
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
+
+const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false } = JSON.parse(process.env.SCRIPT ?? '{}');
+const home = process.env.SCRIPT_HOME;
+const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
+const sessionFile = (id) => path.join(home, `${id}.session`);
+
+/** The cancellation of the current prompt. */
+let canceled = new AbortController();
+let authenticated = !signedOut;
+
+async function runPrompt({ sessionId, prompt }, client) {
+  canceled = new AbortController();
+  const update = (body) => client.notify('session/update', { sessionId, update: body });
+  const text = prompt.find(({ type }) => type === 'text')?.text ?? '[]';
+  if (!text.startsWith('[')) {
+    await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: `You said: ${text}` } });
+    return { stopReason: 'end_turn' };
+  }
+  for (const step of JSON.parse(text)) {
+    if (canceled.signal.aborted) return { stopReason: 'cancelled' };
+    if (step.say) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: step.say } });
+    if (step.update) await update(step.update);
+    if (step.ask) {
+      const answer = await client.request('session/request_permission', { sessionId: step.as ?? sessionId, ...step.ask });
+      record('answer', answer);
+      if (answer.outcome.outcome === 'cancelled') return { stopReason: 'cancelled' };
+    }
+    if (step.elicit) record('answer', await client.request('elicitation/create', { sessionId, mode: 'form', ...step.elicit }));
+    if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
+    if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
+    if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
+    if (step.crash) {
+      process.stderr.write(`${step.crash}\n`);
+      process.exit(7);
+    }
+  }
+  return canceled.signal.aborted ? { stopReason: 'cancelled' } : { stopReason: 'end_turn' };
+}
+
+function requireSession(id) {
+  if (!existsSync(sessionFile(id))) throw new RequestError(-32602, `Session not found: ${id}`);
+  return JSON.parse(readFileSync(sessionFile(id), 'utf8'));
+}
+
+process.stdout.write('A line that is no JSON\n');
+agent({ name: 'scripted' })
+  .onRequest('initialize', async ({ params }) => {
+    record('initialize', params);
+    await delay(startMs);
+    return { protocolVersion: 1, ...initialize };
+  })
+  .onRequest('authenticate', ({ params }) => {
+    record('authenticate', params);
+    authenticated = true;
+    return {};
+  })
+  .onRequest('session/new', ({ params }) => {
+    record('session/new', params);
+    if (!authenticated) throw new RequestError(-32000, 'Authentication required');
+    const sessionId = `scripted-${process.pid}`;
+    writeFileSync(sessionFile(sessionId), JSON.stringify(created));
+    return { sessionId, ...created };
+  })
+  .onRequest('session/resume', ({ params }) => {
+    record('session/resume', params);
+    return requireSession(params.sessionId);
+  })
+  .onRequest('session/load', async ({ params, client }) => {
+    record('session/load', params);
+    const answer = requireSession(params.sessionId);
+    const replay = (text) =>
+      client.notify('session/update', {
+        sessionId: params.sessionId,
+        update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
+      });
+    await replay('replayed before the answer');
+    setTimeout(() => replay('replayed after the answer'), 50);
+    return answer;
+  })
+  .onRequest('session/close', ({ params }) => {
+    record('session/close', params);
+    return {};
+  })
+  .onRequest('session/set_mode', ({ params }) => {
+    record('session/set_mode', params);
+    return {};
+  })
+  .onRequest('session/set_config_option', ({ params }) => {
+    record('session/set_config_option', params);
+    const option = created.configOptions.find(({ id }) => id === params.configId);
+    option.currentValue = params.value;
+    return { configOptions: created.configOptions };
+  })
+  .onNotification('session/cancel', ({ params }) => {
+    record('session/cancel', params);
+    canceled.abort();
+  })
+  .onRequest('session/prompt', ({ params, client }) => {
+    record('session/prompt', params);
+    return runPrompt(params, client);
+  })
+  .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

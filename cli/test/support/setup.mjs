@@ -1,0 +1,63 @@
+/** Set-up for tests of the whole CLI with a scripted agent. */
+
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { setUpApp } from '../../../packages/cli-kit/test/support/app.mjs';
+import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { program } from '../../src/program.mjs';
+
+export const SCRIPTED_AGENT = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
+
+/** The options of a permission request, with the permanent approval first. */
+export const OPTIONS = [
+  { optionId: 'for-ever', kind: 'allow_always', name: 'Always' },
+  { optionId: 'yes', kind: 'allow_once', name: 'Once' },
+  { optionId: 'no', kind: 'reject_once', name: 'No' },
+];
+
+/** The steps of a tool call that needs permission. */
+export const askToRun = (id, command, more = {}) => {
+  const toolCall = { toolCallId: id, title: command, kind: 'execute', status: 'pending', rawInput: { command } };
+  return [
+    { update: { sessionUpdate: 'tool_call', ...toolCall } },
+    { ask: { toolCall, options: OPTIONS, ...more } },
+    {
+      update: {
+        sessionUpdate: 'tool_call_update',
+        toolCallId: id,
+        status: 'completed',
+        content: [{ type: 'content', content: { type: 'text', text: `ran ${command}` } }],
+      },
+    },
+  ];
+};
+
+/**
+ * Starts an in-memory hub. `start` starts the CLI with the scripted agent.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {object} [script] of the agent
+ */
+export async function setUp(t, script = {}) {
+  const scriptHome = tempDir(t);
+  const environment = { SCRIPT: JSON.stringify(script), SCRIPT_HOME: scriptHome };
+  const before = { ...process.env };
+  Object.assign(process.env, environment);
+  t.after(() => {
+    for (const name of Object.keys(environment)) delete process.env[name];
+    Object.assign(process.env, before);
+  });
+  const command = [process.execPath, SCRIPTED_AGENT];
+  const fixture = await setUpApp(t, program, { command, flavor: 'acp' });
+  const { hub } = fixture;
+  const file = path.join(scriptHome, 'calls.jsonl');
+  /** The calls that the agent received, of one method or all. */
+  const calls = (method) => {
+    const all = existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : [];
+    return method === undefined ? all : all.filter((call) => call.method === method).map(({ params }) => params);
+  };
+  /** Sends a prompt with steps. */
+  const prompt = (sid, steps) => hub.postMessage(sid, JSON.stringify(steps));
+  const untilRequest = (sid) => hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
+  return { ...fixture, scriptHome, calls, prompt, untilRequest, setScript: (next) => (process.env.SCRIPT = JSON.stringify(next)) };
+}
