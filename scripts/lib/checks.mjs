@@ -33,7 +33,7 @@ const TEST_TIMEOUT_MS = 5 * 60_000;
 const CRATE = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
 const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
 const DOCS = ['docs', 'README.md'];
-const CLIS = ['packages/cli-kit', 'examples/shell-agent'];
+const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
 
 /** The inputs of the end-to-end tests, except the test files. */
 const BUILT_HUB = [
@@ -100,7 +100,7 @@ export const CHECKS = [
   { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
   nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, 'package-lock.json'] }, () =>
-    testFiles('packages/cli-kit/test', 'examples/shell-agent/test'),
+    testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
   ),
   nodeTests(
     {
