@@ -46,7 +46,6 @@ pub struct PutMachineBody {
     runner_state: Option<Json>,
 }
 
-/// `POST /cli/machines`.
 pub async fn put_machine(
     State(hub): State<Arc<Hub>>,
     JsonBody(body): JsonBody<PutMachineBody>,

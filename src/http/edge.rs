@@ -66,7 +66,6 @@ pub struct RequestHead {
     pub host: String,
     pub authorization: Option<String>,
     pub origin: Option<String>,
-    /// Whether the request is a WebSocket upgrade.
     pub is_upgrade: bool,
 }
 

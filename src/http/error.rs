@@ -65,7 +65,6 @@ impl ErrorResponse {
         Self { code: "not_configured", ..Self::hub_unavailable(message) }
     }
 
-    /// Serializes the body.
     pub fn body(&self) -> String {
         #[derive(Serialize)]
         struct Body<'a> {

@@ -92,12 +92,10 @@ impl PageRequest {
     }
 }
 
-/// `GET /api/sessions/:id/messages`.
 pub async fn list_for_web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
     respond(Reader::Web, hub, id, query).await
 }
 
-/// `GET /cli/sessions/:id/messages`.
 pub async fn list_for_cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
     respond(Reader::Cli, hub, id, query).await
 }

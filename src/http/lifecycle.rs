@@ -28,7 +28,6 @@ pub struct ModelBody {
     model: String,
 }
 
-/// `POST /api/sessions/:id/abort`.
 pub async fn abort(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
@@ -38,13 +37,11 @@ pub async fn abort(
     Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/switch`.
 pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
     hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/resume`.
 pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -55,7 +52,6 @@ pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession)
     Ok(JsonText::serialize(&ResumeResult { success: true, session_id: hub.resume(&id).await? }))
 }
 
-/// `POST /api/sessions/:id/archive`.
 pub async fn archive(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
@@ -65,7 +61,6 @@ pub async fn archive(
     Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/permission-mode`.
 pub async fn set_permission_mode(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
@@ -75,7 +70,6 @@ pub async fn set_permission_mode(
     Ok(JsonText::ok())
 }
 
-/// `POST /api/sessions/:id/model`.
 pub async fn set_model(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,

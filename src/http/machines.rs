@@ -14,13 +14,11 @@ use crate::hub::machines::spawn::SpawnParams;
 use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
-/// `GET /api/machines`.
 pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
     let machines = hub.online_machines().await?;
     Ok(JsonText::wrap("machines", &machines))
 }
 
-/// `GET /api/machines/:id` and `GET /cli/machines/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }
@@ -45,7 +43,6 @@ enum SessionType {
     Worktree,
 }
 
-/// `POST /api/machines/:id/spawn`.
 pub async fn spawn(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,
@@ -78,7 +75,6 @@ pub struct PathsBody {
     paths: List<String>,
 }
 
-/// `POST /api/machines/:id/paths/exists`.
 pub async fn check_paths(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,

@@ -12,7 +12,6 @@ use crate::hub::Hub;
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;
 
-/// `GET /api/push/vapid-public-key`.
 pub async fn show_public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap("publicKey", &hub.vapid_public_key().await?))
 }
@@ -30,7 +29,6 @@ struct Keys {
     auth: String,
 }
 
-/// `POST /api/push/subscribe`.
 pub async fn subscribe(
     State(hub): State<Arc<Hub>>,
     HubOrigin(origin): HubOrigin,
@@ -46,7 +44,6 @@ pub struct UnsubscribeBody {
     endpoint: String,
 }
 
-/// `DELETE /api/push/subscribe`.
 pub async fn unsubscribe(
     State(hub): State<Arc<Hub>>,
     JsonBody(UnsubscribeBody { endpoint }): JsonBody<UnsubscribeBody>,
@@ -55,7 +52,6 @@ pub async fn unsubscribe(
     Ok(JsonText::ok())
 }
 
-/// `GET /api/push/log`.
 pub async fn show_log(State(hub): State<Arc<Hub>>) -> JsonText {
     JsonText::of(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
 }

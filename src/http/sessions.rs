@@ -28,7 +28,6 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
     Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
 }
 
-/// `GET /api/sessions/:id` and `GET /cli/sessions/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
 }
@@ -41,7 +40,6 @@ pub struct RenameBody {
     expected_version: Option<u64>,
 }
 
-/// `PATCH /api/sessions/:id`.
 pub async fn rename(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
@@ -55,7 +53,6 @@ pub async fn rename(
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 
-/// `DELETE /api/sessions/:id`.
 pub async fn delete(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
     hub.delete_session(&id).await?;
     Ok(JsonText::ok())

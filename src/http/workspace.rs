@@ -14,12 +14,10 @@ use crate::hub::workspace::files::check_path;
 
 type Response = Result<JsonText, ErrorResponse>;
 
-/// `GET /api/sessions/:id/git-status`.
 pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.git_status(&w).await))
 }
 
-/// `GET /api/sessions/:id/git-diff-numstat?staged`.
 pub async fn git_diff_numstat(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
@@ -29,7 +27,6 @@ pub async fn git_diff_numstat(
     Ok(JsonText::of(hub.git_diff_numstat(&w, staged).await))
 }
 
-/// `GET /api/sessions/:id/git-diff-file?path&staged`.
 pub async fn git_diff_file(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
@@ -40,7 +37,6 @@ pub async fn git_diff_file(
     Ok(JsonText::of(hub.git_diff_file(&w, path, staged).await))
 }
 
-/// `GET /api/sessions/:id/file?path`.
 pub async fn read_file(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
@@ -50,7 +46,6 @@ pub async fn read_file(
     Ok(JsonText::of(hub.read_file(&w, path).await))
 }
 
-/// `GET /api/sessions/:id/files?query&limit`.
 pub async fn find_files(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
@@ -64,7 +59,6 @@ pub async fn find_files(
     Ok(JsonText::of(hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
 }
 
-/// `GET /api/sessions/:id/directory?path`.
 pub async fn list_directory(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
@@ -75,12 +69,10 @@ pub async fn list_directory(
     Ok(JsonText::of(hub.list_directory(&w, path).await))
 }
 
-/// `GET /api/sessions/:id/slash-commands`.
 pub async fn list_slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.slash_commands(&w).await))
 }
 
-/// `GET /api/sessions/:id/skills`.
 pub async fn list_skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.skills(&w).await))
 }

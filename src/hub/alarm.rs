@@ -55,7 +55,7 @@ impl Hub {
         if due.heartbeat {
             self.send_heartbeats();
             self.resolve_uncertain_commits();
-            // After the heartbeat, which tells a client with an expired token the id to resume from.
+            // After the heartbeat, which has the id from which a client with an expired token resumes.
             self.close_expired(now);
         }
         self.stop_expired_log(now);

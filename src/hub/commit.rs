@@ -20,7 +20,7 @@ use crate::store::{Database, DbError, Statement};
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckTiming {
-    /// At once: it changed nothing that has to be written.
+    /// Immediately: it changed nothing that must be written.
     Now,
     /// When the writes queued so far are durable.
     OnCommit,
@@ -140,7 +140,6 @@ impl Hub {
         Ok(event_numbers)
     }
 
-    /// Commits a batch.
     pub(super) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());

@@ -51,14 +51,14 @@ pub(super) fn pending_requests(s: &Session) -> FieldValue<'_> {
 /// A part of a JSON text whose large values are not read yet.
 enum Segment {
     Text(String),
-    /// `is_open`: without its closing brace, for the next segment adds members.
+    /// `is_open`: without its closing brace, because the next segment adds members.
     Large {
         large: LargeRef,
         is_open: bool,
     },
 }
 
-/// Room for `{"session":…}` around a text, in bytes: to grow, the text would be copied.
+/// Room for `{"session":…}` around a text, in bytes: a text that grows is copied.
 const WRAPPER_BYTES: usize = 64;
 
 impl Hub {

@@ -63,7 +63,6 @@ use state::reminders::Reminders;
 use state::schedule::Schedule;
 use state::upload_slots::UploadSlots;
 
-/// The configuration of a hub.
 pub struct Config {
     pub namespace: Namespace,
     pub tokens: AccessTokens,
@@ -118,7 +117,6 @@ impl Hub {
         &self.db
     }
 
-    /// The budget for large responses.
     pub fn response_budget(&self) -> &Arc<ResponseBudget> {
         &self.response_budget
     }

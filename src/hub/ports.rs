@@ -26,7 +26,7 @@ pub enum UploadFault {
     Broken,
 }
 
-/// The body of an upload. Its content stays outside the hub's memory, for which it may be too large.
+/// The body of an upload. Its content stays outside the hub's memory, because it may be too large.
 pub trait UploadBody: Send + Sync {
     /// Returns the `Content-Length`, in bytes.
     fn declared_length(&self) -> Option<u64>;
@@ -47,7 +47,6 @@ pub struct RandomSourceError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushAnswer {
     pub status: u16,
-    /// The header `Retry-After`.
     pub retry_after: Option<String>,
 }
 
@@ -61,20 +60,17 @@ pub trait Runtime: Send + Sync {
     fn send(&self, to: &[ConnId], text: &str);
     /// Sets the attachment of a socket, which survives hibernation (at most 16,384 bytes: platform limit).
     fn attach(&self, conn: ConnId, attachment: &str);
-    /// Closes a socket.
     fn close(&self, conn: ConnId, code: u16, reason: &str);
     /// Sets the object's one alarm, which replaces the one set before. Returns whether it was set.
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
-    /// Spawns a background task.
     fn spawn(&self, task: BoxFuture<'static, ()>);
-    /// Sleeps. For short pauses only, for it keeps the object awake; deadlines belong to the alarm.
+    /// Sleeps. Only for short pauses, because it keeps the object awake; the alarm is for deadlines.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service, without following redirects, and with the timeout
     /// [`PUSH_TIMEOUT_MS`](crate::limits::PUSH_TIMEOUT_MS). The error says why there is no response.
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>>;
     /// Sets a value in the object's own storage, which survives hibernation and restarts.
     fn kv_put(&self, key: &str, value: &str);
-    /// Deletes a value.
     fn kv_delete(&self, key: &str);
     /// Returns all keys with the prefix, and their values.
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;

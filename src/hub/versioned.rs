@@ -12,5 +12,5 @@ pub enum UpdateResult {
     Mismatch { version: u64, value: TextParts },
 }
 
-/// Makes the reply to an update from its result; `None` when the CLI asked for no acknowledgement.
+/// Makes the reply to an update from its result; `None` when the CLI requested no acknowledgement.
 pub type MakeReply<'r> = &'r (dyn Fn(&UpdateResult) -> Option<Effect> + Send + Sync);

@@ -215,7 +215,6 @@ impl<'a> JsonObject<'a> {
         self.0.is_empty()
     }
 
-    /// Serializes the object.
     pub fn to_json(&self) -> Json {
         let capacity = 2 + self.0.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum::<usize>();
         if capacity < PREALLOCATE_FROM_BYTES {

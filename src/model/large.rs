@@ -14,9 +14,7 @@ use crate::limits::{
 /// A reference to the parts of a large value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargeRef {
-    /// The version of the value.
     pub version: u64,
-    /// The number of parts.
     pub parts: usize,
     /// The size of the value as JSON text.
     pub bytes: usize,

@@ -4,6 +4,7 @@
 //! client wrote keeps its text byte for byte ([`json`]).
 //! Source: PROTOCOL.md and the specification that it extends.
 
+pub mod agent_message;
 pub mod agent_state;
 pub mod completed_request;
 pub mod event;

@@ -85,7 +85,6 @@ pub enum Flavor {
 }
 
 impl Flavor {
-    /// The valid permission modes of the flavor.
     pub const fn permission_modes(self) -> &'static [PermissionMode] {
         use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
         match self {

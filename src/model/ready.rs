@@ -3,18 +3,9 @@
 //! It is `{type: "event", data: {type: "ready"}}`, either as the whole message or as `content` of a record `{role, content}`.
 //! Source: PROTOCOL.md "Push notifications".
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::JsonObject;
-
-#[derive(Deserialize)]
-struct Typed<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-}
+use super::agent_message::Fields;
 
 /// Whether a message is a ready event. `content` is JSON text.
 pub fn is_ready(content: &str) -> bool {
@@ -22,22 +13,21 @@ pub fn is_ready(content: &str) -> bool {
     if !content.contains("\"ready\"") {
         return false;
     }
-    is_ready_event(content)
-        || JsonObject::parse(content).is_some_and(|record| {
-            let is_agent = record.get("role").is_some_and(|role| matches!(role.get(), "\"agent\"" | "\"assistant\""));
-            is_agent && record.get("content").is_some_and(|content| is_ready_event(content.get()))
-        })
+    let is_record_of_ready_event = |record: Fields<'_>| {
+        let is_agent = record.role.is_some_and(|role| matches!(role.get(), "\"agent\"" | "\"assistant\""));
+        is_agent && record.content.is_some_and(|content| is_ready_event(content.get()))
+    };
+    is_ready_event(content) || Fields::parse(content).is_some_and(is_record_of_ready_event)
 }
 
 fn is_ready_event(content: &str) -> bool {
-    let data = parse_data(content, "\"event\"").flatten();
-    data.is_some_and(|data| parse_data(data.get(), "\"ready\"").is_some())
+    let data = Fields::parse(content).filter(|event| has_type(event, "\"event\"")).and_then(|event| event.data);
+    data.and_then(|data| Fields::parse(data.get())).is_some_and(|data| has_type(&data, "\"ready\""))
 }
 
-/// Returns the `data` of an object if its `type` is `kind`, a JSON string.
-fn parse_data<'a>(text: &'a str, kind: &str) -> Option<Option<&'a RawValue>> {
-    let typed: Typed = JsonObject::parse(text).and_then(|_| serde_json::from_str(text).ok())?;
-    typed.kind.is_some_and(|known| known.get() == kind).then_some(typed.data)
+/// Whether the `type` of an object is `json`, a JSON string.
+fn has_type(object: &Fields<'_>, json: &str) -> bool {
+    object.kind.map(RawValue::get) == Some(json)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::agent_message::Fields;
 use super::vocabulary::Vocabulary;
 use crate::limits::MAX_KEYWORD_BYTES;
 
@@ -60,73 +61,14 @@ pub fn extract(content: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> 
     if !content.contains("\"TodoWrite\"") && !content.contains("\"plan\"") {
         return None;
     }
-    let message: Envelope = parse_object(content)?;
+    let message = Fields::parse(content)?;
     let nested = [message.message, message_field(message.data), message_field(message.payload)];
     let nested = nested.into_iter().flatten().map(RawValue::get);
     std::iter::once(content).chain(nested).find_map(|record| parse_record(record, vocabulary))
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Record<'a> {
-    #[serde(borrow)]
-    role: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
-/// An object with a `type`: the `content` of a record, its `data`, or a block of an assistant's message.
-#[derive(Deserialize)]
-struct Typed<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    entries: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct TodoInput<'a> {
-    #[serde(borrow)]
-    todos: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Entry<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow)]
-    priority: Option<&'a RawValue>,
-}
-
-/// Parses a JSON object. A derived struct would also accept an array, as positional fields.
-fn parse_object<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
-    let is_object = json.trim_ascii_start().starts_with('{');
-    is_object.then(|| serde_json::from_str(json).ok()).flatten()
-}
-
 fn message_field(outer: Option<&RawValue>) -> Option<&RawValue> {
-    parse_object::<Envelope>(outer?.get())?.message
+    Fields::parse(outer?.get())?.message
 }
 
 fn parse_string(value: Option<&RawValue>) -> Option<String> {
@@ -145,12 +87,12 @@ fn parse_variant<T: for<'a> Deserialize<'a>>(value: &RawValue) -> Option<T> {
 }
 
 fn parse_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
-    let record: Record = parse_object(record)?;
+    let record = Fields::parse(record)?;
     if !matches!(parse_string(record.role)?.as_str(), "agent" | "assistant") {
         return None;
     }
-    let content: Typed = parse_object(record.content?.get())?;
-    let data: Typed = parse_object(content.data?.get())?;
+    let content = Fields::parse(record.content?.get())?;
+    let data = Fields::parse(content.data?.get())?;
     let kind = parse_string(content.kind)?;
     let is_agent_kind = || vocabulary.agent(&kind).is_ok();
     match parse_string(data.kind)?.as_str() {
@@ -162,20 +104,20 @@ fn parse_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> 
 }
 
 fn parse_assistant_message(message: &str) -> Option<Vec<TodoItem>> {
-    let message: Record = parse_object(message)?;
+    let message = Fields::parse(message)?;
     let blocks = parse_array(message.content)?;
     blocks.iter().rev().find_map(|block| {
-        let block: Typed = parse_object(block.get())?;
+        let block = Fields::parse(block.get())?;
         let is_tool_use = parse_string(block.kind)? == "tool_use";
         is_tool_use.then(|| parse_todo_write(&block)).flatten()
     })
 }
 
-fn parse_todo_write(call: &Typed<'_>) -> Option<Vec<TodoItem>> {
+fn parse_todo_write(call: &Fields<'_>) -> Option<Vec<TodoItem>> {
     if parse_string(call.name)? != "TodoWrite" {
         return None;
     }
-    let input: TodoInput = parse_object(call.input?.get())?;
+    let input = Fields::parse(call.input?.get())?;
     parse_list(input.todos, "")
 }
 
@@ -190,7 +132,7 @@ fn parse_list(entries: Option<&RawValue>, id_prefix: &str) -> Option<Vec<TodoIte
 }
 
 fn parse_item(entry: &RawValue, default_id: impl FnOnce() -> String) -> Option<TodoItem> {
-    let entry: Entry = parse_object(entry.get())?;
+    let entry = Fields::parse(entry.get())?;
     let status = match entry.status {
         None => TodoStatus::Pending,
         Some(status) => parse_variant(status)?,

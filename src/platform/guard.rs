@@ -66,7 +66,7 @@ thread_local! {
     static CURRENT_SOCKET: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
 }
 
-/// Processes a frame synchronously; its socket is closed when the instance is lost meanwhile.
+/// Processes a frame synchronously; its socket is closed if the instance is lost during it.
 pub fn with_socket<T>(socket: &JsValue, process: impl FnOnce() -> T) -> T {
     CURRENT_SOCKET.set(socket.clone());
     let result = process();

@@ -54,7 +54,6 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
     Ok(edge)
 }
 
-/// Handles a request.
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
@@ -137,12 +136,10 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     Ok(to_js_response(edge.authenticate(&body, now(), generate_secret).await).await)
 }
 
-/// Forwards a request to the object of the namespace.
 async fn forward_request(env: &Env, request: &Request, namespace: &Namespace, timeout_ms: u32) -> Result<Response> {
     wait_for_object(glue::forward(&objects(env)?, namespace.as_ref(), "", "", request, timeout_ms)?).await
 }
 
-/// Forwards a WebSocket upgrade to the object of the namespace.
 async fn forward_socket(
     env: &Env,
     request: &Request,

@@ -1,7 +1,7 @@
 //! Strict decoding of rows. A column that is missing or has an unexpected type is an error that names it, never a
 //! default.
 
-use super::{DbError, Row, Value};
+use super::{DbError, Found, Row, Value};
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
 
@@ -84,6 +84,15 @@ impl Columns {
     fn unexpected(&self, column: &'static str, expected: &'static str, found: &'static str) -> DbError {
         DbError::UnexpectedColumn { table: self.table, column, expected, found }
     }
+}
+
+/// Decodes the rows of a statement that selects `owned`, whether an id belongs to the namespace, or no row if it does not exist.
+pub fn read_owned(table: &'static str, mut rows: Vec<Row>) -> Result<Found<()>, DbError> {
+    Ok(match rows.pop().map(|row| Columns::new(table, row).flag("owned")).transpose()? {
+        Some(true) => Found::Owned(()),
+        Some(false) => Found::Foreign,
+        None => Found::Missing,
+    })
 }
 
 fn kind(value: Option<&Value>) -> &'static str {

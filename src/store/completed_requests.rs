@@ -82,12 +82,10 @@ impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
     }
 }
 
-/// Adds statements that write requests.
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, requests: impl Iterator<Item = &'a CompletedRequest>) {
     bulk.add_rows(UPSERT, requests.map(RequestRow::from), |row| vec![&mut row.value]);
 }
 
-/// Adds statements that trim the records of sessions.
 pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
     bulk.add_ids(TRIM, sessions);
 }
@@ -100,7 +98,6 @@ pub struct Record {
     pub exceeds_limit: bool,
 }
 
-/// Loads the completed requests of a session.
 pub async fn load(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Record, DbError> {
     let rows = query(db, Statement::new(SELECT, [session.into(), namespace.as_ref().into()])).await?;
     let mut record = Record { entries: Vec::with_capacity(rows.len()), exceeds_limit: false };

@@ -38,7 +38,6 @@ pub struct EventsRow {
     pub last: u64,
     /// The number of the event before the first: the row covers all events in between.
     pub floor: u64,
-    /// The number of events in `body`.
     pub events: usize,
     /// The events as text; empty if the log does not hold these events, nor any before them.
     pub body: String,

@@ -38,9 +38,9 @@ pub struct Epoch {
 const NEW: &str = " new";
 
 impl Epoch {
-    /// The epoch of a hub that starts. After hibernation it continues the persisted epoch, for no batch was in flight.
-    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, should the persisted
-    /// one be lost.
+    /// The epoch of a hub that starts. After hibernation it continues the persisted epoch, because no batch was in flight.
+    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, in case the
+    /// persisted one was lost.
     pub fn at_start(persisted: Option<&str>, hibernated: bool, now: u64) -> Self {
         match persisted.and_then(Self::decode) {
             Some(epoch) if hibernated => epoch,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::columns::Columns;
+use super::columns::{Columns, read_owned};
 use super::response_budget::{Reservation, ResponseBudget};
 use super::{Database, DbError, Found, Row, Statement, parts, sessions};
 use crate::limits::MAX_PAGE_BYTES;
@@ -69,7 +69,6 @@ WHERE session_id = ?1 AND message_id = ?3 AND part > ?4 AND part <= ?5
   AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
 ORDER BY part";
 
-/// Which messages a page contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageRange {
     /// Messages below this seq (the newest, if `None`), newest first.
@@ -78,7 +77,6 @@ pub enum PageRange {
     After(u64),
 }
 
-/// A page of messages.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
@@ -134,11 +132,10 @@ async fn read_bounded_page(
 ) -> Result<Found<Page>, DbError> {
     let owned = Statement::new(sessions::SELECT_OWNED, [session.into(), namespace.as_ref().into()]);
     let mut results = db.batch(&mut vec![page, owned]).await?;
-    let owned = results.pop().and_then(|mut rows| rows.pop());
-    match owned.map(|row| Columns::new("sessions", row).flag("owned")).transpose()? {
-        Some(true) => {}
-        Some(false) => return Ok(Found::Foreign),
-        None => return Ok(Found::Missing),
+    match read_owned("sessions", results.pop().unwrap_or_default())? {
+        Found::Owned(()) => {}
+        Found::Foreign => return Ok(Found::Foreign),
+        Found::Missing => return Ok(Found::Missing),
     }
     let mut found = 0;
     let mut messages = Vec::new();

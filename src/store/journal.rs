@@ -3,8 +3,8 @@
 //!
 //! The cache runs ahead of the database: seqs and versions are assigned when a change is queued, and the next change
 //! builds on them. Sealing a batch reads sessions and machines from the cache, so each is written once however often it
-//! changed. A burst that is too large for one batch is sealed as several. Each of them is consistent, whatever becomes
-//! of later ones.
+//! changed. A burst that is too large for one batch is sealed as several. Each of them is consistent, even if a later
+//! one fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -105,7 +105,6 @@ enum Lock {
 #[derive(Debug)]
 pub struct Journal<E> {
     queue: Queue,
-    /// The effects of the queue.
     effects: Vec<E>,
     sealed: VecDeque<Batch<E>>,
     /// The bytes of `sealed` and of the batch in flight.
@@ -131,7 +130,6 @@ impl<E> Default for Journal<E> {
 }
 
 impl<E: MemorySize> Journal<E> {
-    /// Queues a changed session.
     pub fn queue_session(&mut self, id: &str, extent: Extent) {
         match self.queue.sessions.get_mut(id) {
             Some(queued) => *queued = extent.max(*queued),
@@ -189,7 +187,6 @@ impl<E: MemorySize> Journal<E> {
         self.queue.deleted_sessions.insert(id.to_owned());
     }
 
-    /// Queues a changed machine.
     pub fn queue_machine(&mut self, id: &str) {
         if self.queue.machines.insert(id.to_owned()) {
             self.queue.bytes += ROW_BYTES;
@@ -263,7 +260,6 @@ impl<E: MemorySize> Journal<E> {
         Some(receiver)
     }
 
-    /// Releases an exclusive lock.
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
     }
@@ -282,7 +278,7 @@ impl<E: MemorySize> Journal<E> {
     }
 
     /// Seals the queue if it is too large for one batch. To be called between changes that must be committed together.
-    /// While the lock is exclusive or requested nothing is sealed, for its holder may change what the rows have to
+    /// While the lock is exclusive or requested nothing is sealed, because its holder may change what the rows must
     /// contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
@@ -315,7 +311,7 @@ impl<E: MemorySize> Journal<E> {
         Some(batch)
     }
 
-    /// Drops everything that is not in flight, for it is built on changes that could not be written. Returns the
+    /// Drops everything that is not in flight, because it is built on changes that could not be written. Returns the
     /// effects, which have failed.
     pub fn discard(&mut self) -> Vec<E> {
         self.sealed_bytes = self.in_flight_bytes;
@@ -339,7 +335,7 @@ impl Queue {
         Batch { statements, effects, bytes: self.bytes, large_messages, values }
     }
 
-    /// Deletions come first, for a new session may have the tag of a deleted one; then sessions, and then the messages
+    /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages
     /// that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl Snapshot) -> Vec<Statement> {
         let changed_sessions = |extent: Extent| {

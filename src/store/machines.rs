@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::bulk::BulkStatements;
-use super::columns::Columns;
+use super::columns::{Columns, read_owned};
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
 use crate::model::large::LargeRef;
@@ -85,17 +85,14 @@ impl<'a> From<&'a Machine> for MachineRow<'a> {
     }
 }
 
-/// Adds statements that write whole machines.
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, machines: impl Iterator<Item = &'a Machine>) {
     bulk.add_rows(UPSERT, machines.map(MachineRow::from), |row| vec![&mut row.metadata, &mut row.runner_state]);
 }
 
-/// Adds statements that delete machines.
 pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
     bulk.add_ids(DELETE, ids);
 }
 
-/// Loads all machines of the namespace.
 pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Machine>, DbError> {
     let rows = query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?;
     rows.into_iter().map(|row| from_row(namespace, row)).collect()
@@ -103,12 +100,8 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Ma
 
 /// Looks up whether a machine with this id exists, and whether it belongs to the namespace.
 pub async fn find_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
-    let row = query(db, Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])).await?.pop();
-    Ok(match row.map(|row| Columns::new("machines", row).flag("owned")).transpose()? {
-        Some(true) => Found::Owned(()),
-        Some(false) => Found::Foreign,
-        None => Found::Missing,
-    })
+    let rows = query(db, Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])).await?;
+    read_owned("machines", rows)
 }
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {

@@ -50,7 +50,7 @@ const SELECT_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
 
-/// Messages that may contain a todo list, newest first. It looks at no more than the last 2,000 messages of a session,
+/// Messages that may contain a todo list, newest first. It searches at most the last 2,000 messages of a session,
 /// and at none that is larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq after the
 /// last.
 const SELECT_TODO_CANDIDATES: &str = r#"
@@ -149,7 +149,6 @@ pub async fn load_local_ids(
     query(db, Statement::new(SELECT_LOCAL_IDS, params)).await?.into_iter().map(from_row).collect()
 }
 
-/// Looks up a message by its local id.
 pub async fn find_by_local_id(
     db: &dyn Database,
     namespace: &Namespace,

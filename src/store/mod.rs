@@ -142,7 +142,6 @@ impl DbError {
     }
 }
 
-/// The result of [`Database::query_joined`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinedRows {
     pub text: String,

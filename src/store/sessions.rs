@@ -183,14 +183,12 @@ impl<'a> From<&'a Session> for SessionRow<'a> {
     }
 }
 
-/// Adds statements that write whole sessions.
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
     bulk.add_rows(UPSERT, sessions.map(SessionRow::from), |row| {
         vec![&mut row.metadata, &mut row.agent_state, &mut row.todos]
     });
 }
 
-/// Adds statements that write the counters and flags of sessions.
 pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
     bulk.add_rows(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
 }
@@ -210,7 +208,6 @@ pub fn merge(namespace: &Namespace, old: &str, new: &Session) -> Vec<Statement> 
     bulk.statements
 }
 
-/// Loads the session with this id.
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
     let params = [id.into(), namespace.as_ref().into()];
     let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
@@ -224,13 +221,11 @@ pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> R
     })
 }
 
-/// Loads the session of the namespace with this tag.
 pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
     let statement = Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()]);
     query(db, statement).await?.pop().map(|row| from_row(namespace, row)).transpose()
 }
 
-/// Loads the summary fields of every session of the namespace.
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
     let rows = query(db, Statement::new(SELECT_SUMMARIES, [namespace.as_ref().into()])).await?;
     let parse = |text: String| serde_json::from_str(&text).ok();

@@ -108,7 +108,7 @@ impl EventLog {
         }
     }
 
-    /// Restores the log after a sleep or restart. `last_published` is the number of the last event that was published to the
+    /// Restores the log after hibernation or a restart. `last_published` is the number of the last event that was published to the
     /// web clients that are still connected; `None` if there are none.
     pub fn restore(span: LogSpan, last_published: Option<u64>) -> Self {
         let last_number = last_published.unwrap_or_default().max(span.start);

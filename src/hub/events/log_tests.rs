@@ -24,7 +24,7 @@ impl StoredLog {
         numbers.zip(events).for_each(|(number, event)| self.log.push(number, event));
     }
 
-    /// The log after a sleep, with all rows loaded.
+    /// The log after hibernation, with all rows loaded.
     fn restore(&self) -> EventLog {
         let mut log = EventLog::restore(self.log.span().clone(), None);
         assert_eq!(log.pending_read().map(|(read, _)| read), Some(PendingRead::LastNumber));

@@ -17,7 +17,7 @@ use crate::store::events::EventsRow;
 use crate::store::{DbError, Statement, events};
 
 impl Hub {
-    /// Restores the log after a sleep or restart.
+    /// Restores the log after hibernation or a restart.
     pub(in crate::hub) fn restore_event_log(&self) {
         let mut state = self.state();
         let head = self.rt.kv_list(HEAD_KEY).pop();
@@ -91,9 +91,9 @@ impl Hub {
     pub(in crate::hub) async fn log_events(
         &self,
         batch: &mut Vec<Statement>,
-        outcomes: &[Effect],
+        effects: &[Effect],
     ) -> Result<Range<u64>, DbError> {
-        let events = outcomes.iter().filter(|outcome| outcome.is_event()).count();
+        let events = effects.iter().filter(|effect| effect.is_event()).count();
         if batch.is_empty() || events == 0 {
             return Ok(0..0);
         }
@@ -101,7 +101,7 @@ impl Hub {
         let mut state = self.state();
         let numbers = state.event_numbers.reserve(events, self.rt.now());
         if let Some(log) = &mut state.log {
-            let rows = log.encode_rows(numbers.clone(), outcomes.iter().filter_map(Effect::event));
+            let rows = log.encode_rows(numbers.clone(), effects.iter().filter_map(Effect::event));
             self.append_rows(log, rows, batch);
         }
         Ok(numbers)

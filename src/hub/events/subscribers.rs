@@ -83,7 +83,7 @@ impl Hub {
         self.broadcast(state, &event.body, |subscription| subscription.receives(&event.audience));
     }
 
-    /// Tells every web client that it has missed events.
+    /// Notifies every web client that it has missed events.
     pub(in crate::hub) fn send_gap_notice(&self, state: &mut State) {
         let number = state.event_numbers.last_published();
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
@@ -145,7 +145,7 @@ impl Hub {
         }
     }
 
-    /// Handles a frame of a web client: whatever its text, it acknowledges a heartbeat.
+    /// Handles a frame of a web client: any text acknowledges a heartbeat.
     pub(in crate::hub) fn web_client_answered(&self, conn: ConnId, connection: &mut Connection) {
         connection.send_window.acknowledge();
         if let Peer::Web(subscription) = &mut connection.peer

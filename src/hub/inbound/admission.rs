@@ -41,7 +41,7 @@ pub enum Admission {
     Ignored,
 }
 
-/// Interprets a frame before a valid CONNECT. `upgrade` is the namespace of the token that came with the HTTP upgrade.
+/// Interprets a frame before a valid CONNECT. `upgrade` is the namespace of the token in the upgrade request.
 pub fn admit_frame(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,

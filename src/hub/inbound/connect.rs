@@ -39,7 +39,7 @@ impl Hub {
         self.state().connections.len() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Sockets without a token never keep out those with one.
+    /// Whether another CLI may open a socket. Sockets without a token have a limit of their own, so that they leave room for the others.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
@@ -58,21 +58,20 @@ impl Hub {
         self.request_alarm(&mut state, Some(now + CONNECT_TIMEOUT_MS));
     }
 
-    /// Stores the namespace's name for alarms and frames, which come without it. Only after a valid token, so that other
-    /// clients leave no storage behind.
+    /// Stores the namespace's name for alarms and frames, which come without it. Call it only after a valid token,
+    /// so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.state().namespace_stored, true) {
             self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
         }
     }
 
-    /// Whether the object has nothing to keep: no client ever showed a valid token, and no socket is open.
+    /// Whether the object stores nothing: no client has sent a valid token, and no socket is open.
     pub fn is_unused(&self) -> bool {
         let state = self.state();
         !state.namespace_stored && state.connections.is_empty()
     }
 
-    /// Handles a frame before a valid CONNECT.
     pub(in crate::hub) async fn on_connecting_frame(
         self: &Arc<Self>,
         conn: ConnId,
@@ -94,7 +93,7 @@ impl Hub {
         }
     }
 
-    /// Counts a frame without effect, and answers a ping. Too many disconnect the socket, for each wakes the object.
+    /// Counts a frame without effect, and answers a ping. Too many of them close the socket, because each wakes the object.
     fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
         connecting.idle_frames += 1;
         if connecting.idle_frames > MAX_IDLE_FRAMES {
@@ -104,7 +103,7 @@ impl Hub {
         self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
     }
 
-    /// Refuses a frame before CONNECT. Too many disconnect the socket.
+    /// Refuses a frame before CONNECT. Too many refusals close the socket.
     pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
         self.rt.send(&[conn], refusal);
         connecting.refused_frames += 1;

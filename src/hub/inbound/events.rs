@@ -20,7 +20,6 @@ use crate::wire::cli::{CliEvent, MachineUpdate, NewMessage, SessionUpdate, decod
 use crate::wire::socketio::AckId;
 
 impl Hub {
-    /// Handles an event of a connected CLI.
     pub(in crate::hub) async fn on_event(
         self: &Arc<Self>,
         conn: ConnId,
@@ -129,7 +128,7 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Acknowledges a keep-alive or end: at once, or when the change is durable.
+    /// Acknowledges a keep-alive or end: immediately, or when the change is durable.
     fn acknowledge(
         self: &Arc<Self>,
         from: Sender,

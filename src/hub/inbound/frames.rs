@@ -1,5 +1,5 @@
 //! Frames of sockets: Engine.IO and Socket.IO as the official client speaks them. The frames of one socket take effect in
-//! order, also when one has to wait for the database.
+//! order, even when one waits for the database.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Hub {
         largest != Some(conn)
     }
 
-    /// Handles a text frame, after the frames of its socket that came before it.
+    /// Handles a text frame, after the earlier frames of its socket.
     pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
         if !self.admits_frame(conn, frame.len()) {
             return;

@@ -38,7 +38,7 @@ impl Hub {
         }
     }
 
-    /// Records that a frame came in, which shows like a pong that the CLI is connected.
+    /// Records a received frame: like a pong, it shows that the CLI is connected.
     pub(in crate::hub) fn record_frame(&self, conn: ConnId) {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };

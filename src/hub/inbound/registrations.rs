@@ -40,7 +40,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Unregisters a method.
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
         let mut state = self.state();
         if let Some((owner, method)) =

@@ -10,7 +10,7 @@ use crate::wire::socketio::{self, AckId};
 /// An acknowledgement without data.
 const OK: &str = r#"{"ok":true}"#;
 
-/// The sender of an event, with the acknowledgement it asked for.
+/// The sender of an event, with the acknowledgement that it requested.
 #[derive(Clone, Copy)]
 pub struct Sender {
     pub conn: ConnId,
@@ -69,7 +69,7 @@ impl Sender {
         })
     }
 
-    /// Rejects the event: in the acknowledgement if one was asked for, and in an `error` event if none was, or if the event
+    /// Rejects the event in its acknowledgement, if the CLI requested one. Sends an `error` event if it did not, or if the event
     /// named what the CLI may not use.
     pub fn reject(self, rejection: &Rejection<'_>) -> Vec<Effect> {
         let Rejection { code, message, subject } = rejection;

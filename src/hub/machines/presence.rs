@@ -14,7 +14,6 @@ use crate::model::owner::Owner;
 use crate::wire::cli::MachineAlive;
 
 impl Hub {
-    /// Handles `machine-alive`.
     pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<AckTiming, Error> {
         let (id, now) = (alive.machine_id, self.rt.now());
         if !is_fresh(alive.time, now) {

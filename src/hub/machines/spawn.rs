@@ -13,7 +13,6 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::optional_scalar;
 
-/// The params of RPC `spawnSession`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnParams {

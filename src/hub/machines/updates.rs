@@ -59,7 +59,6 @@ impl MachineField {
     }
 }
 
-/// The fields of a `machine-updated` event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Changes<'a> {
@@ -95,7 +94,6 @@ impl<'a> Changes<'a> {
 }
 
 impl Hub {
-    /// Updates a field of a machine for a CLI.
     pub async fn update_machine(
         self: &Arc<Self>,
         id: &str,
@@ -154,7 +152,7 @@ impl Hub {
         self.set_machine_field(state, id, field, version, value.clone())?;
         state.record_machine_change(id, now)?;
         let value = TextParts::journaled_value(field.field(), value);
-        let versioned = Some(Versioned { version, value: None });
+        let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
             MachineField::Metadata => (versioned, None),
             MachineField::RunnerState => (None, versioned),

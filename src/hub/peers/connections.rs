@@ -122,7 +122,7 @@ impl Cli {
         Some((owner, vocabulary.method(method)))
     }
 
-    /// Removes a method, by whichever of its names it was registered.
+    /// Removes a method, under whichever of its names it was registered.
     pub fn remove_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         let mut methods = std::mem::take(&mut self.methods);
         let removed = self.resolve_method(name, vocabulary);
@@ -231,7 +231,6 @@ impl Connections {
         }
     }
 
-    /// Returns a socket.
     pub fn get(&self, conn: ConnId) -> Option<&Connection> {
         self.all.get(&conn)
     }
@@ -241,7 +240,6 @@ impl Connections {
         self.all.get_mut(&conn)
     }
 
-    /// Returns the connected CLI of a socket.
     pub fn cli(&self, conn: ConnId) -> Option<&Cli> {
         match &self.all.get(&conn)?.peer {
             Peer::Cli(cli) => Some(cli),
@@ -268,7 +266,6 @@ impl Connections {
         self.all.iter().map(|(conn, connection)| (*conn, connection))
     }
 
-    /// Returns the sockets of web clients.
     pub fn subscriptions(&self) -> impl Iterator<Item = (ConnId, &Subscription)> {
         self.iter().filter_map(|(conn, connection)| match &connection.peer {
             Peer::Web(subscription) => Some((conn, subscription)),
@@ -276,7 +273,6 @@ impl Connections {
         })
     }
 
-    /// Whether any web client is visible.
     pub fn has_visible_client(&self, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
     }
@@ -309,17 +305,14 @@ impl Connections {
         self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
     }
 
-    /// Returns the number of sockets.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether no socket is open.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Returns the sockets of connected CLIs.
     pub fn clis(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
         self.iter().filter(|(_, connection)| matches!(connection.peer, Peer::Cli(_)))
     }

@@ -82,7 +82,6 @@ impl GracePeriods {
         self.lost_owners.retain(|_, until| *until > now);
     }
 
-    /// Returns the earliest deadline of the waiting calls.
     pub fn next_deadline(&self) -> Option<u64> {
         self.waiting_calls.iter().map(|call| call.deadline).min()
     }

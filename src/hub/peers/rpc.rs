@@ -13,7 +13,6 @@ use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
 
-/// Parses the variable `RPC_TIMEOUT_MS`.
 pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let ms = text.parse().ok().filter(|ms| is_plain && (1..=MAX_RPC_TIMEOUT_MS).contains(ms));
@@ -58,10 +57,9 @@ struct PendingCall {
     sender: oneshot::Sender<RpcResult>,
 }
 
-/// A call that the caller has to send.
+/// A call whose frame the caller must send.
 #[derive(Debug)]
 pub struct Call {
-    /// The socket to send it to.
     pub conn: ConnId,
     /// The name under which the CLI registered the method.
     name: String,
@@ -77,7 +75,6 @@ impl Call {
         socketio::event_frame(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
     }
 
-    /// Waits for the result.
     pub async fn result(self) -> RpcResult {
         self.receiver.await.unwrap_or(Err(RpcError::Disconnected(self.method)))
     }
@@ -116,12 +113,11 @@ impl Rpc {
         }
     }
 
-    /// Whether a socket has registered a method.
     pub fn has_handler(&self, owner: Owner, method: &str) -> bool {
         self.handlers.contains_key(&(owner, method.to_owned()))
     }
 
-    /// Opens a call, which the caller has to send. `ack` must not be in use. `None` if no socket has registered the method.
+    /// Opens a call, which the caller must send. `ack` must not be in use. `None` if no socket has registered the method.
     pub fn open_call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Option<Call> {
         let handler = self.handlers.get(&(owner.clone(), method.to_owned()))?;
         let (sender, receiver) = oneshot::channel();
@@ -169,7 +165,6 @@ impl Rpc {
         }
     }
 
-    /// Returns the earliest deadline.
     pub fn next_deadline(&self) -> Option<u64> {
         self.pending.values().map(|call| call.deadline).chain(self.grace.next_deadline()).min()
     }

@@ -35,12 +35,12 @@ impl SendWindow {
         self.unacked_bytes += bytes;
     }
 
-    /// Whether so much is unacknowledged that the client may not request more.
+    /// Whether the client must acknowledge before it may request more.
     pub fn is_over_reply_limit(&self) -> bool {
         self.unacked_bytes > MAX_UNACKED_BYTES_WITH_REPLIES
     }
 
-    /// Whether so much was sent since the last ping that another one is needed.
+    /// Whether [`PING_AFTER_BYTES`] were sent since the last ping.
     pub fn needs_ping(&self) -> bool {
         self.after_last_ping >= PING_AFTER_BYTES
     }

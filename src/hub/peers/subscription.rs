@@ -59,7 +59,6 @@ impl Subscription {
         self.reported_visible && now < self.visibility_confirmed_at + timeout_ms
     }
 
-    /// Records a visibility report of the client.
     pub fn set_visibility(&mut self, visible: bool, now: u64) {
         (self.reported_visible, self.visibility_confirmed_at) = (visible, now);
     }
@@ -75,7 +74,6 @@ impl Subscription {
         is_changed
     }
 
-    /// Whether the client receives the events of an audience.
     pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Session(id) => self.receives_all || self.session.as_ref() == Some(id),

@@ -22,7 +22,6 @@ impl Default for PushConfig {
     }
 }
 
-/// Parses the environment variable `PUSH_MAX_SUBSCRIPTIONS`.
 pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     let Some(text) = text else { return Ok(DEFAULT_PUSH_SUBSCRIPTIONS) };
     let number = text.trim().parse().ok().filter(|number| (1..=1_000).contains(number));

@@ -133,7 +133,7 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether it was sent to any push service, with whatever result.
+    /// Whether it was sent to any push service, regardless of the result.
     pub fn was_attempted(&self) -> bool {
         self.sent_count > 0 || self.failure_count() > 0 || self.targets.iter().any(|target| target.attempts > 0)
     }

@@ -31,7 +31,6 @@ pub enum DeliveryOutcome {
     NoSubscribers,
     /// The permission request was answered.
     Answered,
-    /// The session was deleted.
     SessionGone,
     /// The session was in cooldown.
     CoolingDown,

@@ -2,7 +2,7 @@
 //!
 //! A notification is queued once the change that caused it is durable. The alarm then decides whether it is still needed,
 //! and sends it to each subscriber, with retries. Queue, cooldowns, rate limit and log are in the object's key-value
-//! storage, so a sleep or restart loses no notification.
+//! storage, so hibernation or a restart loses no notification.
 //!
 //! State machines without IO: [`delivery`], [`queue`], [`throttle`], [`subscribers`]. Use cases: [`send`], [`subscriptions`].
 

@@ -27,13 +27,13 @@ pub enum EnqueueResult {
 }
 
 impl Queue {
-    /// Adds a delivery that was stored before a sleep or restart.
+    /// Adds a delivery that was stored before hibernation or a restart.
     pub fn restore(&mut self, id: u64, delivery: Delivery) {
         self.last_id = self.last_id.max(id);
         self.deliveries.insert(id, delivery);
     }
 
-    /// Adds a cooldown that was stored before a sleep or restart.
+    /// Adds a cooldown that was stored before hibernation or a restart.
     pub fn restore_cooldown(&mut self, session: String, until: u64) {
         self.cooldowns.insert(session, until);
     }

@@ -29,7 +29,7 @@ const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
 enum Decision {
-    /// It is not needed any more, or was shown as a toast.
+    /// It is no longer needed, or was shown as a toast.
     Finish(DeliveryOutcome),
     Send,
     /// The database is unavailable.
@@ -43,8 +43,8 @@ impl Hub {
         session: &Session,
         state: Option<&Json>,
     ) -> Option<Notification> {
-        let asked = agent_state::new_requests(session.agent_state.as_ref(), state);
-        session.active.then(|| notification_for(session, &asked)).flatten()
+        let requests = agent_state::new_requests(session.agent_state.as_ref(), state);
+        session.active.then(|| notification_for(session, &requests)).flatten()
     }
 
     /// Returns the notification that the session's agent waits for input.
@@ -173,8 +173,8 @@ impl Hub {
             let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
-                let asked = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
-                notification_for(session, &asked)
+                let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
+                notification_for(session, &requests)
             });
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
             *notification = pending;
@@ -282,7 +282,7 @@ impl Hub {
         request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
     }
 
-    /// Schedules another round after the database was unavailable, or gives up after several of them.
+    /// Schedules another round after the database was unavailable, or ends the delivery after several of them.
     fn retry_round(&self, id: u64, mut delivery: Delivery) {
         match delivery.retry_round(self.rt.now()) {
             true => self.put_back(id, delivery, DeliveryOutcome::Waiting),
@@ -314,12 +314,12 @@ impl Hub {
 }
 
 /// Returns the notification for the last of the requests. It supersedes the others.
-fn notification_for(session: &Session, asked: &[PendingRequest]) -> Option<Notification> {
+fn notification_for(session: &Session, requests: &[PendingRequest]) -> Option<Notification> {
     let title = session.title();
     let for_one = |PendingRequest { id, tool }: &PendingRequest| {
         Notification::permission(&session.id, &title, id, tool.as_deref().unwrap_or("a tool"))
     };
-    asked.iter().map(for_one).reduce(|earlier, mut last| {
+    requests.iter().map(for_one).reduce(|earlier, mut last| {
         last.supersede(&earlier);
         last
     })

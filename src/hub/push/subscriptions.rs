@@ -34,7 +34,6 @@ impl Hub {
         Ok(keys)
     }
 
-    /// `GET /api/push/vapid-public-key`.
     pub async fn vapid_public_key(&self) -> Result<String, Error> {
         Ok(self.vapid_keys().await?.public())
     }

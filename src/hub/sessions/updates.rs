@@ -179,7 +179,7 @@ impl Hub {
         };
         let event = Event::session_updated(id, &changes);
         // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
-        let versioned = Some(Versioned { version, value: None });
+        let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         let text = TextParts::journaled_value(Field::Metadata, Some(value));
@@ -223,7 +223,7 @@ impl Hub {
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
-        let versioned = Some(Versioned { version, value: None });
+        let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);

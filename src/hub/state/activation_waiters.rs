@@ -1,4 +1,4 @@
-//! Requests that wait for a session to become active: the one that resumes it, and others that resume it meanwhile.
+//! Requests that wait for a session to become active: the one that resumes it, and others that join it.
 
 use futures::channel::oneshot;
 
@@ -22,7 +22,6 @@ impl Waiter {
     }
 }
 
-/// The waiters of a namespace.
 #[derive(Debug, Default)]
 pub struct ActivationWaiters(Vec<Waiter>);
 
@@ -34,7 +33,6 @@ impl ActivationWaiters {
         receiver
     }
 
-    /// Whether any request waits for a session.
     pub fn has_waiter(&self, id: &str) -> bool {
         self.0.iter().any(|waiter| waiter.waits_for(id))
     }
@@ -51,7 +49,6 @@ impl ActivationWaiters {
         self.0.retain(|waiter| waiter.deadline.is_none_or(|deadline| deadline > now));
     }
 
-    /// Returns the earliest deadline.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.iter().filter_map(|waiter| waiter.deadline).min()
     }

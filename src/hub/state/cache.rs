@@ -24,12 +24,9 @@ const ENTRY_BYTES: usize = 1_000;
 /// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Archived {
-    /// Sessions that are not archived.
     #[default]
     Exclude,
-    /// All sessions.
     Include,
-    /// Archived sessions.
     Only,
 }
 
@@ -103,7 +100,6 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Returns a cached session.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
         self.sessions.get(id)
     }
@@ -187,7 +183,6 @@ impl Cache {
         }
     }
 
-    /// Removes a session that was deleted.
     pub fn remove(&mut self, id: &str) {
         if self.evict_entry(id).is_some() {
             self.last_list = None;
@@ -239,7 +234,6 @@ impl Cache {
         }
     }
 
-    /// Returns the current generation.
     pub fn generation(&self) -> Generation {
         Generation { evictions: self.evictions, clears: self.clears }
     }
@@ -329,7 +323,6 @@ impl Cache {
         }
     }
 
-    /// Removes a machine that was deleted.
     pub fn remove_machine(&mut self, id: &str) {
         if let Some(machines) = &mut self.machines {
             machines.remove(id);

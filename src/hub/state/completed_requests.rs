@@ -41,7 +41,6 @@ impl CompletedRequests {
         self.text_bytes + self.entries.len() * ENTRY_OVERHEAD_BYTES
     }
 
-    /// Whether the record contains a request.
     pub fn contains(&self, id: &str) -> bool {
         self.entries.contains_key(id)
     }
@@ -65,7 +64,6 @@ impl CompletedRequests {
         true
     }
 
-    /// Inserts or replaces an entry.
     pub fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
         let id_bytes = id.len();
         self.text_bytes += id_bytes + entry.text().len();
@@ -79,7 +77,6 @@ impl CompletedRequests {
         self.entries.get(id).is_none_or(|(_, known)| known != entry)
     }
 
-    /// Returns all entries, oldest first.
     pub fn oldest_first(&self) -> impl Iterator<Item = (&str, &Json)> {
         let mut entries = self.unsorted();
         sort_by(&mut entries, compare);

@@ -19,18 +19,35 @@ use crate::store::journal::MemorySize;
 #[derive(Debug)]
 pub enum Effect {
     /// Sends a frame to a CLI, whether or not the change became durable.
-    Send { conn: ConnId, frame: String },
+    Send {
+        conn: ConnId,
+        frame: String,
+    },
     /// Closes a CLI's socket at its own request.
-    Disconnect { conn: ConnId },
+    Disconnect {
+        conn: ConnId,
+    },
     /// Answers a CLI: with `done` once the change is durable, else with `failed`.
-    Reply { conn: ConnId, done: TextParts, failed: String },
-    /// Publishes an event to web clients.
+    Reply {
+        conn: ConnId,
+        done: TextParts,
+        failed: String,
+    },
     Publish(Event),
     /// Sends an update to the owner's CLIs, except the one that caused it.
-    Update { owner: Owner, except: Option<ConnId>, frame: TextParts },
+    Update {
+        owner: Owner,
+        except: Option<ConnId>,
+        frame: TextParts,
+    },
     /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
     /// the effect runs: a message may have 30 MiB, and is held once until then. `number` is the seq of the `update` frame.
-    Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
+    Message {
+        session: String,
+        except: Option<ConnId>,
+        message: Message,
+        number: u64,
+    },
     /// Queues a push notification.
     Notify(Notification),
     /// Deletes the stored timer of an owner that has ended.

@@ -37,7 +37,6 @@ impl InFlight {
         self.of(session).answering.insert(request.to_owned())
     }
 
-    /// Ends answering a permission request.
     pub fn end_answer(&mut self, session: &str, request: &str) {
         self.of(session).answering.remove(request);
         self.remove_if_idle(session);
@@ -48,7 +47,6 @@ impl InFlight {
         !std::mem::replace(&mut self.of(session).is_resuming, true)
     }
 
-    /// Ends a resume.
     pub fn end_resume(&mut self, session: &str) {
         self.of(session).is_resuming = false;
         self.remove_if_idle(session);
@@ -100,7 +98,7 @@ impl InFlight {
         self.remove_if_idle(session);
     }
 
-    /// Returns a receiver that resolves when no merge of the session runs any more; `None` if none runs now.
+    /// Returns a receiver that resolves when the last merge of the session ends; `None` if none is running.
     pub fn running_merge(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
         let operations = self.0.get_mut(session).filter(|operations| operations.running_merges > 0)?;
         let (waiter, receiver) = oneshot::channel();

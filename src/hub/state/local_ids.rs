@@ -39,7 +39,6 @@ impl LocalIds {
         self.messages.len() * ENTRY_BYTES
     }
 
-    /// Looks up a local id.
     pub fn look_up(&self, local_id: &str) -> Seen {
         match self.messages.get(local_id) {
             Some(message) => Seen::Before(message.clone()),

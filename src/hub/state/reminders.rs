@@ -15,7 +15,7 @@ impl Reminders {
         now >= self.next_at || self.next_at > now + PRESENCE_INTERVAL_MS
     }
 
-    /// Records a reminder that is sent to so many web clients.
+    /// Records a reminder and the number of web clients that receive it.
     pub fn record(&mut self, web_clients: usize, now: u64) {
         self.next_at = now + web_clients as u64 / REMINDERS_PER_MS;
     }

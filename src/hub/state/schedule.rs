@@ -59,7 +59,6 @@ impl Schedule {
     }
 }
 
-/// Which ticks are due.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DueTicks {
     /// Heartbeats to web clients.

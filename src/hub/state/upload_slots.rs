@@ -13,7 +13,6 @@ struct Waiting {
     granted: oneshot::Sender<()>,
 }
 
-/// The uploads of a namespace.
 #[derive(Debug, Default)]
 pub struct UploadSlots {
     granted_bytes: u64,

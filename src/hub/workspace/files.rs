@@ -71,7 +71,6 @@ struct FileEntry {
 }
 
 impl Hub {
-    /// Loads a session and returns its workspace.
     pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let state = self.state();
@@ -80,40 +79,33 @@ impl Hub {
         Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
     }
 
-    /// `GET .../git-status`.
     pub async fn git_status(&self, w: &Workspace) -> String {
         self.forward(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: None, staged: None }).await
     }
 
-    /// `GET .../git-diff-numstat`.
     pub async fn git_diff_numstat(&self, w: &Workspace, staged: bool) -> String {
         self.forward(w, Method::GitDiffNumstat, &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) })
             .await
     }
 
-    /// `GET .../git-diff-file`.
     pub async fn git_diff_file(&self, w: &Workspace, path: &str, staged: bool) -> String {
         self.forward(w, Method::GitDiffFile, &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) })
             .await
     }
 
-    /// `GET .../file`.
     pub async fn read_file(&self, w: &Workspace, path: &str) -> String {
         self.forward(w, Method::ReadFile, &PathParams { path }).await
     }
 
-    /// `GET .../directory`.
     pub async fn list_directory(&self, w: &Workspace, path: &str) -> String {
         self.forward(w, Method::ListDirectory, &PathParams { path }).await
     }
 
-    /// `GET .../slash-commands`.
     pub async fn slash_commands(&self, w: &Workspace) -> String {
         let agent = w.flavor.as_deref().unwrap_or(self.config.vocabulary.default_agent());
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
-    /// `GET .../skills`.
     pub async fn skills(&self, w: &Workspace) -> String {
         or_failure(self.call_session(w, Method::ListSkills, "{}").await)
     }

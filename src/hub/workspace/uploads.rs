@@ -27,7 +27,6 @@ struct Upload {
     mime_type: String,
 }
 
-/// The params of RPC `uploadFile`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UploadParams<'a> {
