@@ -179,7 +179,7 @@ async fn a_version_mismatch_returns_the_current_version_and_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_are_sent_to_the_other_sockets_of_the_session_only() {
+async fn updates_are_sent_only_to_the_other_sockets_of_the_session() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     world.register_machine("m").await;
@@ -263,7 +263,7 @@ async fn a_message_with_a_local_id_is_stored_once() {
         world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "x", "localId": "l1"})).await;
     assert_eq!(from_web.ok()["message"]["id"], first["id"]);
     assert_eq!(web.types().await.iter().filter(|t| *t == "message-received").count(), 1);
-    // The same local id in another session is another message.
+    // A message with the same local id in another session is a different message.
     let other = world.create_session("/other").await;
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
     // After the hibernation, the hub finds the local id in the database.
@@ -287,7 +287,7 @@ async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapp
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_too_large_is_refused_and_the_socket_stays_open() {
+async fn a_message_that_is_too_large_is_rejected_and_the_socket_stays_open() {
     let (world, session, mut cli) = live_session().await;
     let rejected = cli.send_message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
     assert_eq!((&rejected["ok"], &rejected["code"]), (&json!(false), &json!("too-large")));

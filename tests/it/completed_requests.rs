@@ -50,9 +50,9 @@ async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() 
     assert_eq!(written_since(&world, 0).0, COUNT);
     assert!(world.db.write_count() < 10, "written in few batches: {}", world.db.write_count());
 
-    let before = world.db.write_count();
+    let earlier_batches = world.db.write_count();
     answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
-    let (rows, bytes) = written_since(&world, before);
+    let (rows, bytes) = written_since(&world, earlier_batches);
     assert_eq!(rows, 1);
     assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
 
@@ -60,21 +60,21 @@ async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() 
     let (id, entry) = completed_request(COUNT);
     all.insert(id, entry);
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
-    let before = world.db.write_count();
+    let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
     assert_eq!(cli.update_state(&session, 4, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 2);
-    let before = world.db.write_count();
+    assert_eq!(written_since(&world, earlier_batches).0, 2);
+    let earlier_batches = world.db.write_count();
     assert_eq!(cli.update_state(&session, 5, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 0, "nothing changed");
+    assert_eq!(written_since(&world, earlier_batches).0, 0, "nothing changed");
 
     world.hibernate_and_wake().await;
     let (id, entry) = completed_request(COUNT + 1);
     all.insert(id, entry);
-    let before = world.db.write_count();
+    let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
     assert_eq!(cli.update_state(&session, 6, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 1, "only the changed request is written after hibernation");
+    assert_eq!(written_since(&world, earlier_batches).0, 1, "only the changed request is written after hibernation");
     all.insert("r1".into(), completed(&world, &session, "r1").await);
     assert_eq!(completed_requests(&world, &session).await, all);
 }
@@ -167,7 +167,7 @@ async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
         world.hibernate_and_wake().await;
     }
     // Deleted entries are not written again when the CLI sends them again.
-    let before = world.db.write_count();
+    let earlier_batches = world.db.write_count();
     let resent: Map<String, Value> = [0, 1, 12, 13].map(large_request).into_iter().collect();
     let mut web = world.web("all=true").await;
     assert_eq!(
@@ -176,7 +176,7 @@ async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
     );
     assert_eq!(state_event(&mut web).await["agentState"].get("completedRequests"), None);
     run_until_idle().await;
-    assert_eq!(written_since(&world, before).0, 0);
+    assert_eq!(written_since(&world, earlier_batches).0, 0);
     assert_eq!(stored_ids(&world), remaining);
     assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), remaining);
 }

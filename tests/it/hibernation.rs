@@ -26,7 +26,7 @@ async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn registered_methods_are_restored() {
+async fn registered_methods_are_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
@@ -101,7 +101,7 @@ async fn hibernation_does_not_change_which_cli_is_called_after_the_last_one_disc
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sessions_and_machines_of_sockets_are_restored() {
+async fn the_sessions_and_machines_of_sockets_are_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let mut runner = world.runner("m").await;
@@ -120,7 +120,7 @@ async fn the_sessions_and_machines_of_sockets_are_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn seqs_and_versions_continue() {
+async fn seqs_and_versions_continue_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     for n in 1..=3 {
         assert_eq!(cli.send_message(&session, "m").await["seq"], n);
@@ -131,7 +131,7 @@ async fn seqs_and_versions_continue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscriptions_are_restored() {
+async fn subscriptions_are_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut session_web = world.web(&format!("sessionId={session}")).await;
@@ -147,7 +147,7 @@ async fn subscriptions_are_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn active_at_is_restored() {
+async fn active_at_is_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let mut runner = world.runner("m").await;
@@ -212,7 +212,7 @@ async fn a_restart_does_not_change_active_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn visibility_is_restored() {
+async fn visibility_is_restored_after_hibernation() {
     let world = World::new();
     let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
     let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();

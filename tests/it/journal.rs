@@ -165,7 +165,7 @@ fn ack_id(frame: &Frame) -> Option<u64> {
 #[tokio::test(start_paused = true)]
 async fn changes_during_a_commit_share_the_next_batch() {
     let (world, session, mut cli) = live_session().await;
-    let before = world.db.write_count();
+    let writes = world.db.write_count();
     world.db.hold(BatchKind::Writes);
     let first = cli.emit_for_ack("message", &message(&session, 0));
     run_until_idle().await;
@@ -175,7 +175,7 @@ async fn changes_during_a_commit_share_the_next_batch() {
     for ack in std::iter::once(first).chain(rest) {
         assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     }
-    assert_eq!(world.db.write_count() - before, 2);
+    assert_eq!(world.db.write_count() - writes, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ async fn a_retry_after_a_lost_response_creates_one_session() {
 #[tokio::test(start_paused = true)]
 async fn a_request_during_a_long_outage_fails_after_a_few_attempts() {
     let (world, session, mut cli) = live_session().await;
-    let before = world.db.write_count();
+    let writes = world.db.write_count();
     world.db.fail_all(BatchKind::Writes, retryable_error());
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
@@ -244,7 +244,7 @@ async fn a_request_during_a_long_outage_fails_after_a_few_attempts() {
     let response = renaming.reply().await;
     response.assert_error(503, "hub_unavailable");
     assert!(response.headers.contains_key("retry-after"));
-    let attempts = world.db.write_count() - before;
+    let attempts = world.db.write_count() - writes;
     assert!((3..=20).contains(&attempts), "{attempts} attempts");
 }
 

@@ -65,13 +65,13 @@ async fn sessions_are_evicted_by_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completed_requests_count_towards_the_size() {
+async fn the_size_of_a_cached_session_includes_its_completed_requests() {
     let world = World::new();
     let small = world.create_session("/small").await;
     let mut cli = world.bare_cli().await;
     for n in 0..4 {
         let session = world.create_session(&format!("/{n}")).await;
-        let entry = |at: usize| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}));
+        let entry = |n: usize| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}));
         let entries: serde_json::Map<String, Value> = (0..7).map(entry).collect();
         assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries})).await["result"], "success");
     }

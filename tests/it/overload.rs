@@ -85,7 +85,7 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_in_flight_count_towards_the_limit() {
+async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
     let (world, session, mut cli) = live_session_with_machine().await;
     world.db.hold(BatchKind::Writes);
     let messages = MAX_QUEUED_BYTES / 2_000_000;
@@ -104,7 +104,7 @@ async fn writes_in_flight_count_towards_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_messages_count_with_their_overhead() {
+async fn the_limit_of_queued_bytes_includes_the_overhead_of_small_messages() {
     let (world, session, mut cli) = live_session_with_machine().await;
     world.db.hold(BatchKind::Writes);
     let message_count = MAX_QUEUED_BYTES / 1_000 + 1_000;
@@ -170,13 +170,13 @@ async fn rest_requests_are_rejected_above_the_limit_and_accepted_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes() {
+async fn a_version_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes() {
     let (_world, session, mut cli) = live_session_with_machine().await;
     let mut version = 1;
     for turn in 0..5 {
         let entry = |n: u64| {
-            let at = turn * 10 + n;
-            (format!("q{at:02}"), json!({"tool": "t".repeat(100_000), "status": "approved", "completedAt": at}))
+            let number = turn * 10 + n;
+            (format!("q{number:02}"), json!({"tool": "t".repeat(100_000), "status": "approved", "completedAt": number}))
         };
         let entries: Map<String, Value> = (0..10).map(entry).collect();
         version = cli.update_state(&session, version, &json!({"completedRequests": entries})).await["version"]
@@ -198,7 +198,7 @@ async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes(
 async fn an_update_has_at_most_eight_million_bytes_of_completed_requests() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let entries = |n: usize| -> Map<String, Value> {
-        (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
+        (0..n).map(|n| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
     };
     let rejected = cli.update_state(&session, 1, &json!({"completedRequests": entries(9)})).await;
     assert_eq!((&rejected["result"], &rejected["code"]), (&json!("error"), &json!("too-large")), "{rejected}");
@@ -319,7 +319,7 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_in_progress_count_towards_the_limit() {
+async fn the_limit_of_inbound_bytes_includes_frames_that_are_being_handled() {
     let max_sockets = MAX_INBOUND_BYTES / (10 << 20);
     let (_world, clis) = clis_waiting_for_database(2 * max_sockets, &"x".repeat(10 << 20)).await;
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), max_sockets);

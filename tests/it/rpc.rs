@@ -105,7 +105,7 @@ async fn a_call_of_an_unregistered_method_returns_an_error_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_times_out() {
+async fn a_call_without_a_response_times_out() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     let reply = start_get(&world, &session, "git-status");

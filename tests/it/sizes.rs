@@ -108,12 +108,12 @@ async fn values_up_to_the_limit_are_stored_and_one_byte_more_is_rejected() {
             assert!(contains(&reply, pointer, &value), "{event} of {size} bytes is not returned unchanged");
         }
         let (world, session, mut cli) = live_session_with_machine().await;
-        let before = world.db.write_count();
+        let writes = world.db.write_count();
         let value = object(members, limit + 1);
         let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
         let error = cli.wait_for_ack(ack).await;
         assert!(!is_accepted(&error) && error["code"] == "too-large", "{event}: {error}");
-        assert_eq!(world.db.write_count(), before, "{event}: nothing is written");
+        assert_eq!(world.db.write_count(), writes, "{event}: nothing is written");
         assert_eq!(cli.send_message(&session, "after").await["ok"], true, "{event}: the socket stays open");
     }
 }
@@ -163,7 +163,7 @@ async fn of_two_concurrent_messages_of_maximum_size_one_is_rejected_as_overloade
 async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_with_the_last() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let before = world.db.write_count();
+    let writes = world.db.write_count();
     world.db.hold(BatchKind::Writes);
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
     let ack = cli.emit_raw("message", &event);
@@ -182,7 +182,7 @@ async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_
         world.db.hold(BatchKind::Writes);
     }
     assert!(steps >= 6, "{steps}");
-    assert_eq!(world.db.write_count() - before, steps + 1);
+    assert_eq!(world.db.write_count() - writes, steps + 1);
     world.db.release();
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
 }

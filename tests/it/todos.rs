@@ -61,7 +61,7 @@ fn list_messages() -> Vec<(String, Value)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_in_any_format_is_stored_in_the_session_and_published() {
+async fn a_todo_list_in_any_format_is_stored_in_the_session_and_published() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     for (name, message) in list_messages() {
@@ -75,7 +75,7 @@ async fn a_list_in_any_format_is_stored_in_the_session_and_published() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
+async fn a_newer_todo_list_replaces_the_older_one_even_if_it_is_empty() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"], Value::Null);
     assert_eq!(world.get_session(&session).await.get("todos"), None);
@@ -89,7 +89,7 @@ async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_fields_of_entries_get_defaults() {
+async fn missing_fields_of_todo_entries_have_defaults() {
     let (world, session, mut cli) = live_session().await;
     send_message(
         &mut cli,
@@ -110,7 +110,7 @@ async fn missing_fields_of_entries_get_defaults() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
+async fn messages_without_a_valid_todo_list_do_not_change_the_stored_one() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let ignored = [
@@ -139,7 +139,7 @@ async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_persisted_with_its_message() {
+async fn a_todo_list_is_persisted_with_its_message() {
     let (world, session, mut cli) = live_session().await;
     let writes = world.db.write_count();
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
@@ -161,7 +161,7 @@ async fn a_list_is_persisted_with_its_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_over_the_size_limit_is_ignored_but_its_message_is_stored() {
+async fn a_todo_list_over_the_size_limit_is_ignored_but_its_message_is_stored() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let oversized: Vec<Value> = (0..5_000).map(|n| json!({"content": format!("{n}{}", "x".repeat(80))})).collect();
@@ -184,7 +184,7 @@ async fn clear_stored_todos(world: &World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_a_list_is_searched_for_one_on_first_access() {
+async fn the_messages_of_a_session_without_a_stored_todo_list_are_searched_on_first_access() {
     for (name, message) in list_messages() {
         let (world, session, mut cli) = live_session().await;
         send_message(&mut cli, &session, &agent_message(output_content(todo_list("older")))).await;
@@ -212,7 +212,7 @@ async fn a_session_without_a_list_is_searched_for_one_on_first_access() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_any_list_is_searched_once() {
+async fn the_messages_of_a_session_without_any_todo_list_are_searched_once() {
     let (world, session, mut cli) = live_session().await;
     cli.send_message(&session, "hello").await;
     clear_stored_todos(&world).await;
@@ -225,7 +225,7 @@ async fn a_session_without_any_list_is_searched_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_search_finds_a_list_before_many_messages_that_contain_its_keywords() {
+async fn the_search_finds_a_todo_list_before_many_messages_that_contain_its_keywords() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("oldest")))).await;
     for n in 0..120 {
@@ -237,7 +237,7 @@ async fn the_search_finds_a_list_before_many_messages_that_contain_its_keywords(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_search_is_repeated() {
+async fn a_failed_search_for_a_todo_list_is_repeated() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
@@ -253,7 +253,7 @@ async fn a_failed_search_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_reads_during_a_search_all_return_the_list() {
+async fn concurrent_requests_during_a_search_all_return_the_todo_list() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
@@ -268,7 +268,7 @@ async fn concurrent_reads_during_a_search_all_return_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_arrives_during_the_search_wins() {
+async fn a_todo_list_that_arrives_during_the_search_replaces_the_found_one() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
     clear_stored_todos(&world).await;

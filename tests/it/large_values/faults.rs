@@ -116,7 +116,7 @@ async fn the_limits_of_pending_requests_ensure_that_they_can_be_stored_when_comp
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_that_an_older_hub_version_wrote_over_a_large_one_wins() {
+async fn a_value_that_an_older_hub_version_wrote_over_a_large_value_replaces_it() {
     let (world, session, mut cli) = live_session().await;
     cli.update_state(&session, 1, &json!({"requests": {"r": {}}, "padding": padding(2 * MIB)})).await;
     run_until_idle().await;
@@ -164,7 +164,7 @@ async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
     };
     let first = get(format!("/api/sessions/{session}")).await;
     assert!(first.body().len() > 20 * MIB && can_reserve(50 * MIB) && !can_reserve(53 * MIB));
-    // The same for a response that is large because of the result of a CLI.
+    // A response that is large because of the result of a CLI holds a reservation, too.
     let read = get(format!("/api/sessions/{session}/file?path=a"));
     let (second, ()) = tokio::join!(read, async {
         cli.serve("readFile", &json!({"success": true, "content": padding(30 * MIB)})).await;

@@ -152,8 +152,8 @@ fn is_word(text: &str) -> bool {
 
 /// Returns the tokens after the next one with this text.
 fn after<'t>(tokens: &'t [Token], text: &str) -> &'t [Token] {
-    let at = tokens.iter().position(|token| token.text == text);
-    &tokens[at.map_or(tokens.len(), |at| at + 1)..]
+    let position = tokens.iter().position(|token| token.text == text);
+    &tokens[position.map_or(tokens.len(), |position| position + 1)..]
 }
 
 /// Removes the items with `#[cfg(test)]`.
@@ -205,10 +205,10 @@ fn tokenize(text: &str) -> Vec<Token> {
 
 /// Returns the length of the first token, comment or space of a text.
 fn token_length(text: &str) -> usize {
-    let end = |from: usize, mark: &str| text[from..].find(mark).map_or(text.len(), |at| from + at + mark.len());
+    let end = |from: usize, mark: &str| text[from..].find(mark).map_or(text.len(), |offset| from + offset + mark.len());
     let word_end = |from: usize| {
         let end = text[from..].find(|c: char| !c.is_alphanumeric() && c != '_');
-        end.map_or(text.len(), |at| from + at)
+        end.map_or(text.len(), |offset| from + offset)
     };
     let word = word_end(0);
     let hashes = text[word..].len() - text[word..].trim_start_matches('#').len();

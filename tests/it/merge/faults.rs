@@ -29,11 +29,11 @@ async fn a_merge_that_fails_permanently_is_atomic() {
         let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
         begin_merge(&mut fixture, Some((permanent_error(), committed))).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
-        let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
+        let waiting_ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
         run_until_idle().await;
         world.db.release();
         reply.reply().await.assert_error(503, "hub_unavailable");
-        assert_eq!(cli.wait_for_ack(late).await["ok"], true, "messages that waited for the merge are stored");
+        assert_eq!(cli.wait_for_ack(waiting_ack).await["ok"], true, "messages that waited for the merge are stored");
         assert_atomic(&world, &old, &new, &mut cli).await;
     }
 }

@@ -50,7 +50,7 @@ async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_set_by_users_is_taken_from_the_old_session() {
+async fn the_merged_session_has_the_metadata_that_users_set_in_the_old_session() {
     let old_metadata = json!({
         "name": "Mine", "worktree": {"basePath": "/w", "branch": "b", "name": "n"},
         "summary": {"text": "newer", "updatedAt": 20},
@@ -95,8 +95,8 @@ async fn todos_are_copied_unless_the_new_session_has_some() {
         let world = World::new();
         let mut runner = world.spawner("m", "box").await;
         let old = world.create_session_with("/code", resumable_metadata()).await;
-        let mut before = world.cli(&old).await;
-        before.emit_with_ack("message", &json!({"sid": old, "message": todos_message("pending")})).await;
+        let mut old_cli = world.cli(&old).await;
+        old_cli.emit_with_ack("message", &json!({"sid": old, "message": todos_message("pending")})).await;
         let reply = resume(&world, &old);
         let new = world.create_session("/new").await;
         let mut cli = world.cli(&new).await;
@@ -118,12 +118,12 @@ async fn the_merged_session_has_the_completed_requests_of_both() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.create_session_with("/code", resumable_metadata()).await;
-    let mut before = world.live_cli(&old).await;
+    let mut old_cli = world.live_cli(&old).await;
     let entry = |tool: &str, at: u64| json!({"tool": tool, "arguments": {}, "status": "approved", "completedAt": at});
     let record =
         json!({"requests": {"w": {"tool": "W"}}, "completedRequests": {"a": entry("A", 1), "x": entry("old", 2)}});
-    before.update_state(&old, 1, &record).await;
-    before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
+    old_cli.update_state(&old, 1, &record).await;
+    old_cli.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     let reply = resume(&world, &old);
     let new = world.create_session("/new").await;
     let mut cli = world.cli(&new).await;
@@ -143,7 +143,7 @@ async fn the_merged_session_has_the_completed_requests_of_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_with_parts_are_merged() {
+async fn messages_that_are_stored_in_parts_are_merged() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
     send_text(&mut cli, &new, &long, Some("long")).await;
@@ -159,11 +159,12 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
     let mut fixture = merge_fixture(json!({}), json!({})).await;
     begin_merge(&mut fixture, None).await;
     let MergeFixture { world, new, mut cli, reply, .. } = fixture;
-    let late = |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
-    let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late(n))).collect();
+    let late_message =
+        |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
+    let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late_message(n))).collect();
     // The local ids of a merged message and of a message that is still waiting.
     acks.push(cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
-    acks.push(cli.emit_for_ack("message", &late(4)));
+    acks.push(cli.emit_for_ack("message", &late_message(4)));
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
     run_until_idle().await;
     assert!(!sent.is_ready() && !reply.is_ready());
@@ -186,8 +187,8 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
 async fn messages_during_the_second_of_two_merges_into_one_session_wait_for_it_too() {
     let mut fixture = merge_fixture(json!({}), json!({})).await;
     let older = fixture.world.create_session_with("/older", resumable_metadata()).await;
-    let mut before = fixture.world.cli(&older).await;
-    send_text(&mut before, &older, "zero", None).await;
+    let mut older_cli = fixture.world.cli(&older).await;
+    send_text(&mut older_cli, &older, "zero", None).await;
     let second = resume(&fixture.world, &older);
     let call = fixture.runner.next_call().await;
     fixture.runner.respond(&call, &json!({"success": true, "sessionId": fixture.new}));
@@ -286,7 +287,7 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_the_new_session_during_the_merge_are_kept() {
+async fn changes_of_the_new_session_during_the_merge_are_not_lost() {
     let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
     begin_merge(&mut fixture, None).await;
     let MergeFixture { world, new, mut cli, reply, .. } = fixture;
@@ -316,7 +317,7 @@ async fn changes_of_the_new_session_during_the_merge_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_of_a_session_that_is_deleted_meanwhile_returns_the_new_one() {
+async fn a_resume_of_a_session_that_is_deleted_during_the_resume_returns_the_new_session() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let second = resume(&world, &old);
     run_until_idle().await;
@@ -393,14 +394,14 @@ async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_th
     let mut second = world.cli(&new).await;
 
     world.db.hold(BatchKind::Reads);
-    let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
+    let ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the lookup is held");
     world.db.stop_holding();
     second.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     world.db.release();
-    let ack = cli.wait_for_ack(late).await;
+    let ack = cli.wait_for_ack(ack).await;
     assert_eq!((&ack["ok"], &ack["seq"]), (&json!(true), &json!(3)), "{ack}");
 }
 

@@ -233,7 +233,7 @@ async fn a_push_message_to_a_busy_service_is_retried_after_its_retry_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fifth_attempt_is_the_last() {
+async fn a_push_message_is_sent_at_most_five_times() {
     let (world, session, mut cli, _) = push_fixture().await;
     second_browser(&world, &[(500, None)]).await;
     cli.send_ready(&session).await;
@@ -282,7 +282,7 @@ async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_too_long_message_is_shortened_once() {
+async fn a_push_message_that_is_too_large_is_shortened_once() {
     let world = World::new();
     let session = world.create_session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
     let mut cli = world.live_cli(&session).await;
@@ -329,7 +329,7 @@ async fn an_unresponsive_push_service_blocks_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_within_half_a_second_are_one_notification() {
+async fn permission_requests_within_half_a_second_are_one_notification() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.advance(400).await;
@@ -346,7 +346,7 @@ async fn requests_within_half_a_second_are_one_notification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn further_requests_do_not_delay_the_first_one() {
+async fn further_permission_requests_do_not_delay_the_first_notification() {
     let (world, session, mut cli, browser) = push_fixture().await;
     for version in 1..=5 {
         cli.update_state(&session, version, &pending(&[&format!("r{version}")])).await;

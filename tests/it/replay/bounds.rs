@@ -155,7 +155,7 @@ async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
+async fn the_deletion_of_a_log_deletes_no_row_of_the_next_log() {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;

@@ -72,11 +72,11 @@ impl World {
         };
         let decided: Vec<String> =
             self.oracles[namespace_index].sessions.keys().filter(|id| !in_flight(id)).cloned().collect();
-        for (id, known) in &mut self.oracles[namespace_index].sessions {
+        for (id, record) in &mut self.oracles[namespace_index].sessions {
             let is_stored = rows.contains_key(id);
-            match known.existence {
+            match record.existence {
                 Existence::Unknown if decided.contains(id) => {
-                    known.existence = if is_stored { Existence::Certain } else { Existence::Deleted }
+                    record.existence = if is_stored { Existence::Certain } else { Existence::Deleted }
                 }
                 Existence::Certain => assert!(is_stored, "session {id} is missing without a request to delete it"),
                 Existence::Deleted => assert!(!is_stored, "session {id} exists after its deletion"),
@@ -105,9 +105,9 @@ impl World {
                     .merges_in_progress
                     .iter()
                     .any(|s| s.namespace_index == namespace_index && (s.old == *id || s.new == *id));
-                let known = self.oracles[namespace_index].sessions.get_mut(id).unwrap();
-                known.is_merging = is_merging;
-                known.seqs =
+                let record = self.oracles[namespace_index].sessions.get_mut(id).unwrap();
+                record.is_merging = is_merging;
+                record.seqs =
                     rows.get(id).into_iter().flat_map(|row| &row.messages).map(|(n, m)| (*n, m.0.clone())).collect();
                 for i in 0..self.clis.len() {
                     if self.clis[i].session().as_ref() == Some(id) {
@@ -173,8 +173,8 @@ impl World {
         );
         oracle.observe_version(id, ValueKind::Metadata, row.metadata_version, &row.metadata);
         oracle.observe_version(id, ValueKind::AgentState, row.state_version, &row.state);
-        let known = oracle.session(id).clone();
-        for (seq, message) in known.seqs.iter().filter(|_| !known.is_merging) {
+        let record = oracle.session(id).clone();
+        for (seq, message) in record.seqs.iter().filter(|_| !record.is_merging) {
             let stored = row.messages.get(seq).map(|message| &message.0);
             assert!(
                 stored == Some(message),
@@ -197,8 +197,8 @@ impl World {
 
     /// Checks that each request is either pending or completed.
     fn check_requests(&mut self, namespace_index: usize, row: &Row) {
-        let known = self.oracle(namespace_index).session(&row.id);
-        for (request, entry) in &known.completed {
+        let record = self.oracle(namespace_index).session(&row.id);
+        for (request, entry) in &record.completed {
             let stored = row.completed.get(request);
             assert!(
                 stored == Some(entry),
@@ -210,15 +210,15 @@ impl World {
             let is_pending = row.state["requests"].get(request).is_some();
             assert!(!is_pending, "request {request} of {} is both pending and completed: {entry}", row.id);
         }
-        for (request, record) in &known.requests {
+        for (request, known_request) in &record.requests {
             let is_pending = row.state["requests"].get(request).is_some();
             let completed = row.completed.get(request);
             assert!(
-                !record.acknowledged || is_pending || completed.is_some(),
+                !known_request.acknowledged || is_pending || completed.is_some(),
                 "request {request} of {} was lost",
                 row.id
             );
-            let Some(approved) = record.approved else { continue };
+            let Some(approved) = known_request.approved else { continue };
             let status = completed.map(|entry| entry["status"].as_str().unwrap());
             let expected = if approved { "approved" } else { "denied" };
             assert!(
@@ -242,15 +242,15 @@ impl World {
         let disruptions = self.disruptions(namespace_index, &row.id, self.db.faults());
         let is_watched = self.watchers_are_current(namespace_index)
             && !self.db.has_unknown_outcome(self.objects[namespace_index].name);
-        let known = self.oracle(namespace_index).session(&row.id);
+        let record = self.oracle(namespace_index).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(keep_alive) =
-            known.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !known.may_end)
+            record.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !record.may_end)
         {
             let is_as_expected = now >= keep_alive.time + SESSION_MS || row.is_active();
             assert!(is_as_expected, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
         }
-        if let Some(presence) = known.presence.as_ref().filter(|_| is_watched) {
+        if let Some(presence) = record.presence.as_ref().filter(|_| is_watched) {
             for (name, stored) in row.presence.as_object().unwrap() {
                 assert!(
                     presence.get(name).unwrap_or(&Value::Null) == stored,
@@ -287,10 +287,14 @@ impl World {
         // A message whose acknowledgement is an error may have been committed. The CLI gets its seq when it sends it again.
         let is_unacknowledged =
             |seq: &u64, local_id| !cli.history.contains_key(seq) && cli.unacknowledged.contains(local_id);
-        let known: Vec<(&u64, &String)> = cli.history.iter().collect();
+        let received: Vec<(&u64, &String)> = cli.history.iter().collect();
         let expected = row.messages.iter().filter(|(seq, message)| !is_unacknowledged(seq, &message.1));
         let expected: Vec<(&u64, &String)> = expected.map(|(seq, message)| (seq, &message.0)).collect();
-        assert!(known == expected, "a CLI of {} has the history {known:?}, but the database has {expected:?}", row.id);
+        assert!(
+            received == expected,
+            "a CLI of {} has the history {received:?}, but the database has {expected:?}",
+            row.id
+        );
     }
 
     /// Requests each session and compares the response with the database.
@@ -338,7 +342,7 @@ impl World {
 
     /// Ends a run: all CLIs reconnect and catch up. Then they disconnect, and the clock advances until their sessions are inactive.
     pub fn finish(&mut self) {
-        self.step("no more faults; all CLIs reconnect");
+        self.step("all faults end, all CLIs reconnect");
         self.alarms_delayed = false;
         self.db.repair();
         for _ in 0..20 {

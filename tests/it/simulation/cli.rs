@@ -85,7 +85,7 @@ pub struct Cli {
     pub history: BTreeMap<u64, String>,
     /// The seq of the last processed message.
     last_seq: u64,
-    /// Whether it is reading missed messages; it buffers new ones meanwhile.
+    /// Whether the CLI is reading missed messages. It buffers new messages during this.
     pub is_catching_up: bool,
     buffered: Vec<(u64, String)>,
     /// The newest known version of each value.
@@ -145,9 +145,9 @@ impl Cli {
 
     /// Stores a version unless a newer one is known.
     pub fn store_version(&mut self, kind: ValueKind, version: u64, value: &Value) {
-        let known = self.values.entry(kind).or_insert((0, Value::Null));
-        if version > known.0 {
-            *known = (version, value.clone());
+        let newest = self.values.entry(kind).or_insert((0, Value::Null));
+        if version > newest.0 {
+            *newest = (version, value.clone());
         }
     }
 }

@@ -18,8 +18,8 @@ impl World {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
                 let valid = ack["ok"] == true
                     && keep_alive.disruptions == self.disruptions(namespace_index, &session, self.db.faults());
-                let known = self.oracle(namespace_index).session(&session);
-                known.keep_alive = (valid && !known.may_end).then_some(keep_alive);
+                let record = self.oracle(namespace_index).session(&session);
+                record.keep_alive = (valid && !record.may_end).then_some(keep_alive);
             }
             PendingAck::End { session } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
@@ -38,7 +38,7 @@ impl World {
                 }
                 self.check_order(namespace_index, connection, &session, &local_id, seq);
                 let cli = &mut self.clis[i];
-                cli.unacknowledged.retain(|known| *known != local_id);
+                cli.unacknowledged.retain(|id| *id != local_id);
                 cli.history.insert(seq, id.to_owned());
                 cli.on_message(seq, id.to_owned());
                 self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().acknowledged = true;
@@ -70,10 +70,10 @@ impl World {
         let oracle = self.oracle(namespace_index);
         let was_sent_once = oracle.messages[local_id].connections.len() == 1;
         let (Some(connection), true) = (connection, was_sent_once) else { return };
-        let known = &oracle.sessions[session];
+        let record = &oracle.sessions[session];
         let is_comparable =
             |other: &str| oracle.messages[other].connections == [connection] && oracle.messages[other].acknowledged;
-        let seqs: BTreeMap<&str, u64> = known.seqs.iter().map(|(seq, id)| (&**id, *seq)).collect();
+        let seqs: BTreeMap<&str, u64> = record.seqs.iter().map(|(seq, id)| (&**id, *seq)).collect();
         for (other, sent) in &oracle.messages {
             let Some(other_seq) = sent.id.as_deref().filter(|_| is_comparable(other)).and_then(|id| seqs.get(id))
             else {
@@ -81,7 +81,7 @@ impl World {
             };
             let (was_sent_earlier, precedes) = (number(other) < number(local_id), *other_seq < seq);
             assert!(
-                known.is_merging || other == local_id || was_sent_earlier == precedes,
+                record.is_merging || other == local_id || was_sent_earlier == precedes,
                 "{other} and {local_id} were sent on one connection, but have the seqs {other_seq} and {seq}"
             );
         }

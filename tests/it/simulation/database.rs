@@ -155,8 +155,8 @@ struct Calls {
 }
 
 impl Calls {
-    /// Records that the outcome of a write is unknown to its namespace, or known again: after a later write or a read of the event
-    /// log without a fault.
+    /// Records that a namespace does not know the outcome of a write. A later write, or a read of the event log, determines the
+    /// outcome if it has no fault.
     fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
         let Operation::Batch(statements, _) = operation else { return };
         let names_namespace = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);

@@ -119,7 +119,7 @@ impl Oracle {
     /// Records that a client received a session. Returns whether the session is new.
     pub fn observe_session(&mut self, id: &str, tag: &str) -> bool {
         let is_new = !self.sessions.contains_key(id);
-        let known = self.sessions.entry(id.to_owned()).or_insert_with(|| SessionRecord {
+        let record = self.sessions.entry(id.to_owned()).or_insert_with(|| SessionRecord {
             tag: tag.to_owned(),
             existence: Existence::Certain,
             deletion_requested: false,
@@ -132,7 +132,7 @@ impl Oracle {
             may_end: false,
             presence: None,
         });
-        assert!(known.tag == tag, "session {id} has two tags: {} and {tag}", known.tag);
+        assert!(record.tag == tag, "session {id} has two tags: {} and {tag}", record.tag);
         is_new
     }
 
@@ -145,7 +145,7 @@ impl Oracle {
     pub fn existing_sessions(&self) -> Vec<String> {
         self.sessions
             .iter()
-            .filter(|(_, known)| known.existence != Existence::Deleted)
+            .filter(|(_, record)| record.existence != Existence::Deleted)
             .map(|(id, _)| id.clone())
             .collect()
     }
@@ -161,10 +161,10 @@ impl Oracle {
         }
         let versions = self.versions.entry((owner.to_owned(), kind)).or_default();
         match versions.get(&version) {
-            Some(known) => {
+            Some(previous) => {
                 assert!(
-                    *known == value,
-                    "{kind:?} of {owner}: version {version} was observed as {known} and as {value}"
+                    *previous == value,
+                    "{kind:?} of {owner}: version {version} was observed as {previous} and as {value}"
                 );
             }
             None => {
@@ -190,8 +190,8 @@ impl Oracle {
         let Value::Object(mut state) = state else { return Value::Object(Map::new()) };
         let completed = state.remove("completedRequests");
         for (id, entry) in completed.iter().filter_map(Value::as_object).flatten() {
-            let known = self.session(session).completed.entry(id.clone()).or_insert_with(|| entry.clone());
-            assert!(known == entry, "request {id} of {session} was completed twice: {known} and {entry}");
+            let previous = self.session(session).completed.entry(id.clone()).or_insert_with(|| entry.clone());
+            assert!(previous == entry, "request {id} of {session} was completed twice: {previous} and {entry}");
         }
         Value::Object(state)
     }
@@ -207,7 +207,7 @@ impl Oracle {
 
     /// The newest observed version.
     pub fn newest_version(&self, owner: &str, kind: ValueKind) -> u64 {
-        let newest = self.versions.get(&(owner.to_owned(), kind)).and_then(|known| known.keys().next_back());
+        let newest = self.versions.get(&(owner.to_owned(), kind)).and_then(|versions| versions.keys().next_back());
         let named = self.names.range((owner.to_owned(), 0)..=(owner.to_owned(), u64::MAX)).next_back();
         let named = named.filter(|_| kind == ValueKind::Metadata).map(|((_, version), _)| version);
         newest.max(named).copied().unwrap_or(0)
@@ -243,11 +243,11 @@ impl Oracle {
             .messages
             .get_mut(local_id)
             .unwrap_or_else(|| panic!("observed message {local_id}, which was never sent"));
-        let known = sent.id.get_or_insert_with(|| id.to_owned());
-        assert!(known == id, "message {local_id} was observed with the ids {known} and {id}");
-        let known = self.session(session);
-        if !known.is_merging {
-            let previous = known.seqs.entry(seq).or_insert_with(|| id.to_owned());
+        let previous = sent.id.get_or_insert_with(|| id.to_owned());
+        assert!(previous == id, "message {local_id} was observed with the ids {previous} and {id}");
+        let record = self.session(session);
+        if !record.is_merging {
+            let previous = record.seqs.entry(seq).or_insert_with(|| id.to_owned());
             assert!(previous == id, "seq {seq} of {session} was observed as message {previous} and {id}");
         }
     }
@@ -260,7 +260,8 @@ impl Oracle {
         let content = &message["content"]["content"];
         let text = content["text"].as_str().or(content.as_str());
         assert!(text == Some(&*sent.text), "message {local_id} was sent as {} and received as {message}", sent.text);
-        let may_have_moved = self.sessions.get(&sent.session).is_none_or(|known| known.existence != Existence::Certain);
+        let may_have_moved =
+            self.sessions.get(&sent.session).is_none_or(|record| record.existence != Existence::Certain);
         assert!(sent.session == session || may_have_moved, "message {local_id} of {} is in {session}", sent.session);
     }
 
@@ -285,12 +286,12 @@ impl Oracle {
 
     /// The lower bound for the response to a request that is sent now.
     pub fn lower_bound(&self, session: &str) -> LowerBound {
-        let known = &self.sessions[session];
+        let record = &self.sessions[session];
         LowerBound {
-            seq: known.seqs.keys().next_back().copied().unwrap_or(0),
+            seq: record.seqs.keys().next_back().copied().unwrap_or(0),
             metadata: self.newest_version(session, ValueKind::Metadata),
             state: self.newest_version(session, ValueKind::AgentState),
-            completed: known.completed.keys().cloned().collect(),
+            completed: record.completed.keys().cloned().collect(),
         }
     }
 
@@ -300,11 +301,11 @@ impl Oracle {
         let is_keep_alive = reports_keep_alive(event);
         assert!(is_keep_alive || !repeats_number, "two events with one number: {event}");
         match self.events.get(&number) {
-            Some(known) if reports_keep_alive(known) && !is_keep_alive => {
+            Some(previous) if reports_keep_alive(previous) && !is_keep_alive => {
                 drop(self.events.insert(number, event.clone()))
             }
-            Some(known) => {
-                assert!(is_keep_alive || known == event, "event {number} was observed as {known} and {event}")
+            Some(previous) => {
+                assert!(is_keep_alive || previous == event, "event {number} was observed as {previous} and {event}")
             }
             None if repeats_number => {}
             None => drop(self.events.insert(number, event.clone())),
@@ -323,9 +324,9 @@ impl Oracle {
 
     /// Records that the end of a session was requested or observed.
     pub fn record_end(&mut self, session: &str) {
-        let known = self.session(session);
-        known.end_requests += 1;
-        known.keep_alive = None;
+        let record = self.session(session);
+        record.end_requests += 1;
+        record.keep_alive = None;
     }
 
     /// Records that a `session-end` may be in flight, whose acknowledgement is lost.

@@ -243,9 +243,9 @@ impl World {
             }
             Purpose::End { session } => self.oracle(namespace_index).record_end(session),
             Purpose::Delete { session } => {
-                let known = self.oracle(namespace_index).session(session);
-                assert!(known.existence != Existence::Certain, "session {session} was deleted twice");
-                known.existence = Existence::Deleted;
+                let record = self.oracle(namespace_index).session(session);
+                assert!(record.existence != Existence::Certain, "session {session} was deleted twice");
+                record.existence = Existence::Deleted;
             }
             Purpose::Resume { session } => {
                 self.on_resumed(namespace_index, session, body["sessionId"].as_str().unwrap())
@@ -255,9 +255,9 @@ impl World {
                 assert!(failed || body["echo"] == nonce.as_str(), "the response to {nonce} is {body}");
             }
             Purpose::Spawn => {
-                let known =
+                let is_known =
                     body["sessionId"].as_str().is_none_or(|id| self.oracles[namespace_index].sessions.contains_key(id));
-                assert!(known && body["success"].is_boolean(), "an unknown session was spawned: {body}");
+                assert!(is_known && body["success"].is_boolean(), "an unknown session was spawned: {body}");
             }
             Purpose::Control { .. } | Purpose::UnsubscribeForeign => {}
             Purpose::Subscribe { endpoint } => self.on_subscription_changed(endpoint, Some(true)),
@@ -356,11 +356,11 @@ impl World {
         if old == active {
             return;
         }
-        let known = self
+        let was_reported = self
             .merges_in_progress
             .iter()
             .any(|merge| merge.namespace_index == namespace_index && merge.old == old && merge.new == active);
-        assert!(known, "{old} was resumed as {active}, which no runner reported");
+        assert!(was_reported, "{old} was resumed as {active}, which no runner reported");
         let rows = self.db.sqlite.number(&format!("SELECT count(*) FROM sessions WHERE id = '{old}'"));
         assert!(rows == 0, "{old} was resumed as {active}, but still exists");
         self.oracle(namespace_index).session(old).existence = Existence::Deleted;

@@ -227,7 +227,7 @@ impl World {
         web.start_number = number;
         let (namespace_index, is_watcher) = (web.namespace_index, web.is_watcher);
         let sessions = self.oracle(namespace_index).sessions.values_mut().filter(|_| is_watcher);
-        sessions.for_each(|known| known.presence = None);
+        sessions.for_each(|record| record.presence = None);
     }
 
     /// Checks a `connection-changed` event that reports a gap to a connected client.
@@ -254,9 +254,9 @@ impl World {
         match event["type"].as_str().unwrap() {
             "message-received" => oracle.observe_message(session, &event["message"]),
             "session-removed" => {
-                let known = oracle.session(session);
-                assert!(known.existence != Existence::Certain, "session {session} was removed without a request");
-                known.existence = Existence::Deleted;
+                let record = oracle.session(session);
+                assert!(record.existence != Existence::Certain, "session {session} was removed without a request");
+                record.existence = Existence::Deleted;
             }
             "session-updated" | "session-added" => {
                 oracle.observe_event_version(session, ValueKind::Metadata, data);

@@ -13,7 +13,7 @@ impl World {
             let sessions = &self.oracles[namespace_index].sessions;
             let deleted = sessions
                 .iter()
-                .filter(|(_, known)| known.existence == Existence::Deleted)
+                .filter(|(_, record)| record.existence == Existence::Deleted)
                 .map(|(id, _)| id.clone())
                 .collect();
             self.request(
@@ -62,8 +62,8 @@ impl World {
                 self.control(namespace_index, session, "permission-mode", mode.to_string());
             }
             Step::Delete => {
-                let known = self.oracle(namespace_index).session(&session);
-                (known.existence, known.deletion_requested) = (Existence::Unknown, true);
+                let record = self.oracle(namespace_index).session(&session);
+                (record.existence, record.deletion_requested) = (Existence::Unknown, true);
                 self.oracle(namespace_index).record_end(&session);
                 let path = format!("/api/sessions/{session}");
                 self.request(namespace_index, "DELETE", &path, String::new(), Purpose::Delete { session });

@@ -340,7 +340,7 @@ impl World {
 
     /// The number of events that may invalidate a keep-alive: `faults` of the database, crashes, and requests to end the session.
     pub fn disruptions(&self, namespace_index: usize, session: &str, faults: u64) -> u64 {
-        let ends = self.oracles[namespace_index].sessions.get(session).map_or(0, |known| known.end_requests);
+        let ends = self.oracles[namespace_index].sessions.get(session).map_or(0, |record| record.end_requests);
         faults + self.crashes + ends
     }
 
@@ -352,6 +352,6 @@ impl World {
 
     /// Whether a session certainly exists.
     pub fn exists(&self, namespace_index: usize, session: &str) -> bool {
-        self.oracles[namespace_index].sessions.get(session).is_some_and(|known| known.existence == Existence::Certain)
+        self.oracles[namespace_index].sessions.get(session).is_some_and(|record| record.existence == Existence::Certain)
     }
 }

@@ -47,7 +47,7 @@ pub struct ExpectedError {
     pub code: &'static str,
     /// The invalid field, or empty.
     pub field: &'static str,
-    /// Each of these alone causes the error.
+    /// Each condition alone causes the error.
     pub conditions: &'static [Condition],
 }
 
