@@ -13,34 +13,19 @@
  *   `usage`: tokens in the agent's context, its size in tokens, and the cost so far
  */
 
-const output = (data) => ({ role: 'agent', content: { type: 'output', data } });
-const assistantMessage = (block) => output({ type: 'assistant', message: { role: 'assistant', content: [block] } });
+import * as messages from 'session-gateway-cli-kit/messages';
 
 /** @returns {MessageRecord} */
 export const message = (localId, content) => ({ type: 'message', localId, content });
 
 // The hub refuses half of a surrogate pair, which agents send where they split a text.
-export const text = (value) => assistantMessage({ type: 'text', text: value.toWellFormed() });
+export const text = (value) => messages.text(value.toWellFormed());
 
-export const thinking = (value) => assistantMessage({ type: 'thinking', thinking: value.toWellFormed() });
+export const thinking = (value) => messages.assistantMessage({ type: 'thinking', thinking: value.toWellFormed() });
 
-export const toolUse = (id, name, input) => assistantMessage({ type: 'tool_use', id, name, input });
+export const image = messages.assistantMessage;
 
-/**
- * A piece of a tool's output.
- * @param {string} id
- * @param {string | object[]} content text, or blocks
- */
-export const toolResult = (id, content, isError = false) =>
-  output({
-    type: 'user',
-    message: {
-      role: 'user',
-      content: [{ type: 'tool_result', tool_use_id: id, content: toWellFormed(content), ...(isError ? { is_error: true } : {}) }],
-    },
-  });
-
-const toWellFormed = (content) => (typeof content === 'string' ? content.toWellFormed() : content);
+export { toolResult, toolUse } from 'session-gateway-cli-kit/messages';
 
 /** The agent's plan, which the hub stores as todos. `flavor` is the agent kind of the session. */
 export const plan = (flavor, entries) => ({ role: 'agent', content: { type: flavor, data: { type: 'plan', entries } } });
@@ -48,17 +33,15 @@ export const plan = (flavor, entries) => ({ role: 'agent', content: { type: flav
 /** A note about the session, such as a warning. `name` is one word. */
 export const event = (name, value) => ({ role: 'agent', content: { type: 'event', data: { type: name, message: value.toWellFormed() } } });
 
-/** The event that the agent waits for the next message. */
-export const ready = () => ({ role: 'agent', content: { type: 'event', data: { type: 'ready' } } });
+/** Limit on a picture, in characters of base64. The hub accepts messages of 30 MiB. */
+const MAX_IMAGE_CHARS = 25_000_000;
 
 /**
  * An image block of a message.
  * @param {{data?: unknown, mimeType?: unknown}} block of the protocol
- * @returns {object | null} null without data
+ * @returns {object | null} null if it cannot be shown
  */
 export const imageBlock = ({ data, mimeType }) =>
-  typeof data === 'string' && typeof mimeType === 'string'
+  typeof data === 'string' && typeof mimeType === 'string' && data.length <= MAX_IMAGE_CHARS
     ? { type: 'image', source: { type: 'base64', media_type: mimeType, data } }
     : null;
-
-export const image = assistantMessage;

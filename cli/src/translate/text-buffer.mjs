@@ -10,6 +10,8 @@ import { message, text as textContent, thinking as thinkingContent } from './rec
 /** A text is split where a paragraph begins after this many characters; after this time, where the last one began. */
 const PIECE_CHARS = 4000;
 const PIECE_MS = 5000;
+/** A text to which nothing was added for this time is stored: the agent may send some outside of a turn. */
+const IDLE_MS = 10_000;
 /** A text without paragraphs is split anywhere at this length. */
 const MAX_CHARS = 200_000;
 
@@ -23,7 +25,7 @@ const CONTINUATION = /^(\s|[-*+>|]|\d+[.)])/;
  */
 
 export class TextBuffer {
-  /** @type {{id: string, kind: TextKind, messageId?: string, text: string, unreported: string, startedAt: number,
+  /** @type {{id: string, kind: TextKind, messageId?: string, text: string, unreported: string, startedAt: number, changedAt: number,
    *   line: string, fence: string, isAfterBlank: boolean, splitAt: number} | null} */
   #piece = null;
 
@@ -59,18 +61,24 @@ export class TextBuffer {
     return piece ? [toRecord(piece, piece.text)] : [];
   }
 
+  /** Ends the current message if nothing was added to it for a while. */
+  flushIdle() {
+    return this.#piece && this.now() - this.#piece.changedAt >= IDLE_MS ? this.flush() : [];
+  }
+
   /** Returns what was appended to the current message since the last call. Blank ends are kept back. */
   takeDeltas() {
     const piece = this.#piece;
     if (!piece || piece.unreported.trim() === '') return [];
     const { id, kind, unreported } = piece;
-    piece.unreported = '';
-    return [{ id, kind, text: unreported }];
+    const end = /[\uD800-\uDBFF]$/.test(unreported) ? unreported.length - 1 : unreported.length;
+    piece.unreported = unreported.slice(end);
+    return [{ id, kind, text: unreported.slice(0, end).toWellFormed() }];
   }
 
   #start(kind, messageId, chunk) {
     const scan = { line: '', fence: '', isAfterBlank: false, splitAt: 0 };
-    this.#piece = { id: this.newId(), kind, messageId, text: '', unreported: '', startedAt: this.now(), ...scan };
+    this.#piece = { id: this.newId(), kind, messageId, text: '', unreported: '', startedAt: this.now(), changedAt: this.now(), ...scan };
     this.#add(chunk);
   }
 
@@ -81,6 +89,7 @@ export class TextBuffer {
     const lines = chunk.split('\n');
     piece.text += chunk;
     piece.unreported += chunk;
+    piece.changedAt = this.now();
     lines.forEach((part, index) => {
       piece.line += part;
       offset += part.length + 1;

@@ -41,8 +41,8 @@ export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId,
   const [prefix, ...rest] = hasNameInId ? toolCallId.split('__') : [''];
   const todoTool = TODO_TOOLS.test(firstTitle) ? firstTitle : undefined;
   const given = names.at(-1) ?? (rest.length > 0 ? prefix : todoTool);
-  const name = given ?? NAMES_BY_KIND[kind] ?? firstTitle ?? 'Tool';
-  return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS);
+  const name = given ?? (Object.hasOwn(NAMES_BY_KIND, kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
+  return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
 
 /** Whether a call replaces the session's todos. Its title is the name where the agent sends none. */

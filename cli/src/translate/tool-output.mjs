@@ -13,7 +13,7 @@ const MIN_OVERLAP_CHARS = 8;
 /** The fields of `rawOutput` that hold its text, in order of preference. */
 const TEXT_FIELDS = ['output', 'text', 'content', 'message', 'error'];
 
-/** Converts a content block of the protocol to text; empty for an image. */
+/** Converts a content block of the protocol to text; empty for an image that can be shown. */
 export function blockText(block) {
   switch (block?.type) {
     case 'text':
@@ -22,6 +22,8 @@ export function blockText(block) {
       return isText(block.uri) ? `[${isText(block.name) ? block.name : block.uri}](${block.uri})` : '';
     case 'resource':
       return isText(block.resource?.text) ? block.resource.text : isText(block.resource?.uri) ? `[${block.resource.uri}](${block.resource.uri})` : '';
+    case 'image':
+      return imageBlock(block) ? '' : '[image that cannot be shown]';
     case 'audio':
       return `[audio, ${block.mimeType ?? 'of an unknown type'}]`;
     default:
@@ -82,9 +84,9 @@ export class ToolOutput {
    * @returns {string | object[]}
    */
   take() {
-    const text = this.#unsent;
+    const text = this.#unsent.toWellFormed();
     const images = this.#images;
-    this.#sent += text;
+    this.#sent += this.#unsent;
     this.#unsent = '';
     this.#images = [];
     return images.length === 0 ? text : [...(text === '' ? [] : [{ type: 'text', text }]), ...images];

@@ -5,6 +5,7 @@
  *     const translator = createTranslator({ agent: 'claude', flavor: 'alpha' });
  *
  *     onUpdate(update) -> Record[]               for each `session/update`: `params.update`
+ *     onReplayedUpdate(update) -> Record[]       for those that replay a loaded session: only what is not its conversation
  *     onPermissionRequest(params) -> {records, request}    for `session/request_permission`
  *     onElicitation(params) -> {records, request}          for `elicitation/create`; throws for another mode than `form`
  *     responseTo(id, decision) -> object         the JSON-RPC result for the request with this id at the hub
@@ -12,7 +13,7 @@
  *     endTurn(stopReason) -> Record[]            after the reply of `session/prompt` and the late updates
  *     closeOpenCalls(reason) -> Record[]         when the agent crashed, or does not end its calls
  *     flush() -> Record[]                        ends the current message, for updates outside of a turn
- *     dueRecords() -> Record[]                   held back output of running calls; to be called about once a second
+ *     dueRecords() -> Record[]                   text and output that were held back; to be called about once a second
  *     takeDeltas() -> Delta[]                    live text since the last call
  *     openCalls -> {id, name, input}[]           calls to be closed by the next process after a crash of this one
  *
@@ -24,8 +25,7 @@
  * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. The caller answers requests of tools that
  * the user approved for the session itself, with `{status: 'approved'}`; `tool` is what it remembers.
  *
- * The caller sends `ready()` of `records.mjs` after a turn if no prompt is queued, and drops the updates that replay a
- * loaded session.
+ * The caller sends the event `ready` after a turn if no prompt is queued.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -37,17 +37,29 @@ import * as records from './records.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
 import { blockText } from './tool-output.mjs';
-import { asList, asObject, cutText, firstLine, isText } from './values.mjs';
+import { asList, asObject, cutText, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
 const MAX_TODOS = 200;
 const MAX_TODO_CHARS = 1000;
+/** Limit on the JSON of questions, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
+const MAX_QUESTIONS_BYTES = 600_000;
 
 /** The tool name of a question that belongs to no tool call. */
 const QUESTION_TOOL = 'AskUserQuestion';
 
 /** Titles of agents for a session without one. */
 const PLACEHOLDER_TITLE = /^New session - /;
+
+/** Updates that tell the state of a session, not its conversation. */
+const STATE_UPDATES = new Set([
+  'available_commands_update',
+  'config_option_update',
+  'current_mode_update',
+  'notice',
+  'session_info_update',
+  'usage_update',
+]);
 
 const STOP_REASONS = {
   max_tokens: 'The answer was cut off at the limit of output tokens.',
@@ -117,7 +129,7 @@ class Translator {
       case 'config_option_update':
         return [{ type: 'options', options: asList(update.configOptions) }];
       case 'notice':
-        return this.#event(isText(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description ?? update.message));
+        return this.#event(isText(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description));
       case 'compaction_update':
       case 'compaction_summary_chunk':
         return this.#onCompaction(update);
@@ -125,6 +137,10 @@ class Translator {
       default:
         return [];
     }
+  }
+
+  onReplayedUpdate(update) {
+    return STATE_UPDATES.has(update?.sessionUpdate) ? this.onUpdate(update) : [];
   }
 
   onPermissionRequest(params) {
@@ -165,7 +181,7 @@ class Translator {
       this.#calls.start(call);
       return [];
     }
-    this.#hasDenied ||= decision.status === 'denied';
+    this.#hasDenied ||= decision.status === 'denied' && !call.isEnded;
     return this.#afterText(this.#calls.close(call, describeRefusal(decision)));
   }
 
@@ -174,13 +190,11 @@ class Translator {
     const ended = [...this.#text.flush(), ...(isCanceled ? this.#calls.closeAll('Aborted.') : this.#calls.endAll())];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
     this.#hasDenied = false;
-    this.#requests.clear();
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
 
   closeOpenCalls(reason) {
-    this.#requests.clear();
     return [...this.#text.flush(), ...this.#calls.closeAll(reason)];
   }
 
@@ -189,7 +203,7 @@ class Translator {
   }
 
   dueRecords() {
-    return this.#afterText(this.#calls.dueOutput());
+    return [...this.#text.flushIdle(), ...this.#calls.dueOutput()];
   }
 
   takeDeltas() {
@@ -198,10 +212,8 @@ class Translator {
 
   #onMessageChunk({ content, messageId, _meta }) {
     const usage = isText(content?.text) ? [] : this.#onUsage({ used: _meta?.usage?.totalTokens });
-    if (content?.type === 'image') {
-      const block = records.imageBlock(content);
-      return block ? this.#afterText([this.#message(records.image(block))]) : [];
-    }
+    const picture = content?.type === 'image' ? records.imageBlock(content) : null;
+    if (picture) return this.#afterText([this.#message(records.image(picture))]);
     const value = blockText(content);
     const mode = this.#quirks.reportsModeAsText ? /^\[MODE_UPDATE\] (\S+)\s*$/.exec(value)?.[1] : undefined;
     if (mode !== undefined) return [{ type: 'mode', mode }];
@@ -225,7 +237,7 @@ class Translator {
     const todos = asList(entries)
       .filter((entry) => isText(entry?.content))
       .slice(0, MAX_TODOS)
-      .map(({ content, status, priority }) => ({ content: cutText(content, MAX_TODO_CHARS), status, priority }));
+      .map(({ content, status, priority }) => ({ content: cutText(content.toWellFormed(), MAX_TODO_CHARS), status, priority }));
     const changed = this.#onChange('plan', { todos });
     return changed.length > 0 ? this.#afterText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
   }
@@ -247,7 +259,7 @@ class Translator {
       return [];
     }
     const whole = asList(summary).map(blockText).join('') || previous;
-    if (status === 'completed' || status === 'failed') this.#compactions.delete(compactionId);
+    if (status !== 'in_progress') this.#compactions.delete(compactionId);
     if (status === 'completed') return this.#event('summary', whole || 'The conversation was compacted.');
     return status === 'failed' ? this.#event('compaction_failed', isText(error) ? error : 'No reason given.') : [];
   }
@@ -263,8 +275,12 @@ class Translator {
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.requestId(call?.id ?? this.#newId());
     this.#requests.set(id, { params, call, questions, isForm });
-    const input = isForm && questions.length === 0 ? { message: params.message } : this.#calls.inputOf(call);
-    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: questions.length > 0 ? { questions } : input, createdAt: this.#now() };
+    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: this.#argumentsOf(params, call, questions, isForm), createdAt: this.#now() };
+  }
+
+  #argumentsOf({ message }, call, questions, isForm) {
+    if (questions.length > 0) return limitSize({ questions }, MAX_QUESTIONS_BYTES);
+    return isForm ? limitSize({ message }, MAX_QUESTIONS_BYTES) : this.#calls.inputOf(call);
   }
 
   #describeCancel() {

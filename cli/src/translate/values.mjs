@@ -20,7 +20,7 @@ export const asObject = (value) => (isObject(value) ? value : {});
 /** Returns the first line of a text with at most `max` characters. */
 export function firstLine(value, max) {
   const line = value.trim().split('\n', 1)[0].trim();
-  return line.length > max ? `${line.slice(0, max - 1).trimEnd()}…` : line;
+  return (line.length > max ? `${line.slice(0, max - 1).trimEnd()}…` : line).toWellFormed();
 }
 
 const sizeOf = (value) => Buffer.byteLength(JSON.stringify(value) ?? '');

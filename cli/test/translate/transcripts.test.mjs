@@ -179,6 +179,15 @@ test('commands that are sent again are reported once', () => {
   assert.equal(commands.commands[0].name, 'add-dir');
 });
 
+test('of a session that is loaded again, commands and title are taken, and nothing that was said before', () => {
+  for (const agent of ['claude', 'codex', 'copilot', 'gemini', 'opencode']) {
+    const { hub, timeline } = replay(`${agent}-load-2-load`);
+    assert.ok(hub.of('commands').length > 0, agent);
+    assert.deepEqual(describe(timeline).filter((line) => !line.startsWith('event warning')), ['text "I am back."'], agent);
+  }
+  assert.match(replay('codex-load-2-load').hub.of('summary')[0].text, /^remember me/);
+});
+
 test('an approval never chooses an option that writes a rule', () => {
   for (const name of LOGS) {
     for (const { outcome } of replay(name, { decide: () => ({ status: 'approved', decision: 'approved_for_session' }) }).responses) {
@@ -199,7 +208,7 @@ for (const name of LOGS) {
     }
     const texts = new Map(
       hub.messages.flatMap(({ localId, content }) => {
-        const block = content.content.data.message?.content[0];
+        const block = content.content.data.message?.content?.[0];
         return block?.type === 'text' || block?.type === 'thinking' ? [[localId, block.text ?? block.thinking]] : [];
       }),
     );

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 
 const output = (data) => ({ role: 'agent', content: { type: 'output', data } });
-const assistantMessage = (part) => output({ type: 'assistant', message: { role: 'assistant', content: [part] } });
+export const assistantMessage = (part) => output({ type: 'assistant', message: { role: 'assistant', content: [part] } });
 
 export const text = (value) => assistantMessage({ type: 'text', text: value });
 

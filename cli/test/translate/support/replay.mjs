@@ -16,7 +16,7 @@ const read = (name) =>
     .map((line) => JSON.parse(line));
 
 /** The hub's part: the messages, each local id once, and the agent state. */
-class Hub {
+export class Hub {
   messages = [];
   completed = {};
   requests = [];
@@ -93,8 +93,8 @@ export function replay(name, { decide = (_, decision) => decision } = {}) {
       hub.completed[request.request.id] = { ...request.request, ...decision };
       hub.store(translator.onPermissionResolved(request.request.id, decision));
     } else if (msg.method === 'session/update') {
-      if (isReplaying) continue;
-      hub.store(translator.onUpdate(msg.params.update));
+      const { update } = msg.params;
+      hub.store(isReplaying ? translator.onReplayedUpdate(update) : translator.onUpdate(update));
       for (const { id, text } of translator.takeDeltas()) deltas.set(id, (deltas.get(id) ?? '') + text);
     } else if (msg.method === 'session/request_permission' || msg.method === 'elicitation/create') {
       const isForm = msg.method === 'elicitation/create';
