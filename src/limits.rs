@@ -165,6 +165,14 @@ pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
 pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
 /// The largest state that is stored in its row, in bytes.
 pub const MAX_INLINE_BYTES: usize = 1_000_000;
+/// The longest text in the `summary` or `worktree` of metadata, in bytes.
+pub const MAX_METADATA_TEXT_BYTES: usize = 65_536;
+/// The longest JSON of a `summary` or `worktree`, in bytes. Both fit the excerpt of large metadata.
+pub const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
+/// The longest `summary.text` and `worktree` that the list of sessions shows whole, in bytes of JSON.
+pub const MAX_LISTED_BYTES: usize = 16_384;
+/// How much of a text the list of sessions shows when it is in a longer one of them, in characters.
+pub const MAX_LISTED_CHARS: usize = 4_096;
 /// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
 pub const MAX_EXCERPT_AGENT_IDS: usize = 50;
 /// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
@@ -194,7 +202,7 @@ pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 /// The deepest nesting of an object that the hub or D1 reads. SQLite's JSON functions support 1,000 levels.
 pub const MAX_JSON_DEPTH: usize = 500;
 /// The longest name of a mode, an agent or a method, in bytes.
-pub const MAX_KEYWORD_BYTES: usize = 64;
+pub const MAX_KEYWORD_BYTES: usize = 255;
 /// The largest number of aliases in a section of the setting `VOCABULARY`.
 pub const MAX_ALIASES: usize = 100;
 /// The longest part of an invalid value that an error message repeats, in characters.
@@ -244,7 +252,8 @@ pub const MAX_PATHS: usize = 1000;
 
 // Uploads
 
-/// The total size of uploads in memory, in bytes: the largest file as base64 in JSON. Further uploads wait.
+/// The total size of uploads in memory, and the largest one, in bytes: the largest file as base64 with line breaks in JSON.
+/// Further uploads wait.
 pub const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 /// How many uploads may wait for memory.
 pub const MAX_WAITING_UPLOADS: usize = 32;

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use session_gateway_hub::limits::MAX_KEYWORD_BYTES;
-use session_gateway_hub::model::json::Json;
+use session_gateway_hub::model::json::{Json, MAX_SAFE_INTEGER};
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
     CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_rejected, rpc_request,
@@ -38,7 +38,8 @@ fn has_valid_types(name: &str, payload: &Value) -> bool {
     let any = |field: &str| payload.get(field).is_some();
     let absent = |field: &str| payload.get(field).is_none_or(Value::is_null);
     let number = |field: &str| payload[field].is_number();
-    let version = || payload["expectedVersion"].is_u64();
+    let is_whole = |number: f64| number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER as f64).contains(&number);
+    let version = || payload["expectedVersion"].is_u64() || payload["expectedVersion"].as_f64().is_some_and(is_whole);
     let word =
         |field: &str| absent(field) || payload[field].as_str().is_some_and(|word| word.len() <= MAX_KEYWORD_BYTES);
     let is_object = payload.is_object();
@@ -88,13 +89,13 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
         CliEvent::UpdateMetadata(SessionUpdate { sid, expected_version, value })
         | CliEvent::UpdateState(SessionUpdate { sid, expected_version, value }) => {
             text("sid", sid);
-            assert_eq!(payload["expectedVersion"], *expected_version);
+            assert_eq!(payload["expectedVersion"].as_f64(), Some(*expected_version as f64));
             opaque(if matches!(event, CliEvent::UpdateState(_)) { "agentState" } else { "metadata" }, value);
         }
         CliEvent::MachineUpdateMetadata(MachineUpdate { machine_id, expected_version, value })
         | CliEvent::MachineUpdateState(MachineUpdate { machine_id, expected_version, value }) => {
             text("machineId", machine_id);
-            assert_eq!(payload["expectedVersion"], *expected_version);
+            assert_eq!(payload["expectedVersion"].as_f64(), Some(*expected_version as f64));
             opaque(if matches!(event, CliEvent::MachineUpdateState(_)) { "runnerState" } else { "metadata" }, value);
         }
         CliEvent::SessionAlive(alive) => {

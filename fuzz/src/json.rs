@@ -6,7 +6,7 @@ use serde_json::Value;
 use session_gateway_hub::model::json::{Json, JsonObject};
 use session_gateway_hub::model::large::Field;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::model::session::{Session, check_metadata, mark_running, with_name};
+use session_gateway_hub::model::session::{Session, fit_metadata, mark_running, with_name};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 
 use super::value;
@@ -43,9 +43,7 @@ fn check_members(json: &Json) {
 }
 
 fn check_metadata_and_summary(json: &Json) {
-    if check_metadata(json).is_err() {
-        return;
-    }
+    let Ok(json) = &fit_metadata(json) else { return };
     let mut session = Session::new("s".into(), Namespace::default(), "t".into(), Some(json.clone()), 1);
     let summary = SessionSummary::of(SummaryFields::of(&session));
     let parsed = value(&summary.json);
@@ -60,7 +58,7 @@ fn check_metadata_and_summary(json: &Json) {
     let resumed = Session { metadata: Some(mark_running(session.metadata.as_ref(), 2)), ..session.clone() };
     assert!(!resumed.metadata_fields().is_archived());
     for changed in [resumed.metadata.as_ref(), Some(&session.metadata_keeping_name(json))].into_iter().flatten() {
-        assert_eq!(check_metadata(changed), Ok(()));
+        assert_eq!(fit_metadata(changed).as_ref(), Ok(changed));
     }
     session.metadata = Some(with_name(session.metadata.as_ref(), "new"));
     let renamed = value(&SessionSummary::of(SummaryFields::of(&session)).json);

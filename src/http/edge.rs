@@ -279,16 +279,19 @@ impl Edge {
     fn route_cli_socket(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
         let query = Query::parse(&head.query)?;
         let unsupported = |code, message| ErrorResponse::new(StatusCode::BAD_REQUEST, code, message);
-        if query.text("transport") != Some("websocket") || !head.is_upgrade {
+        if query.text("transport")? != Some("websocket") || !head.is_upgrade {
             let message = "Only the WebSocket transport is supported: connect with `transports: [\"websocket\"]`.";
             return Err(unsupported("transport_unsupported", message));
         }
-        if query.text("EIO") != Some("4") {
+        if query.text("EIO")? != Some("4") {
             let message = "Only Engine.IO protocol 4 is supported: use socket.io-client 3 or newer.";
             return Err(unsupported("protocol_unsupported", message));
         }
         self.check_origin(head)?;
-        let token = bearer_token(head).or_else(|| query.text("token"));
+        let token = match bearer_token(head) {
+            Some(token) => Some(token),
+            None => query.text("token")?,
+        };
         let verified = token.and_then(|token| self.tokens.verify(token));
         let from_host = || Namespace::parse(head.host.split(['.', ':']).next().unwrap_or_default());
         let namespace = match &self.routing {

@@ -31,8 +31,8 @@ pub async fn parse_request(
     format: Format,
 ) -> Result<EventsRequest, Error> {
     let query = Query::parse(query)?;
-    let session = query.text("sessionId").map(str::to_owned);
-    let machine = query.text("machineId").map(str::to_owned);
+    let session = query.text("sessionId")?.map(str::to_owned);
+    let machine = query.text("machineId")?.map(str::to_owned);
     if let Some(id) = &session {
         // Also during a merge, whose result is an event.
         hub.load_session_during_merge(id).await?;
@@ -40,7 +40,7 @@ pub async fn parse_request(
     if let Some(id) = &machine {
         hub.load_machine(id).await?;
     }
-    let reported_visible = match query.text("visibility") {
+    let reported_visible = match query.text("visibility")? {
         Some("visible") => true,
         None | Some("hidden") => false,
         Some(_) => {
@@ -48,7 +48,7 @@ pub async fn parse_request(
         }
     };
     let receives_all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
-    let last_event_id = query.text("lastEventId").map(str::to_owned).or(last_event_id);
+    let last_event_id = query.text("lastEventId")?.map(str::to_owned).or(last_event_id);
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription =
         Subscription { receives_all, session, machine, reported_visible, format, ..Subscription::default() };

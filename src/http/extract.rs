@@ -32,7 +32,7 @@ pub struct OwnedMachine(pub String);
 
 pub struct QueryString(pub Query);
 
-/// The body, a JSON object. An empty body is parsed as `{}`.
+/// The body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
 pub struct JsonBody<T>(pub T);
 
 /// The body of an upload, which stays on the JavaScript side; see [`is_upload`].
@@ -170,6 +170,11 @@ fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, ErrorRespons
 /// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::InvalidField`] with the field.
 pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    read_object(text).map_err(Error::from_body)
+    match text.trim() {
+        "" => read_object("{}"),
+        // An error about a missing field would hide that the body is not an object.
+        "null" => read_object("{}").or_else(|_| read_object(text)),
+        _ => read_object(text),
+    }
+    .map_err(Error::from_body)
 }

@@ -97,9 +97,9 @@ pub async fn send(
         content: UserContent { r#type: "text", text, attachments },
         meta: Meta { sent_from: "web" },
     };
-    let draft = Draft { session: id, local_id: body.local_id.clone(), content: Json::of(&record), from: None };
+    let draft = Draft::new(id, body.local_id, Json::of(&record), None);
+    let local_id = draft.local_id().map(str::to_owned);
     let message = hub.send_message(draft).await?;
-    let message =
-        SentMessage { id: message.id, seq: message.seq, local_id: body.local_id, created_at: message.created_at };
+    let message = SentMessage { id: message.id, seq: message.seq, local_id, created_at: message.created_at };
     Ok(JsonText::serialize(&SendResult { ok: true, message }))
 }

@@ -1,4 +1,5 @@
-//! Strict parsing of query strings: a duplicate parameter or an invalid value is an error that names the parameter.
+//! Parsing of query strings. A parameter without a value counts as absent. A known parameter that is repeated or has an invalid
+//! value is an error that names it; unknown parameters are ignored.
 
 use std::collections::HashMap;
 
@@ -7,24 +8,35 @@ use percent_encoding::percent_decode_str;
 use crate::hub::error::Error;
 
 #[derive(Debug, Default)]
-pub struct Query(HashMap<String, String>);
+pub struct Query(HashMap<String, Parameter>);
+
+/// The first occurrence of a parameter.
+#[derive(Debug)]
+struct Parameter {
+    value: String,
+    /// Whether it is a bare name, without `=`.
+    is_bare: bool,
+    is_repeated: bool,
+}
 
 impl Query {
     /// Parses a query string without its `?`.
     pub fn parse(query: &str) -> Result<Self, Error> {
-        let mut pairs = HashMap::new();
+        let mut parameters: HashMap<String, Parameter> = HashMap::new();
         let encoded_pairs = query.split('&').filter(|pair| !pair.is_empty());
         for (encoded, (key, value)) in encoded_pairs.zip(form_urlencoded::parse(query.as_bytes())) {
             // The parsed text does not show this: invalid UTF-8 becomes U+FFFD, which valid text may contain too.
             if percent_decode_str(encoded).decode_utf8().is_err() {
                 return Err(Error::field(&key, format!("Query parameter `{key}` is not valid UTF-8.")));
             }
-            if pairs.contains_key(key.as_ref()) {
-                return Err(Error::field(&key, format!("Query parameter `{key}` appears more than once.")));
+            if let Some(parameter) = parameters.get_mut(key.as_ref()) {
+                parameter.is_repeated = true;
+                continue;
             }
-            pairs.insert(key.into_owned(), value.into_owned());
+            let is_bare = !encoded.contains('=');
+            parameters.insert(key.into_owned(), Parameter { value: value.into_owned(), is_bare, is_repeated: false });
         }
-        Ok(Self(pairs))
+        Ok(Self(parameters))
     }
 
     /// Returns the value of a parameter, or `None` if it is missing or appears more than once. Ignores errors in other
@@ -36,26 +48,44 @@ impl Query {
         value.filter(|_| values.next().is_none())
     }
 
-    pub fn text(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+    /// Returns the value of a parameter; `None` for an empty one.
+    pub fn text(&self, key: &str) -> Result<Option<&str>, Error> {
+        let parameter = self.find(key)?;
+        Ok(parameter.map(|parameter| parameter.value.as_str()).filter(|value| !value.is_empty()))
     }
 
+    /// Returns an integer, which may be written as a float such as `50.0`.
     pub fn number(&self, key: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, Error> {
-        let Some(text) = self.text(key) else { return Ok(None) };
-        let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|number| is_decimal && range.contains(number));
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let integer = match text.split_once('.') {
+            Some((integer, zeros)) if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => integer,
+            _ => text,
+        };
+        let is_decimal = !integer.is_empty() && integer.bytes().all(|byte| byte.is_ascii_digit());
+        let number = integer.parse().ok().filter(|number| is_decimal && range.contains(number));
         number.map(Some).ok_or_else(|| {
             let (low, high) = range.into_inner();
             Error::field(key, format!("Query parameter `{key}` must be an integer from {low} to {high}."))
         })
     }
 
+    /// Returns a boolean: `true`, `1`, `false` or `0` in any case. A bare name is true.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
-        match self.text(key) {
-            None => Ok(None),
-            Some("true" | "1") => Ok(Some(true)),
-            Some("false" | "0") => Ok(Some(false)),
-            Some(_) => Err(Error::field(key, format!("Query parameter `{key}` must be `true`, `1`, `false` or `0`."))),
+        let Some(parameter) = self.find(key)? else { return Ok(None) };
+        match parameter.value.to_ascii_lowercase().as_str() {
+            "" => Ok(parameter.is_bare.then_some(true)),
+            "true" | "1" => Ok(Some(true)),
+            "false" | "0" => Ok(Some(false)),
+            _ => Err(Error::field(key, format!("Query parameter `{key}` must be `true`, `1`, `false` or `0`."))),
+        }
+    }
+
+    fn find(&self, key: &str) -> Result<Option<&Parameter>, Error> {
+        match self.0.get(key) {
+            Some(Parameter { is_repeated: true, .. }) => {
+                Err(Error::field(key, format!("Query parameter `{key}` appears more than once. Send it once.")))
+            }
+            parameter => Ok(parameter),
         }
     }
 }
@@ -65,18 +95,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duplicate_parameter_is_rejected() {
-        assert!(Query::parse("limit=1&limit=2").unwrap_err().to_string().contains("`limit`"));
+    fn a_repeated_parameter_is_rejected_if_it_is_read() {
+        let query = Query::parse("limit=1&limit=2&other=1&other=2").unwrap();
+        assert!(query.number("limit", 1..=200).unwrap_err().to_string().contains("`limit`"));
+        assert_eq!(query.flag("staged"), Ok(None));
     }
 
     #[test]
     fn numbers_are_decimal_and_in_range() {
         let number = |value: &str| Query::parse(&format!("limit={value}")).unwrap().number("limit", 1..=200);
-        assert_eq!(number("200"), Ok(Some(200)));
-        for invalid in ["0", "201", "-1", "1.5", "1e2", "+5", "", "99999999999999999999", "x"] {
+        for (text, expected) in [("200", Some(200)), ("50.0", Some(50)), ("7.00", Some(7)), ("", None)] {
+            assert_eq!(number(text), Ok(expected), "{text}");
+        }
+        for invalid in ["0", "201", "-1", "1.5", "1.", ".0", "1.0.0", "1e2", "+5", "99999999999999999999", "x"] {
             assert!(number(invalid).unwrap_err().to_string().contains("`limit`"), "{invalid}");
         }
         assert_eq!(Query::parse("").unwrap().number("limit", 1..=200), Ok(None));
+    }
+
+    #[test]
+    fn a_flag_is_a_boolean_in_any_case_or_a_bare_name() {
+        let flag = |query: &str| Query::parse(query).unwrap().flag("staged");
+        for (query, expected) in [
+            ("staged", Some(true)),
+            ("staged=True", Some(true)),
+            ("staged=1", Some(true)),
+            ("staged=FALSE", Some(false)),
+            ("staged=0", Some(false)),
+            ("staged=", None),
+            ("", None),
+        ] {
+            assert_eq!(flag(query), Ok(expected), "{query}");
+        }
+        assert!(flag("staged=yes").unwrap_err().to_string().contains("`staged`"));
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_absent() {
+        for query in ["path=", "path", "", "other=1"] {
+            assert_eq!(Query::parse(query).unwrap().text("path"), Ok(None), "{query}");
+        }
     }
 
     #[test]
@@ -91,10 +149,10 @@ mod tests {
         for (query, key) in [("path=%ff", "path"), ("a=1&&%c3=2", "\u{fffd}"), ("a=1&path=%ef%bf%bd%ff", "path")] {
             assert!(Query::parse(query).unwrap_err().to_string().contains(&format!("`{key}`")), "{query}");
         }
-        assert_eq!(Query::parse("path=%C3%BC").unwrap().text("path"), Some("ü"));
+        assert_eq!(Query::parse("path=%C3%BC").unwrap().text("path"), Ok(Some("ü")));
         // U+FFFD is a valid character.
         for query in ["path=%ef%bf%bd", "path=\u{fffd}", "&path=%EF%BF%BD&"] {
-            assert_eq!(Query::parse(query).unwrap().text("path"), Some("\u{fffd}"), "{query}");
+            assert_eq!(Query::parse(query).unwrap().text("path"), Ok(Some("\u{fffd}")), "{query}");
         }
     }
 }

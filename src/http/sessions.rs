@@ -16,7 +16,7 @@ use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.
 pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, ErrorResponse> {
-    let archived = match query.text("archived") {
+    let archived = match query.text("archived")? {
         None => Archived::Exclude,
         Some("include") => Archived::Include,
         Some("only") => Archived::Only,

@@ -52,7 +52,7 @@ pub async fn find_files(
     QueryString(query): QueryString,
 ) -> Response {
     let limit = query.number("limit", 1..=500)?.unwrap_or(200);
-    let pattern = query.text("query").unwrap_or_default();
+    let pattern = query.text("query")?.unwrap_or_default();
     if pattern.contains('\0') {
         return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
     }
@@ -64,7 +64,7 @@ pub async fn list_directory(
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
 ) -> Response {
-    let path = query.text("path").unwrap_or_default();
+    let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
     Ok(JsonText::of(hub.list_directory(&w, path).await))
 }
@@ -79,8 +79,7 @@ pub async fn list_skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWo
 
 /// Parses `path`: required, not empty, inside the working directory.
 fn file_path(query: &Query) -> Result<&str, Error> {
-    let path = query.text("path").filter(|path| !path.is_empty());
-    let path = path.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
+    let path = query.text("path")?.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
     check_path("path", path)?;
     Ok(path)
 }

@@ -88,7 +88,7 @@ impl Hub {
         match state.connections.remove(conn) {
             Some(Peer::Web(_)) => self.stop_logging_later(state),
             Some(Peer::Cli(cli)) => {
-                for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                for owner in cli.served() {
                     self.restart_timeout(state, &owner, now);
                 }
             }

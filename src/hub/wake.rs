@@ -99,10 +99,8 @@ impl State {
                 continue;
             };
             if let Peer::Cli(cli) = &peer {
-                for name in &cli.methods {
-                    if let Some((owner, method)) = cli.resolve_method(name, &config.vocabulary) {
-                        self.rpc.register(owner, method, name, conn, now);
-                    }
+                for (owner, method, name) in cli.registrations(&config.vocabulary) {
+                    self.rpc.register(owner, &method, &name, conn, now);
                 }
             }
             self.connections.insert(conn, peer);

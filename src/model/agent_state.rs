@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::json::{InvalidField, Json, JsonObject};
+use super::json::{InvalidField, Json, JsonObject, parse_whole};
 use crate::limits::{MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES};
 
 const REQUESTS: &str = "requests";
@@ -78,7 +78,13 @@ pub fn split(state: &Json) -> Result<AgentState, InvalidField> {
         return Ok(AgentState::default());
     }
     let mut object = JsonObject::parse_strict("agentState", state.raw())?;
-    let requests = request_map(&object, REQUESTS)?;
+    let mut requests = request_map(&object, REQUESTS)?;
+    // Some CLIs remove a request by setting it to null.
+    let removed: Vec<String> =
+        requests.members().filter(|(_, request)| request.get() == "null").map(|(id, _)| id.to_owned()).collect();
+    for id in &removed {
+        requests.remove(id);
+    }
     if requests.members().count() > MAX_PENDING_REQUESTS {
         let field = format!("agentState.{REQUESTS}");
         return Err(InvalidField::new(field, format!("must have at most {MAX_PENDING_REQUESTS} entries")));
@@ -88,8 +94,13 @@ pub fn split(state: &Json) -> Result<AgentState, InvalidField> {
     }
     let completed = request_map(&object, COMPLETED_REQUESTS)?;
     let completed = completed.members().map(|(id, entry)| (id.to_owned(), Json::from(entry))).collect();
-    // Without completed requests the clone shares the text, which may be large.
-    let base = if object.remove(COMPLETED_REQUESTS).is_some() { object.to_json() } else { state.clone() };
+    let pending = (!removed.is_empty()).then(|| requests.to_json());
+    if let Some(pending) = &pending {
+        object.set(REQUESTS, pending.raw());
+    }
+    // Without a change the clone shares the text, which may be large.
+    let is_changed = object.remove(COMPLETED_REQUESTS).is_some() || pending.is_some();
+    let base = if is_changed { object.to_json() } else { state.clone() };
     Ok(AgentState { base: Some(base), completed })
 }
 
@@ -201,7 +212,7 @@ fn with_answer(request: &RawValue, answer: &JsonObject<'_>) -> Json {
 
 /// Reads the field `completedAt` of a completed request.
 pub fn completed_at(entry: &Json) -> Option<u64> {
-    JsonObject::parse(entry.text())?.get("completedAt")?.get().parse().ok()
+    parse_whole(JsonObject::parse(entry.text())?.get("completedAt")?.get())
 }
 
 #[cfg(test)]

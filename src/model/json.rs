@@ -15,6 +15,17 @@ use serde_json::value::RawValue;
 /// The largest integer that JavaScript, and so D1, represents exactly (RFC 7493 section 2.2).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
+/// Converts a whole number that is written as a float, such as `1.0`: some languages have no other numbers.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // Exact in this range.
+pub fn whole(value: f64) -> Option<u64> {
+    (value.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER as f64).contains(&value)).then_some(value as u64)
+}
+
+/// Parses a JSON number without a fraction, also one that is written as a float.
+pub fn parse_whole(json: &str) -> Option<u64> {
+    json.parse().ok().or_else(|| whole(json.parse().ok()?))
+}
+
 /// A JSON value as its original text; cheap to clone.
 // `Arc<RawValue>` would save an indirection, but converting a box into it copies the text, which may have 30 MB.
 #[derive(Clone)]

@@ -83,7 +83,7 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
     filtered.to_json()
 }
 
-/// Returns the fields that the session list shows or a resume reads. [`check_metadata`](super::session::check_metadata)
+/// Returns the fields that the session list shows or a resume reads. [`fit_metadata`](super::session::fit_metadata)
 /// limits the size of each.
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;

@@ -1,5 +1,7 @@
 //! Sessions: conversations with an agent, and the rules on their metadata (PROTOCOL.md "The session").
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::EnumString;
@@ -7,6 +9,7 @@ use strum::EnumString;
 use super::json::{InvalidField, Json, JsonObject};
 use super::large::LargeRef;
 use super::namespace::Namespace;
+use crate::limits::{MAX_KEYWORD_BYTES, MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXTS_BYTES};
 
 /// Where a session is controlled from (specification, "Control mode").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]
@@ -179,23 +182,78 @@ fn parse_string(raw: Option<&RawValue>) -> Option<String> {
 }
 
 /// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`, and
-/// respect [`max_field_bytes`].
-pub fn check_metadata(metadata: &Json) -> Result<(), InvalidField> {
-    let object = JsonObject::parse_strict("metadata", metadata.raw())?;
+/// respect [`max_field_bytes`]. Returns it with texts that are only displayed cut to their limits.
+pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
+    let mut object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
         if parse_string(object.get(name)).is_none() {
             return Err(InvalidField::new(format!("metadata.{name}"), "must be a string"));
         }
     }
+    let mut cut = Vec::new();
     for (name, value) in object.members() {
-        // The limit is for the decoded string: escapes make the JSON longer.
-        let exceeds =
-            |limit| value.get().len() > limit && parse_string(Some(value)).is_none_or(|string| string.len() > limit);
-        if let Some(limit) = max_field_bytes(name).filter(|limit| exceeds(*limit)) {
-            return Err(InvalidField::new(format!("metadata.{name}"), format!("must have at most {limit} bytes")));
+        let Some(limit) = max_field_bytes(name) else { continue };
+        let fitting = match name {
+            "name" | "host" => cut_string(value, limit),
+            "summary" | "worktree" => cut_texts(value),
+            _ if is_within(value, limit) => continue,
+            _ => None,
+        };
+        let too_long = || InvalidField::new(format!("metadata.{name}"), format!("must have at most {limit} bytes"));
+        match fitting.ok_or_else(too_long)? {
+            Cow::Borrowed(_) => {}
+            Cow::Owned(fitting) => cut.push((name.to_owned(), fitting)),
         }
     }
-    Ok(())
+    if cut.is_empty() {
+        return Ok(metadata.clone());
+    }
+    cut.iter().for_each(|(name, value)| object.set(name, value));
+    Ok(object.to_json())
+}
+
+/// Whether a string has at most `limit` bytes, or another value as JSON. Escapes make the JSON of a string longer.
+fn is_within(value: &RawValue, limit: usize) -> bool {
+    value.get().len() <= limit || parse_string(Some(value)).is_some_and(|string| string.len() <= limit)
+}
+
+/// Cuts a string to `limit` bytes. `None` for another value that is longer.
+fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
+    if is_within(value, limit) {
+        return Some(Cow::Borrowed(value));
+    }
+    let string = parse_string(Some(value))?;
+    let start = string.get(..string.floor_char_boundary(limit))?;
+    Some(Cow::Owned(Json::of(start).raw().to_owned()))
+}
+
+/// Cuts the texts of a `summary` or `worktree`, until its JSON has at most [`MAX_METADATA_TEXTS_BYTES`]. `None` if what is left is
+/// longer.
+fn cut_texts(value: &RawValue) -> Option<Cow<'_, RawValue>> {
+    [MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXT_BYTES / 4, MAX_METADATA_TEXT_BYTES / 16].into_iter().find_map(|limit| {
+        let cut = cut_texts_to(value, limit)?;
+        (cut.get().len() <= MAX_METADATA_TEXTS_BYTES).then_some(cut)
+    })
+}
+
+/// Cuts a string, or the strings in an object, to `limit` bytes.
+pub fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
+    if value.get().len() <= limit {
+        return Some(Cow::Borrowed(value));
+    }
+    let Some(mut object) = JsonObject::parse(value.get()) else { return cut_string(value, limit) };
+    let texts: Vec<(String, Box<RawValue>)> = object
+        .members()
+        .filter_map(|(name, member)| match cut_string(member, limit) {
+            Some(Cow::Owned(text)) => Some((name.to_owned(), text)),
+            _ => None,
+        })
+        .collect();
+    if texts.is_empty() {
+        return Some(Cow::Borrowed(value));
+    }
+    texts.iter().for_each(|(name, text)| object.set(name, text));
+    Some(Cow::Owned(object.to_json().raw().to_owned()))
 }
 
 /// The size limit of a metadata field that the hub reads or lists; `None` for other fields.
@@ -203,8 +261,8 @@ fn max_field_bytes(field: &str) -> Option<usize> {
     match field {
         "path" => Some(4_096),
         "host" | "machineId" => Some(255),
-        "flavor" | "lifecycleState" => Some(64),
-        "summary" | "worktree" => Some(16_384),
+        "flavor" | "lifecycleState" => Some(MAX_KEYWORD_BYTES),
+        "summary" | "worktree" => Some(MAX_METADATA_TEXTS_BYTES),
         // 255 code points.
         "name" => Some(1_020),
         // The agent's id of the conversation, one field for each agent kind.
@@ -246,7 +304,7 @@ mod tests {
 
     #[test]
     fn metadata_must_have_a_path_and_a_host() {
-        let field = |text: &str| check_metadata(&Json::parse(text).unwrap()).map_err(|error| error.field);
+        let field = |text: &str| fit_metadata(&Json::parse(text).unwrap()).map(|_| ()).map_err(|error| error.field);
         assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));
         assert_eq!(field(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
         assert_eq!(field(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
@@ -256,31 +314,44 @@ mod tests {
         assert_eq!(field(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
     }
 
+    /// The value of a field in the metadata that is stored, or the field that is refused.
+    fn fitted(name: &str, value: &serde_json::Value) -> Result<serde_json::Value, String> {
+        let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
+        metadata[name] = value.clone();
+        let fitted = fit_metadata(&Json::of(&metadata)).map_err(|error| error.field)?;
+        Ok(fitted.read::<serde_json::Value>().unwrap()[name].clone())
+    }
+
     #[test]
     fn the_fields_that_the_hub_reads_have_a_size_limit() {
-        let with = |name: &str, value: &str| {
-            let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
-            metadata[name] = serde_json::from_str(value).unwrap();
-            check_metadata(&Json::of(&metadata)).map_err(|error| error.field)
-        };
-        let limits = [
-            ("path", 4_096),
-            ("host", 255),
-            ("machineId", 255),
-            ("name", 1_020),
-            ("flavor", 64),
-            ("lifecycleState", 64),
-            ("alphaSessionId", 1_024),
-        ];
+        let limits =
+            [("path", 4_096), ("machineId", 255), ("flavor", 255), ("lifecycleState", 255), ("alphaSessionId", 1_024)];
         for (name, limit) in limits {
-            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit))), Ok(()), "{name}");
-            assert_eq!(with(name, &format!("\"{}\"", r"\n".repeat(limit))), Ok(()), "{name}");
-            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit + 1))), Err(format!("metadata.{name}")));
+            for longest in ["x".repeat(limit), "\n".repeat(limit)] {
+                assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");
+            }
+            assert_eq!(fitted(name, &"x".repeat(limit + 1).into()), Err(format!("metadata.{name}")));
+        }
+        let other = serde_json::json!(["x".repeat(200_000)]);
+        assert_eq!(fitted("tools", &other), Ok(other.clone()), "the hub does not read it");
+    }
+
+    #[test]
+    fn texts_that_are_only_displayed_are_cut() {
+        for (name, limit) in [("name", 1_020), ("host", 255), ("summary", 65_536)] {
+            let longest = format!("\n{}", "x".repeat(limit - 1));
+            assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");
+            let cut = fitted(name, &"é".repeat(limit).into()).unwrap();
+            assert_eq!(cut.as_str().unwrap(), "é".repeat(limit / 2), "{name}");
         }
         for name in ["summary", "worktree"] {
-            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_000))), Ok(()));
-            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_384))), Err(format!("metadata.{name}")));
+            let value = |text: String| serde_json::json!({"text": text, "updatedAt": 5, "name": "n"});
+            assert_eq!(fitted(name, &value("x".repeat(65_536))), Ok(value("x".repeat(65_536))));
+            assert_eq!(fitted(name, &value("x".repeat(65_537))), Ok(value("x".repeat(65_536))));
+            assert_eq!(fitted(name, &value("\u{1}".repeat(65_536))), Ok(value("\u{1}".repeat(16_384))));
+            let list = serde_json::json!({"text": "x", "list": vec!["x".repeat(1_000); 200]});
+            assert_eq!(fitted(name, &list), Err(format!("metadata.{name}")));
         }
-        assert_eq!(with("tools", &format!("[\"{}\"]", "x".repeat(100_000))), Ok(()), "the hub does not read it");
+        assert_eq!(fitted("name", &serde_json::json!(["x".repeat(2_000)])), Err("metadata.name".into()));
     }
 }

@@ -1,12 +1,13 @@
 //! The summary of a session in the session list (PROTOCOL.md "GET /api/sessions").
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::agent_state;
-use super::json::Json;
+use super::json::{Json, JsonObject};
 use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
+use crate::limits::{MAX_LISTED_BYTES, MAX_LISTED_CHARS};
 
 /// The fields of a session that its summary is computed from: of a session in memory, or the columns of a database query.
 #[derive(Debug, Deserialize)]
@@ -115,7 +116,7 @@ struct SummaryMetadata<'a> {
     summary: Option<MetadataSummary<'a>>,
     #[serde(borrow)]
     flavor: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, skip_serializing_if = "Option::is_none", serialize_with = "serialize_worktree")]
     worktree: Option<&'a RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     lifecycle_state: Option<&'a RawValue>,
@@ -124,8 +125,35 @@ struct SummaryMetadata<'a> {
 /// The metadata field `summary`: the agent's description of its work.
 #[derive(Serialize, Deserialize)]
 struct MetadataSummary<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, serialize_with = "serialize_text")]
     text: &'a RawValue,
+}
+
+/// The texts that the list shows of a longer `worktree`.
+const LISTED_WORKTREE_FIELDS: [&str; 4] = ["basePath", "branch", "name", "worktreePath"];
+
+fn serialize_text<S: Serializer>(text: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
+    match listed_text(text).filter(|_| text.get().len() > MAX_LISTED_BYTES) {
+        Some(start) => start.serialize(serializer),
+        None => text.serialize(serializer),
+    }
+}
+
+// serde passes a reference to the field.
+#[allow(clippy::ref_option)]
+fn serialize_worktree<S: Serializer>(worktree: &Option<&RawValue>, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(long) = worktree.filter(|worktree| worktree.get().len() > MAX_LISTED_BYTES) else {
+        return worktree.serialize(serializer);
+    };
+    let fields = JsonObject::parse(long.get()).unwrap_or_default();
+    let listed = |name| Some((name, listed_text(fields.get(name)?)?));
+    serializer.collect_map(LISTED_WORKTREE_FIELDS.into_iter().filter_map(listed))
+}
+
+/// Returns what the list shows of a long text; `None` if the value is not a string.
+fn listed_text(text: &RawValue) -> Option<String> {
+    let text: String = serde_json::from_str(text.get()).ok()?;
+    Some(text.chars().take(MAX_LISTED_CHARS).collect())
 }
 
 /// Deserializes a `summary`. A value without `text` counts as missing: an error would drop all metadata.
@@ -150,6 +178,10 @@ mod tests {
         SessionSummary::of(SummaryFields::of(session))
     }
 
+    fn summary_of(metadata: &str) -> String {
+        summary(&session(metadata)).json
+    }
+
     #[test]
     fn a_summary_has_only_some_fields_of_the_metadata() {
         let mut s =
@@ -166,6 +198,23 @@ mod tests {
         let json = summary(&session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#)).json;
         assert!(json.contains(r#""flavor":5"#) && !json.contains("summary"), "{json}");
         assert!(summary(&session("[1]")).json.contains(r#""metadata":null"#));
+    }
+
+    #[test]
+    fn long_texts_are_cut_in_the_list() {
+        let listed = |summary: &str, worktree: &str| {
+            let metadata = serde_json::json!({"path": "/w", "host": "h", "summary": {"text": summary}, "worktree":
+                {"branch": worktree, "createdAt": 5}});
+            let listed: serde_json::Value = serde_json::from_str(&summary_of(&metadata.to_string())).unwrap();
+            (listed["metadata"]["summary"]["text"].clone(), listed["metadata"]["worktree"].clone())
+        };
+        let (whole, long) = ("x".repeat(MAX_LISTED_BYTES - 100), "é".repeat(MAX_LISTED_BYTES));
+        let start = "é".repeat(MAX_LISTED_CHARS);
+        assert_eq!(
+            listed(&whole, &whole),
+            (whole.clone().into(), serde_json::json!({"branch": whole, "createdAt": 5}))
+        );
+        assert_eq!(listed(&long, &long), (start.clone().into(), serde_json::json!({"branch": start})));
     }
 
     #[test]

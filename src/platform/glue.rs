@@ -95,7 +95,14 @@ extern "C" {
     /// Reads the body; resolves to a fault, or an empty string, and the JSON text with an empty `content`. `min_bytes` is the
     /// amount that the client must send within `stall_ms`.
     #[wasm_bindgen(method)]
-    pub fn read(this: &Upload, max_file: f64, max_fields: f64, min_bytes: f64, stall_ms: f64) -> js_sys::Promise;
+    pub fn read(
+        this: &Upload,
+        max_body: f64,
+        max_file: f64,
+        max_fields: f64,
+        min_bytes: f64,
+        stall_ms: f64,
+    ) -> js_sys::Promise;
     /// Returns the content between two texts, and releases the memory of the body.
     #[wasm_bindgen(method, catch)]
     pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;

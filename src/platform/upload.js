@@ -14,6 +14,8 @@ const CHUNK_BYTES = 1024 * 1024;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const EQUALS = 0x3d;
+const [PLUS, SLASH, MINUS, UNDERSCORE] = new TextEncoder().encode('+/-_');
+const [LETTER_N, LETTER_R] = new TextEncoder().encode('nr');
 
 /** The message is an `UploadFault` (src/hub/ports.rs) in kebab-case. */
 class Fault extends Error {}
@@ -94,10 +96,27 @@ export function findContent(bytes, maxFields) {
 }
 
 /**
- * Decodes the escapes in a JSON string of base64 in place: some clients write `\/` and `\u002B`.
+ * Converts a JSON string of base64 in place to the alphabet and padding of RFC 4648 section 4, without escapes and line breaks.
+ * Needs two bytes after the end for padding. Leaves invalid base64 invalid.
  * @returns {number} the new end of the string
  */
-export function unescapeBase64(bytes, start, end) {
+export function normalizeBase64(bytes, start, end) {
+  const unescaped = unescape(bytes, start, end);
+  replaceAll(bytes, start, unescaped, MINUS, PLUS);
+  replaceAll(bytes, start, unescaped, UNDERSCORE, SLASH);
+  const surplus = (unescaped - start) % 4;
+  if (surplus < 2 || bytes[unescaped - 1] === EQUALS) return unescaped;
+  const padded = unescaped + 4 - surplus;
+  bytes.fill(EQUALS, unescaped, padded);
+  return padded;
+}
+
+function replaceAll(bytes, start, end, byte, replacement) {
+  for (let at = bytes.indexOf(byte, start); at !== -1 && at < end; at = bytes.indexOf(byte, at)) bytes[at] = replacement;
+}
+
+/** Decodes escapes in place: some clients write `\/` and `\u002B`. Removes escaped line breaks. */
+function unescape(bytes, start, end) {
   let from = bytes.indexOf(BACKSLASH, start);
   if (from === -1 || from >= end) return end;
   let to = from;
@@ -109,7 +128,9 @@ export function unescapeBase64(bytes, start, end) {
         const digits = String.fromCharCode(...bytes.subarray(from, Math.min(from + 4, end)));
         byte = /^[0-9a-fA-F]{4}$/.test(digits) ? Number.parseInt(digits, 16) : 0;
         from += 4;
-      } else if (byte !== 0x2f) byte = 0;
+        if (byte === 0x0a || byte === 0x0d) continue;
+      } else if (byte === LETTER_N || byte === LETTER_R) continue;
+      else if (byte !== SLASH) byte = 0;
     }
     // An invalid character is replaced by another invalid one.
     bytes[to++] = byte > 0x7f ? 0 : byte;
@@ -146,14 +167,15 @@ export class Upload {
 
   /**
    * Reads the body.
+   * @param {number} maxBody in bytes
    * @param {number} maxFile in bytes
    * @param {number} maxFields the largest body without its content, in bytes
    * @param {number} minBytes the client must send this much within `stallMs`
    * @returns {Promise<[string, string]>} a fault, or an empty string, and the JSON text with an empty `content`
    */
-  async read(maxFile, maxFields, minBytes, stallMs) {
+  async read(maxBody, maxFile, maxFields, minBytes, stallMs) {
     try {
-      await this.#fill(Math.ceil(maxFile / 3) * 4 + maxFields, minBytes, stallMs);
+      await this.#fill(maxBody, minBytes, stallMs);
       return ['', this.#extractContent(maxFile, maxFields)];
     } catch (error) {
       if (error instanceof Fault) return [error.message, ''];
@@ -254,8 +276,8 @@ export class Upload {
     // Otherwise the hub rejects the body for a missing or duplicate `content`.
     if (found.length === 1) {
       const [[start, last]] = found;
-      const end = unescapeBase64(bytes, start, last);
-      const size = base64Size(bytes, start, end);
+      const end = normalizeBase64(new Uint8Array(this.buffer), PREFIX_BYTES + start, PREFIX_BYTES + last) - PREFIX_BYTES;
+      const size = base64Size(new Uint8Array(this.buffer, PREFIX_BYTES), start, end);
       if (size === -1) throw new Fault('bad-base64');
       if (size > maxFile) throw new Fault('too-large');
       this.start = PREFIX_BYTES + start;

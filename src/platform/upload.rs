@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_BODY_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_BODY_BYTES, STALL_TIMEOUT_MS};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
@@ -28,9 +28,10 @@ impl UploadBody for JsUpload {
         Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
     }
 
-    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds both exactly.
+    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all exactly.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
         let read = self.upload.read(
+            MAX_UPLOAD_BYTES as f64,
             MAX_FILE_BYTES as f64,
             MAX_UPLOAD_FIELDS_BYTES as f64,
             MIN_BODY_BYTES.into(),

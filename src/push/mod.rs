@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::GeneralPurpose;
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 
-/// Encodes without padding; decodes with or without, because browsers and polyfills differ.
+/// Encodes without padding; decodes with or without.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -25,4 +25,9 @@ pub fn to_base64url(bytes: &[u8]) -> String {
 
 pub fn from_base64url(text: &str) -> Option<Vec<u8>> {
     BASE64URL.decode(text).ok()
+}
+
+/// Decodes base64 of either alphabet (RFC 4648 sections 4 and 5), with or without padding.
+pub fn from_any_base64(text: &str) -> Option<Vec<u8>> {
+    from_base64url(&text.replace('+', "-").replace('/', "_"))
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use web_push_native::{Auth, WebPushBuilder};
 
 use super::endpoint::Endpoint;
-use super::from_base64url;
+use super::from_any_base64;
 
 /// The largest plaintext: a body of 4,096 bytes minus header, delimiter and tag (RFC 8291 section 4).
 pub const MAX_MESSAGE_BYTES: usize = 3993;
@@ -46,11 +46,12 @@ pub enum InvalidKey {
 }
 
 impl Keys {
-    /// Parses the keys that a browser exports: base64url of an uncompressed P-256 point, and of 16 bytes.
+    /// Parses the keys that a browser exports: base64 of an uncompressed P-256 point, and of 16 bytes. Browsers export base64url,
+    /// but `btoa` in a page makes the other alphabet.
     pub fn parse(p256dh: &str, auth: &str) -> Result<Self, InvalidKey> {
-        let point = from_base64url(p256dh).filter(|point| point.len() == 65).ok_or(InvalidKey::P256dh)?;
+        let point = from_any_base64(p256dh).filter(|point| point.len() == 65).ok_or(InvalidKey::P256dh)?;
         let public = PublicKey::from_sec1_bytes(&point).map_err(|_| InvalidKey::P256dh)?;
-        let auth = from_base64url(auth).and_then(|bytes| bytes.try_into().ok()).ok_or(InvalidKey::Auth)?;
+        let auth = from_any_base64(auth).and_then(|bytes| bytes.try_into().ok()).ok_or(InvalidKey::Auth)?;
         Ok(Self { public, auth })
     }
 }
@@ -106,7 +107,7 @@ pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<R
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-    use crate::push::to_base64url;
+    use crate::push::{from_base64url, to_base64url};
     use p256::SecretKey;
     use p256::elliptic_curve::sec1::ToEncodedPoint;
     use proptest::prelude::*;
@@ -188,15 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn malformed_keys_are_rejected_and_padding_is_optional() {
+    fn keys_are_base64_of_either_alphabet_and_padding_is_optional() {
         assert_eq!(Keys::parse(&format!("{P256DH}="), &format!("{AUTH}==")), Ok(keys()));
+        let standard = |key: &str| key.replace('-', "+").replace('_', "/");
+        assert_eq!(Keys::parse(&format!("{}=", standard(P256DH)), &standard(AUTH)), Ok(keys()));
         let off_the_curve = to_base64url(&[&[4][..], &[1; 64]].concat());
         let compressed = to_base64url(keys().public.to_encoded_point(true).as_bytes());
         let infinity = to_base64url(&[0]);
         for invalid in ["", "AA", "!", &off_the_curve, &compressed, &infinity, P256DH.get(1..).unwrap(), AUTH] {
             assert_eq!(Keys::parse(invalid, AUTH), Err(InvalidKey::P256dh), "{invalid}");
         }
-        for invalid in ["", "AA", "!", AUTH.get(2..).unwrap(), P256DH, "BTBZMqHH6r4Tts7J/aSIgg"] {
+        for invalid in ["", "AA", "!", AUTH.get(2..).unwrap(), P256DH, "BTBZMqHH6r4Tts7J aSIgg"] {
             assert_eq!(Keys::parse(P256DH, invalid), Err(InvalidKey::Auth), "{invalid}");
         }
     }

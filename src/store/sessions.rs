@@ -68,13 +68,21 @@ const SELECT_BY_ID: &str = session_by!("id");
 const SELECT_BY_TAG: &str = session_by!("tag");
 
 /// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave
-/// the database. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
+/// the database, and of long texts only what [`SessionSummary`](crate::model::summary::SessionSummary) shows. A value that
+/// SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
 const SELECT_SUMMARIES: &str = "
 SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
   'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
   'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
-    'host', meta -> '$.host', 'machineId', meta -> '$.machineId', 'summary', meta -> '$.summary',
-    'flavor', meta -> '$.flavor', 'worktree', meta -> '$.worktree', 'lifecycleState', meta -> '$.lifecycleState')),
+    'host', meta -> '$.host', 'machineId', meta -> '$.machineId',
+    'summary', iif(length(CAST(meta -> '$.summary' AS BLOB)) > 16384,
+      json_object('text', substr(meta ->> '$.summary.text', 1, 4096)), meta -> '$.summary'),
+    'flavor', meta -> '$.flavor',
+    'worktree', iif(length(CAST(meta -> '$.worktree' AS BLOB)) > 16384,
+      json_patch('{}', json_object('basePath', substr(meta ->> '$.worktree.basePath', 1, 4096),
+        'branch', substr(meta ->> '$.worktree.branch', 1, 4096), 'name', substr(meta ->> '$.worktree.name', 1, 4096),
+        'worktreePath', substr(meta ->> '$.worktree.worktreePath', 1, 4096))), meta -> '$.worktree'),
+    'lifecycleState', meta -> '$.lifecycleState')),
   'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
     'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
   'pending_requests_count', iif(json_type(state, '$.requests') = 'object',

@@ -3,13 +3,15 @@
 //! Serde's error for a string of the wrong type contains several escaped copies of the whole string: one of 30 MiB would exceed
 //! the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters first.
 
-use crate::limits::MAX_ECHO_CHARS;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+
+use crate::limits::MAX_ECHO_CHARS;
+use crate::model::json::whole;
 
 /// Truncates a text to `max_chars` characters and an ellipsis.
 pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
@@ -92,6 +94,7 @@ impl Scalar for u64 {
     fn of(value: &AnyValue) -> Option<Self> {
         match value {
             AnyValue::Unsigned(value) => Some(*value),
+            AnyValue::Float(value) => whole(*value),
             _ => None,
         }
     }

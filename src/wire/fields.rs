@@ -35,9 +35,10 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
 /// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.
 #[cold]
 fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
-    // A number out of range and an unpaired surrogate are reported as syntax errors although the text is valid JSON.
-    if !cause.is_data() && serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return invalid_json(cause);
+    // An invalid field is reported before text that follows it. A number out of range and an unpaired surrogate are reported as
+    // syntax errors although the text is valid JSON.
+    if let Err(cause) = serde_json::from_str::<IgnoredAny>(text) {
+        return invalid_json(&cause);
     }
     let reason = cause.to_string();
     let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
@@ -296,7 +297,14 @@ mod tests {
 
     #[test]
     fn an_error_without_a_field_has_an_empty_path() {
-        for text in ["", "[]", "null", "{", "{\"name\":\"a\"} x", "\u{feff}{}"] {
+        let with_text_after = [
+            "{\"name\":\"a\"} x",
+            "{\"name\":5} x",
+            "{\"list\":[]}{}",
+            "{\"name\":\"a\",\"name\":5},",
+            "{\"name\":5}\u{0}",
+        ];
+        for text in ["", "[]", "null", "{", "\u{feff}{}"].into_iter().chain(with_text_after) {
             assert_eq!(field(text), "", "{text}");
         }
     }

@@ -114,8 +114,10 @@ async fn the_sessions_and_machines_of_sockets_are_restored_after_hibernation() {
     let state = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {}});
     bare.emit_with_ack("machine-update-state", &state).await;
     assert_eq!(runner.next_event("update").await["body"]["t"], "update-machine");
-    let refused = cli.emit_with_ack("rpc-register", &json!({"method": format!("{other}:readFile")})).await;
-    assert_eq!(refused["code"], "access-denied");
+    cli.register(&format!("{other}:readFile")).await;
+    let refused = bare.emit_with_ack("rpc-register", &json!({"method": "readFile"})).await;
+    assert_eq!(refused["code"], "access-denied", "it named no session");
+    assert_eq!(bare.next_event("error").await["code"], "access-denied");
     bare.socket.assert_no_frames().await;
 }
 

@@ -19,6 +19,7 @@ mod bad_input {
     mod events;
     mod fields;
     mod frames;
+    mod lenient;
     mod updates;
 }
 mod cli_sockets;

@@ -69,8 +69,8 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
             json!({"success": false, "error": "busy"}),
             json!({"error": "busy"}),
             json!({"error": "busy", "applied": {"permissionMode": "plan", "modelMode": "model_fast"}}),
-            json!({"applied": {"permissionMode": "plan", "modelMode": "x".repeat(65)}}),
-            json!({"applied": {"permissionMode": "x".repeat(65), "modelMode": "model_fast"}}),
+            json!({"applied": {"permissionMode": "plan", "modelMode": "x".repeat(256)}}),
+            json!({"applied": {"permissionMode": "x".repeat(256), "modelMode": "model_fast"}}),
         ];
         for result in results {
             let (_, reply) = set_mode(&world, &mut cli, &session, route, &body, &result).await;

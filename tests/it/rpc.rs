@@ -161,13 +161,14 @@ async fn the_last_registration_replaces_the_earlier_one_permanently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli_named() {
+async fn a_method_can_only_be_registered_for_a_session_or_machine_of_the_namespace() {
     let (world, session, mut owner) = live_session().await;
-    let other = world.create_session("/other").await;
-    let mut other_cli = world.cli(&other).await;
+    let neighbour = world.neighbour();
+    let foreign = neighbour.create_session("/other").await;
+    let mut other_cli = world.cli(&world.create_session("/other").await).await;
     let mut bare = world.bare_cli().await;
-    let foreign_names = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
-    let ownerless_names = ["readFile".to_owned(), format!("{session}:readFile")];
+    let foreign_names = [format!("{foreign}:readFile"), format!("{session}:"), ":readFile".into(), "none:a:b".into()];
+    let ownerless_names = ["readFile".to_owned(), format!("{foreign}:readFile")];
     for (cli, names) in [(&mut other_cli, &foreign_names[..]), (&mut bare, &ownerless_names)] {
         for name in names {
             let rejected = cli.emit_with_ack("rpc-register", &json!({"method": name})).await;
@@ -184,6 +185,60 @@ async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli
     let call = owner.next_call().await;
     owner.respond(&call, &json!({"success": true}));
     reply.reply().await.ok();
+}
+
+/// A runner may serve many sessions with one socket.
+#[tokio::test(start_paused = true)]
+async fn a_socket_can_register_methods_of_other_sessions_and_machines() {
+    let (world, session, _) = live_session().await;
+    let other = world.create_session("/other").await;
+    world.register_machine("m:1").await;
+    let mut runner = world.bare_cli().await;
+    for name in [format!("{session}:gitStatus"), format!("{other}:gitStatus"), "m:1:checkPathExists".into()] {
+        runner.register(&name).await;
+    }
+    for hibernates in [false, true] {
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        for id in [&session, &other] {
+            let reply = start_get(&world, id, "git-status");
+            runner.serve(&format!("{id}:gitStatus"), &json!({"success": true, "branch": id})).await;
+            assert_eq!(reply.reply().await.ok()["branch"], **id);
+        }
+        let reply = world.start("POST", "/api/machines/m%3A1/paths/exists", r#"{"paths":["/a"]}"#);
+        runner.serve("m:1:checkPathExists", &json!({"/a": true})).await;
+        assert_eq!(reply.reply().await.ok(), json!({"/a": true}));
+    }
+    runner.emit_with_ack("rpc-unregister", &json!({"method": format!("{other}:gitStatus")})).await;
+    let unregistered = start_get(&world, &other, "git-status").reply().await.ok();
+    assert_eq!(unregistered["error"], "No handler registered for gitStatus");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_receives_the_updates_of_the_sessions_and_machines_that_it_spoke_for() {
+    let (world, session, _cli) = live_session().await;
+    world.register_machine("m").await;
+    let (mut runner, mut other_runner) = (world.bare_cli().await, world.bare_cli().await);
+    let send = async |text: &str| {
+        world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).await.ok();
+    };
+    send("before").await;
+    assert!(runner.try_event("update").await.is_none());
+    runner.send_keep_alive(&world, &session).await;
+    runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    for hibernates in [false, true] {
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        send("hello").await;
+        assert_eq!(runner.next_event("update").await["body"]["t"], "new-message");
+        let version = 1 + u64::from(hibernates);
+        let update = json!({"machineId": "m", "expectedVersion": version, "runnerState": {"n": version}});
+        assert_eq!(other_runner.emit_with_ack("machine-update-state", &update).await["result"], "success");
+        assert_eq!(runner.next_event("update").await["body"]["t"], "update-machine");
+    }
+    assert!(runner.try_event("update").await.is_none(), "each update is sent once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,11 +70,11 @@ async fn an_invalid_body_is_rejected_without_a_call() {
             table.push((field, with(field, value)));
         }
     }
+    table.push(("filename", with("filename", json!(""))));
     for field in ["filename", "mimeType"] {
-        table.push((field, with(field, json!(""))));
         table.push((field, with(field, json!("x".repeat(256)))));
     }
-    for content in ["x", "eA=", "eA", "e A=", "eA==eA==", "====", "_-8=", "data:text/plain;base64,eA=="] {
+    for content in ["x", "eA=", "e A=", "eA==eA==", "====", "data:text/plain;base64,eA=="] {
         table.push(("content", with("content", json!(content))));
     }
     for (field, body) in table {

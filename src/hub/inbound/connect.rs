@@ -7,7 +7,8 @@ use crate::hub::inbound::admission::{
     Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, open_packet,
 };
 use crate::hub::inbound::replies::{error_event, event_code};
-use crate::hub::peers::connections::{Cli, Connecting, Peer, Upgrade};
+use crate::hub::peers::cli::Cli;
+use crate::hub::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, storage_keys};

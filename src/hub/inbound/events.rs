@@ -16,6 +16,7 @@ use crate::hub::state::effect::Effect;
 use crate::hub::versioned::UpdateResult;
 use crate::limits::MAX_INLINE_BYTES;
 use crate::model::json::Json;
+use crate::model::owner::Owner;
 use crate::wire::cli::{CliEvent, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected};
 use crate::wire::socketio::AckId;
 
@@ -45,22 +46,29 @@ impl Hub {
             CliEvent::SessionAlive(alive) => {
                 let id = alive.sid.clone();
                 let result = self.session_alive(alive, conn).await;
+                if result.is_ok() {
+                    self.add_served(conn, Owner::Session(id.clone()));
+                }
                 self.acknowledge(from, Kind::Session, &id, result)
             }
             CliEvent::SessionEnd(end) => {
                 let result = self.session_end(&end).await;
+                if result.is_ok() {
+                    self.remove_served(conn, &Owner::Session(end.sid.clone()));
+                }
                 self.acknowledge(from, Kind::Session, &end.sid, result)
             }
             CliEvent::MachineAlive(alive) => {
                 let id = alive.machine_id.clone();
                 let result = self.machine_alive(alive, conn).await;
+                if result.is_ok() {
+                    self.add_served(conn, Owner::Machine(id.clone()));
+                }
                 self.acknowledge(from, Kind::Machine, &id, result)
             }
-            CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method) {
+            CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
                 Ok(()) => from.ok(),
-                Err((code, message)) => {
-                    from.reject(&Rejection { code, message: message.into(), subject: Some(("rpc", &rpc.method)) })
-                }
+                Err((code, message)) => from.reject(&Rejection { code, message, subject: Some(("rpc", &rpc.method)) }),
             },
             CliEvent::RpcUnregister(rpc) => {
                 self.unregister(conn, &rpc.method);
@@ -76,14 +84,14 @@ impl Hub {
         }
         let content = message.content();
         let sid = message.sid.clone();
-        let draft = Draft { session: message.sid, local_id: message.local_id, content, from: Some(from.conn) };
+        let draft = Draft::new(message.sid, message.local_id, content, Some(from.conn));
         let added = self
             .append(draft, |message| {
                 let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable");
                 from.reply(&message_ack(&message.id, message.seq), &failed)
             })
             .await;
-        added.err().map_or_else(Vec::new, |error| from.reject(&Rejection::of(&error, Kind::Session, &sid)))
+        self.serve_or_reject(from, Kind::Session, sid, added.map(|_| ()))
     }
 
     async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
@@ -92,7 +100,7 @@ impl Hub {
             Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
-        reject_failed(from, Kind::Session, &u.sid, result)
+        self.serve_or_reject(from, Kind::Session, u.sid, result)
     }
 
     async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
@@ -101,7 +109,7 @@ impl Hub {
             Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
-        reject_failed(from, Kind::Session, &u.sid, result)
+        self.serve_or_reject(from, Kind::Session, u.sid, result)
     }
 
     async fn on_machine_update(
@@ -117,7 +125,7 @@ impl Hub {
             }
             Err(error) => Err(error),
         };
-        reject_failed(from, Kind::Machine, &u.machine_id, result)
+        self.serve_or_reject(from, Kind::Machine, u.machine_id, result)
     }
 
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
@@ -126,6 +134,18 @@ impl Hub {
             self.state().ensure_queue_has_room(value.get().len())?;
         }
         Ok(Json::from(value))
+    }
+
+    /// Rejects a failed event. After any other, the sender speaks for its session or machine.
+    fn serve_or_reject(&self, from: Sender, kind: Kind, id: String, result: Result<(), Error>) -> Vec<Effect> {
+        match result {
+            Ok(()) => {
+                let owner = if kind == Kind::Machine { Owner::Machine(id) } else { Owner::Session(id) };
+                self.add_served(from.conn, owner);
+                Vec::new()
+            }
+            Err(error) => from.reject(&Rejection::of(&error, kind, &id)),
+        }
     }
 
     /// Acknowledges a keep-alive or end: immediately, or when the change is durable.
@@ -148,8 +168,4 @@ impl Hub {
             Err(error) => from.reject(&Rejection::of(&error, kind, id)),
         }
     }
-}
-
-fn reject_failed(from: Sender, kind: Kind, id: &str, result: Result<(), Error>) -> Vec<Effect> {
-    result.err().map_or_else(Vec::new, |error| from.reject(&Rejection::of(&error, kind, id)))
 }

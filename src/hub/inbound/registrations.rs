@@ -1,9 +1,16 @@
-//! Registrations of RPC methods. The socket's attachment stores them across hibernation.
+//! What a socket serves: the sessions and machines that it speaks for, and the RPC methods that it registers. The socket's
+//! attachment stores them across hibernation.
 
+use std::sync::Arc;
+
+use crate::hub::error::Error;
+use crate::hub::inbound::replies::event_code;
+use crate::hub::peers::cli::Cli;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
 use crate::limits::MAX_ATTACHMENT_BYTES;
+use crate::model::owner::Owner;
 
 /// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
 /// (measured).
@@ -12,25 +19,35 @@ fn stored_bytes(text: &str) -> usize {
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
 
+/// Returns the attachment of a CLI's socket, unless it exceeds the limit of the platform.
+fn within_attachment(cli: Cli) -> Option<Peer> {
+    let peer = Peer::Cli(cli);
+    let is_within = serde_json::to_string(&peer).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES);
+    is_within.then_some(peer)
+}
+
+/// The code and the message of a refused registration.
+type Refusal = (&'static str, String);
+
 impl Hub {
-    /// Registers a method for a socket. The error is a code and a message.
-    pub(in crate::hub) fn register(&self, conn: ConnId, name: &str) -> Result<(), (&'static str, &'static str)> {
-        const DENIED: (&str, &str) = (
-            "access-denied",
-            "A method can only be registered under the session or machine that this socket named and owns.",
-        );
-        let mut state = self.state();
-        let Some(cli) = state.connections.cli(conn) else { return Ok(()) };
+    /// Registers a method for a socket: of a session or machine of its namespace.
+    pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<(), Refusal> {
         let vocabulary = &self.config.vocabulary;
-        let (owner, method) =
-            cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
-        let mut cli = cli.clone();
-        cli.remove_method(name, vocabulary);
-        cli.methods.push(name.to_owned());
-        let peer = Peer::Cli(cli);
-        if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT_BYTES {
-            return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
-        }
+        let is_served = |state: &State| {
+            state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
+        };
+        let other = if is_served(&self.state()) { None } else { self.find_owner(name).await? };
+        let mut state = self.state();
+        let Some(mut cli) = state.connections.cli(conn).cloned() else { return Ok(()) };
+        other.into_iter().for_each(|owner| cli.add_other(owner));
+        let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
+        let (owner, method) = resolved.ok_or_else(denied)?;
+        cli.add_method(name, vocabulary);
+        let peer = within_attachment(cli).ok_or_else(|| {
+            let message =
+                "This socket has registered more methods than the hub can hold. Use a socket for each session.";
+            ("too-many-methods", message.to_owned())
+        })?;
         let replaced = state.rpc.register(owner, method, name, conn, self.rt.now());
         self.set_peer(&mut state, conn, peer);
         // Otherwise the replaced registration would be restored after hibernation.
@@ -38,6 +55,49 @@ impl Hub {
             self.remove_method(&mut state, other, &name);
         }
         Ok(())
+    }
+
+    /// Finds the session or machine of the namespace whose id is the prefix of a method name. `None` without a prefix.
+    async fn find_owner(self: &Arc<Self>, name: &str) -> Result<Option<Owner>, Refusal> {
+        // An id of a machine, or the name of a method, may contain colons.
+        let prefixes = [name.split_once(':'), name.rsplit_once(':')].into_iter().flatten();
+        for (id, _) in prefixes {
+            let session = self.load_session(id).await.map(|()| Owner::Session(id.to_owned()));
+            let owner = match session {
+                Err(Error::NotFound(_)) => self.load_machine(id).await.map(|()| Owner::Machine(id.to_owned())),
+                session => session,
+            };
+            match owner {
+                Ok(owner) => return Ok(Some(owner)),
+                Err(Error::NotFound(_) | Error::Forbidden(_)) => {}
+                Err(error) => return Err((event_code(&error), error.to_string())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Records that a socket speaks for a session or machine, whose updates it receives from now on. One that speaks for more
+    /// than fit its attachment does not receive those of the others.
+    pub(in crate::hub) fn add_served(&self, conn: ConnId, owner: Owner) {
+        let mut state = self.state();
+        let Some(cli) = state.connections.cli(conn) else { return };
+        if state.connections.of_owner(&owner).contains(&conn) {
+            return;
+        }
+        let mut cli = cli.clone();
+        cli.add_other(owner);
+        if let Some(peer) = within_attachment(cli) {
+            self.set_peer(&mut state, conn, peer);
+        }
+    }
+
+    /// Records that a socket has ended a session.
+    pub(in crate::hub) fn remove_served(&self, conn: ConnId, owner: &Owner) {
+        let mut state = self.state();
+        let Some(cli) = state.connections.cli(conn).filter(|cli| !cli.others.is_empty()) else { return };
+        let mut cli = cli.clone();
+        cli.remove_other(owner);
+        self.set_peer(&mut state, conn, Peer::Cli(cli));
     }
 
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
@@ -55,4 +115,10 @@ impl Hub {
         cli.remove_method(name, &self.config.vocabulary);
         self.set_peer(state, conn, Peer::Cli(cli));
     }
+}
+
+fn denied() -> Refusal {
+    let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
+        or without an id by a socket that named a session or machine when it connected.";
+    ("access-denied", message.to_owned())
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hub::peers::cli::Cli;
 use crate::hub::peers::send_window::SendWindow;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
 use crate::model::owner::Owner;
-use crate::model::vocabulary::Vocabulary;
 
 /// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
 /// names must stay: attachments survive a deploy.
@@ -65,87 +65,6 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A connected CLI.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Cli {
-    /// The session that it named in CONNECT, if its namespace owns that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The machine that it named in CONNECT, if its namespace owns that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine: Option<String>,
-    /// The RPC methods that it registered, by the names that it used.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub methods: Vec<String>,
-    /// The last keep-alive of `session`, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_alive_at: Option<u64>,
-    /// The last keep-alive of `machine`, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine_alive_at: Option<u64>,
-    /// Whether no frame was received since the last ping.
-    #[serde(rename = "unanswered", skip_serializing_if = "std::ops::Not::not")]
-    pub ping_unanswered: bool,
-}
-
-impl Cli {
-    /// Returns the last keep-alive of a session or machine that the CLI owns.
-    pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
-        match owner {
-            _ if !self.owns(owner) => None,
-            Owner::Session(_) => self.session_alive_at,
-            Owner::Machine(_) => self.machine_alive_at,
-        }
-    }
-
-    /// Returns the CLI after a keep-alive of a session or machine that it owns.
-    pub fn with_keep_alive(&self, owner: &Owner, now: u64) -> Self {
-        match owner {
-            Owner::Session(_) => Self { session_alive_at: Some(now), ..self.clone() },
-            Owner::Machine(_) => Self { machine_alive_at: Some(now), ..self.clone() },
-        }
-    }
-
-    /// Whether the CLI named this session or machine in CONNECT.
-    pub fn owns(&self, owner: &Owner) -> bool {
-        match owner {
-            Owner::Session(id) => self.session.as_ref() == Some(id),
-            Owner::Machine(id) => self.machine.as_ref() == Some(id),
-        }
-    }
-
-    /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
-    /// the id of the CLI's session or machine as a prefix. `None` for any other prefix.
-    pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
-        let (owner, method) = self.split_prefix(name)?;
-        Some((owner, vocabulary.method(method)))
-    }
-
-    /// Removes a method, under whichever of its names it was registered.
-    pub fn remove_method(&mut self, name: &str, vocabulary: &Vocabulary) {
-        let mut methods = std::mem::take(&mut self.methods);
-        let removed = self.resolve_method(name, vocabulary);
-        methods.retain(|known| self.resolve_method(known, vocabulary) != removed);
-        self.methods = methods;
-    }
-
-    fn split_prefix<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
-        let strip = |id: &Option<String>| name.strip_prefix(id.as_deref()?)?.strip_prefix(':');
-        if let Some(method) = strip(&self.session) {
-            return self.session.clone().map(|id| (Owner::Session(id), method));
-        }
-        if let Some(method) = strip(&self.machine) {
-            return self.machine.clone().map(|id| (Owner::Machine(id), method));
-        }
-        if name.contains(':') {
-            return None;
-        }
-        let session = self.session.clone().map(Owner::Session);
-        session.or_else(|| self.machine.clone().map(Owner::Machine)).map(|owner| (owner, name))
-    }
-}
-
 /// An open socket.
 #[derive(Debug)]
 pub struct Connection {
@@ -170,13 +89,12 @@ impl Connection {
     }
 }
 
-/// The open sockets, with an index by session and machine.
+/// The open sockets, with an index by the sessions and machines that they serve.
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
     connecting: BTreeSet<ConnId>,
-    by_session: HashMap<String, Vec<ConnId>>,
-    by_machine: HashMap<String, Vec<ConnId>>,
+    by_owner: HashMap<Owner, Vec<ConnId>>,
 }
 
 impl Connections {
@@ -189,11 +107,8 @@ impl Connections {
             self.connecting.insert(conn);
         }
         if let Peer::Cli(cli) = &peer {
-            if let Some(id) = &cli.session {
-                self.by_session.entry(id.clone()).or_default().push(conn);
-            }
-            if let Some(id) = &cli.machine {
-                self.by_machine.entry(id.clone()).or_default().push(conn);
+            for owner in cli.served() {
+                self.by_owner.entry(owner).or_default().push(conn);
             }
         }
         match self.all.get_mut(&conn) {
@@ -212,21 +127,14 @@ impl Connections {
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {
-        fn remove_from(index: &mut HashMap<String, Vec<ConnId>>, id: &str, conn: ConnId) {
-            if let Some(conns) = index.get_mut(id) {
+        self.connecting.remove(&conn);
+        let Peer::Cli(cli) = peer else { return };
+        for owner in cli.served() {
+            if let Some(conns) = self.by_owner.get_mut(&owner) {
                 conns.retain(|c| *c != conn);
                 if conns.is_empty() {
-                    index.remove(id);
+                    self.by_owner.remove(&owner);
                 }
-            }
-        }
-        self.connecting.remove(&conn);
-        if let Peer::Cli(cli) = peer {
-            if let Some(id) = &cli.session {
-                remove_from(&mut self.by_session, id, conn);
-            }
-            if let Some(id) = &cli.machine {
-                remove_from(&mut self.by_machine, id, conn);
             }
         }
     }
@@ -247,18 +155,14 @@ impl Connections {
         }
     }
 
-    /// Returns the sockets of the CLIs that own a session or machine.
+    /// Returns the sockets of the CLIs that serve a session or machine.
     pub fn of_owner(&self, owner: &Owner) -> &[ConnId] {
-        let conns = match owner {
-            Owner::Session(id) => self.by_session.get(id),
-            Owner::Machine(id) => self.by_machine.get(id),
-        };
-        conns.map_or(&[], Vec::as_slice)
+        self.by_owner.get(owner).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the sockets of the CLIs that own a session.
+    /// Returns the sockets of the CLIs that serve a session.
     pub fn of_session(&self, id: &str) -> &[ConnId] {
-        self.by_session.get(id).map_or(&[], Vec::as_slice)
+        self.of_owner(&Owner::Session(id.to_owned()))
     }
 
     /// Returns all sockets, oldest first.
@@ -334,6 +238,10 @@ mod tests {
                 session: Some("s".into()),
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
+                others: vec![
+                    (Owner::Session("t".into()), vec!["readFile".into()]),
+                    (Owner::Machine("n".into()), vec![]),
+                ],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
                 ping_unanswered: true,
@@ -377,28 +285,6 @@ mod tests {
         };
         let web = r#"{"web":{"id":"sub","visible":true,"seenAt":8,"answers":true,"told":6,"expiresAt":9}}"#;
         assert_eq!(read(web), Peer::Web(subscription));
-    }
-
-    #[test]
-    fn a_method_belongs_to_the_session_or_machine_that_the_cli_named() {
-        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
-        let none = Vocabulary::default();
-        assert_eq!(cli.resolve_method("s:read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.resolve_method("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
-        assert_eq!(cli.resolve_method("read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.resolve_method("t:read", &none), None);
-        assert_eq!(Cli::default().resolve_method("read", &none), None);
-    }
-
-    #[test]
-    fn a_method_name_of_the_vocabulary_is_translated_with_any_prefix() {
-        let cli = Cli { session: Some("s".into()), machine: Some("m".into()), ..Cli::default() };
-        let words = Vocabulary::parse(r#"{"methods":{"read-file":"readFile"}}"#).unwrap();
-        for name in ["s:read-file", "read-file", "s:readFile"] {
-            assert_eq!(cli.resolve_method(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
-        }
-        assert_eq!(cli.resolve_method("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
-        assert_eq!(cli.resolve_method("t:read-file", &words), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The hub's peers: CLIs and web clients, their sockets, what they were sent, and the RPC calls to CLIs. State machines
 //! without IO.
 
+pub mod cli;
 pub mod connections;
 pub mod grace;
 pub mod rpc;

@@ -44,8 +44,11 @@ impl Hub {
         Endpoint::parse(&subscription.endpoint, self.config.push.insecure)
             .map_err(|error| field("endpoint", error.0.into()))?;
         Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|bad| match bad {
-            InvalidKey::P256dh => field("keys.p256dh", "must be base64url of an uncompressed point of P-256".into()),
-            InvalidKey::Auth => field("keys.auth", "must be base64url of 16 bytes".into()),
+            InvalidKey::P256dh => field(
+                "keys.p256dh",
+                "must be base64 of an uncompressed point of P-256, as the browser exports it".into(),
+            ),
+            InvalidKey::Auth => field("keys.auth", "must be base64 of 16 bytes, as the browser exports it".into()),
         })?;
         if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::model::agent_state::AgentState;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::Field;
-use crate::model::session::{Session, check_metadata, with_name};
+use crate::model::session::{Session, fit_metadata, with_name};
 use crate::store::journal::Extent;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
@@ -42,15 +42,15 @@ impl Hub {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_KEYWORD_BYTES} bytes.")));
         }
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
-        check_metadata(&new.metadata)?;
+        let metadata = fit_metadata(&new.metadata)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(AgentState::default()), split_agent_state)?;
         self.load_by_tag(&new.tag).await?;
         let (id, committed) = {
             let mut state = self.state();
             state.ensure_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
-                Some(id) => self.reopen_archived(&mut state, &id, &new.metadata)?,
-                None => self.create(&mut state, new, agent_state),
+                Some(id) => self.reopen_archived(&mut state, &id, &metadata)?,
+                None => self.create(&mut state, new, metadata, agent_state),
             };
             (id, state.commit_waiter())
         };
@@ -68,12 +68,12 @@ impl Hub {
         Ok(id.to_owned())
     }
 
-    fn create(&self, state: &mut State, new: &NewSession, agent_state: AgentState) -> String {
+    fn create(&self, state: &mut State, new: &NewSession, new_metadata: Json, agent_state: AgentState) -> String {
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);
         let metadata = (&mut session.metadata, &mut session.metadata_large);
-        self.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new.metadata.clone()));
+        self.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
         let current = (&mut session.agent_state, &mut session.agent_state_large);
         self.set_value(journal, (&id, Field::AgentState), session.agent_state_version, current, agent_state.base);
         session.model_mode.clone_from(&new.model);

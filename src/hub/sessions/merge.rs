@@ -12,7 +12,7 @@ use crate::hub::state::effect::Effect;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
-use crate::model::json::{Json, JsonObject};
+use crate::model::json::{Json, JsonObject, parse_whole};
 use crate::model::large::Field;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
@@ -193,7 +193,7 @@ fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
         }
     }
     let written_at = |summary: Option<&RawValue>| -> Option<u64> {
-        JsonObject::parse(summary?.get())?.get("updatedAt")?.get().parse().ok()
+        parse_whole(JsonObject::parse(summary?.get())?.get("updatedAt")?.get())
     };
     if let Some(summary) = old.get("summary")
         && (new.get("summary").is_none() || written_at(Some(summary)) > written_at(new.get("summary")))

@@ -24,8 +24,8 @@ use crate::wire::cli::NewMessage;
 pub struct Draft {
     /// The session's id.
     pub session: String,
-    /// The sender's idempotency key, 1 to 255 bytes: a message whose key is known is not stored again.
-    pub local_id: Option<String>,
+    /// The sender's idempotency key: a message whose key is known is not stored again.
+    local_id: Option<String>,
     /// Opaque to the hub.
     pub content: Json,
     /// The CLI that sent it, which does not receive it back; `None` for a web client.
@@ -33,10 +33,22 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Creates a draft. An empty local id counts as none.
+    pub fn new(session: String, local_id: Option<String>, content: Json, from: Option<ConnId>) -> Self {
+        Self { session, local_id: local_id.filter(|id| !id.is_empty()), content, from }
+    }
+
+    pub fn local_id(&self) -> Option<&str> {
+        self.local_id.as_deref()
+    }
+
     fn check(&self) -> Result<(), Error> {
         check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        if self.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID_BYTES) {
-            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID_BYTES} bytes.")));
+        if self.local_id.as_ref().is_some_and(|id| id.len() > MAX_LOCAL_ID_BYTES) {
+            return Err(Error::field(
+                "localId",
+                format!("Field `localId` must have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID."),
+            ));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::Field;
 use crate::model::owner::Owner;
-use crate::model::session::check_metadata;
+use crate::model::session::fit_metadata;
 use crate::model::text_parts::TextParts;
 use crate::store::journal::Extent;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
@@ -59,7 +59,7 @@ impl Hub {
         make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         check_size("metadata", &value, MAX_CONTENT_BYTES)?;
-        check_metadata(&value)?;
+        let value = if value.is_null() { value } else { fit_metadata(&value)? };
         self.load_session(id).await?;
         self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
@@ -151,7 +151,7 @@ impl Hub {
         }
     }
 
-    /// Sets the metadata, and queues the write, the update for the session's CLIs, and the event. `from` is the CLI that made
+    /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from` is the CLI that made
     /// the change: it gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(
         &self,
@@ -167,11 +167,12 @@ impl Hub {
         s.updated_at = now;
         let version = s.metadata_version;
         let current = (&mut s.metadata, &mut s.metadata_large);
-        self.set_value(journal, (id, Field::Metadata), version, current, Some(value.clone()));
+        let stored = Some(value.clone()).filter(|value| !value.is_null());
+        self.set_value(journal, (id, Field::Metadata), version, current, stored);
         let large = s.metadata_large.as_ref();
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
-            metadata: s.metadata.as_ref().filter(|_| large.is_none()),
+            metadata: Some(&value).filter(|_| large.is_none()),
             metadata_bytes: large.map(|large| large.bytes),
             metadata_version: Some(version),
             updated_at: Some(now),
@@ -182,7 +183,7 @@ impl Hub {
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        let text = TextParts::journaled_value(Field::Metadata, Some(value));
+        let text = TextParts::journaled_value(Field::Metadata, Some(value.clone()));
         self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }

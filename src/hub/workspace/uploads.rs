@@ -1,6 +1,7 @@
 //! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm memory
 //! ([`UploadBody`]): the hub makes the frame around it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -86,7 +87,7 @@ impl Hub {
 
     /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
     pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
-        check_length("path", path, MAX_UPLOAD_PATH_CHARS)?;
+        check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = serde_json::to_string(&DeleteParams { path }).unwrap_or_default();
         self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(upload_failed)
@@ -108,8 +109,9 @@ impl Hub {
 
 impl Upload {
     fn check(&self) -> Result<(), Error> {
-        check_length("filename", &self.filename, MAX_FILE_NAME_CHARS)?;
-        check_length("mimeType", &self.mime_type, MAX_FILE_NAME_CHARS)
+        check_length("filename", &self.filename, 1..=MAX_FILE_NAME_CHARS)?;
+        // A browser reports an empty type for a file that it does not know.
+        check_length("mimeType", &self.mime_type, 0..=MAX_FILE_NAME_CHARS)
     }
 
     /// Returns the frame of the call before and after the content. JavaScript stores ASCII text, which base64 is, in one byte
@@ -142,11 +144,12 @@ fn escape_non_ascii(text: &str) -> String {
     escaped
 }
 
-fn check_length(field: &str, text: &str, max_chars: usize) -> Result<(), Error> {
-    if (1..=max_chars).contains(&text.chars().count()) {
+fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
+    if chars.contains(&text.chars().count()) {
         return Ok(());
     }
-    Err(Error::field(field, format!("Field `{field}` must have 1 to {max_chars} characters.")))
+    let (min, max) = chars.into_inner();
+    Err(Error::field(field, format!("Field `{field}` must have {min} to {max} characters.")))
 }
 
 fn upload_failed(error: RpcError) -> Error {
@@ -160,9 +163,10 @@ impl From<UploadFault> for Error {
             UploadFault::FieldsTooLarge => {
                 Self::TooLarge { what: "request body without `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
             }
-            UploadFault::BadBase64 => {
-                Self::field("content", "Field `content` must be base64 with padding: A-Z a-z 0-9 + / and = at the end.")
-            }
+            UploadFault::BadBase64 => Self::field(
+                "content",
+                "Field `content` must be base64 (RFC 4648), of either alphabet, with all of its padding or none.",
+            ),
             UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
             UploadFault::Broken => Self::InvalidBody("It ended early.".into()),
             UploadFault::Stalled => {

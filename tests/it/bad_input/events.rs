@@ -33,7 +33,7 @@ const TIME: Field = Field::time("time");
 /// An unknown version is a mismatch, not an error.
 const VERSION: Field = Field::integer("expectedVersion", u64::MAX);
 const METHOD: &[Field] = &[Field::text("method", 1, Length::Unlimited)];
-const KEYWORD: Length = Length::Bytes(64);
+const KEYWORD: Length = Length::Bytes(255);
 
 /// Every event that a CLI may send, with its fields.
 const EVENTS: &[Event] = &[
@@ -42,7 +42,7 @@ const EVENTS: &[Event] = &[
         &[
             SID,
             Field::opaque("message", Opaque::Anything, Some(MAX_CONTENT_BYTES)),
-            Field::text("localId", 1, Length::Bytes(255)).optional(),
+            Field::text("localId", 0, Length::Bytes(255)).optional(),
         ],
     ),
     update(
@@ -50,7 +50,8 @@ const EVENTS: &[Event] = &[
         &[
             SID,
             VERSION,
-            Field::opaque("metadata", Opaque::Object, Some(MAX_CONTENT_BYTES)).valid(r#"{"path":"/t","host":"h"}"#),
+            Field::opaque("metadata", Opaque::ObjectOrNull, Some(MAX_CONTENT_BYTES))
+                .valid(r#"{"path":"/t","host":"h"}"#),
             Field::text("metadata.path", 0, Length::Unlimited),
             Field::text("metadata.host", 0, Length::Unlimited),
         ],
@@ -252,7 +253,7 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
         "$machine:",
     ] {
         let payload = json!({"method": method}).to_string();
-        fixture.check_error(register, &payload, "access-denied", "named and owns", true).await;
+        fixture.check_error(register, &payload, "access-denied", "of this namespace", true).await;
     }
     let long = json!({"method": "x".repeat(20_000)}).to_string();
     fixture.check_error(register, &long, "too-many-methods", "more methods", false).await;

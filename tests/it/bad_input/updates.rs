@@ -78,6 +78,7 @@ async fn invalid_metadata_is_rejected_without_effect() {
     let (world, session, mut cli) = session_with_requests().await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (list, long) = (world.get("/api/sessions").await.ok(), "x".repeat(20_000));
+    let bulk = json!(vec![&long; 7]);
     let with = |members: &str| format!(r#"{{"path":"/code","host":"box",{members}}}"#);
     let cases = [
         (with(r#""lifecycleState":"running","lifecycleState":"archived""#), "metadata.lifecycleState"),
@@ -85,12 +86,12 @@ async fn invalid_metadata_is_rejected_without_effect() {
         (with(r#""p\u0061th":"/other""#), "metadata.path"),
         (with(r#""\ud800":1"#), "metadata"),
         (format!(r#"{{"path":"/{long}","host":"box"}}"#), "metadata.path"),
-        (format!(r#"{{"path":"/","host":"{long}"}}"#), "metadata.host"),
-        (with(&format!(r#""name":"{long}""#)), "metadata.name"),
+        (format!(r#"{{"path":"/","host":["{long}"]}}"#), "metadata.host"),
+        (with(&format!(r#""name":["{long}"]"#)), "metadata.name"),
         (with(&format!(r#""machineId":["{long}"]"#)), "metadata.machineId"),
         (with(&format!(r#""flavor":"{long}""#)), "metadata.flavor"),
-        (with(&format!(r#""summary":{{"text":"{long}"}}"#)), "metadata.summary"),
-        (with(&format!(r#""worktree":{{"name":"{long}"}}"#)), "metadata.worktree"),
+        (with(&format!(r#""summary":{{"list":{bulk}}}"#)), "metadata.summary"),
+        (with(&format!(r#""worktree":{bulk}"#)), "metadata.worktree"),
         (with(&format!(r#""betaSessionId":"{long}""#)), "metadata.betaSessionId"),
     ];
     for (metadata, field) in &cases {

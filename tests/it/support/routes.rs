@@ -85,7 +85,7 @@ pub const ROUTES: &[Route] = &[
         session_state: SessionState::Active,
         body: &[
             Field::text("text", 1, Length::Bytes(1024 * 1024)),
-            Field::text("localId", 1, Length::Bytes(255)).optional(),
+            Field::text("localId", 0, Length::Bytes(255)).optional(),
             Field::objects("attachments", ATTACHMENT).optional(),
             Field::text("attachments[0].id", 0, Length::Unlimited),
             Field::text("attachments[0].filename", 0, Length::Unlimited),
@@ -239,7 +239,7 @@ pub const ROUTES: &[Route] = &[
         body: &[
             Field::text("filename", 1, Length::CodePoints(255)),
             Field::base64("content"),
-            Field::text("mimeType", 1, Length::CodePoints(255)),
+            Field::text("mimeType", 0, Length::CodePoints(255)),
         ],
         call: Some(("uploadFile", r#"{"success":true,"path":"/x"}"#)),
         specified_statuses: &[400, 403, 404, 409, 413, 500],
@@ -344,7 +344,7 @@ pub const ROUTES: &[Route] = &[
             Field::text("metadata.path", 0, Length::Unlimited),
             Field::text("metadata.host", 0, Length::Unlimited),
             Field::opaque("agentState", Opaque::ObjectOrNull, None).optional(),
-            Field::text("model", 0, Length::Bytes(64)).optional(),
+            Field::text("model", 0, Length::Bytes(255)).optional(),
         ],
         extra_errors: &[NO_WRITES],
         ..Route::new("POST", "/cli/sessions", Scope::Namespace)
@@ -401,8 +401,8 @@ pub const EDGE_ROUTES: &[Route] = &[
         ],
         extra_errors: &[
             error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
-            error(404, "session_not_found", &[Condition::Query("sessionId=none"), Condition::Query("sessionId=")]),
-            error(404, "machine_not_found", &[Condition::Query("machineId=none"), Condition::Query("machineId=")]),
+            error(404, "session_not_found", &[Condition::Query("sessionId=none")]),
+            error(404, "machine_not_found", &[Condition::Query("machineId=none")]),
             error(
                 403,
                 "forbidden",

@@ -43,6 +43,7 @@ impl UploadBody for Body {
                 return Ok(text);
             }
             let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
+            let content = normalize(&content);
             STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
             *self.content.lock().unwrap() = content;
             let empty = Json::parse(r#""""#).unwrap();
@@ -60,6 +61,13 @@ impl UploadBody for Body {
         assert!(head.is_ascii() && tail.is_ascii(), "{head} {tail}");
         self.rt.send(&[to], &format!("{head}{}{tail}", self.content.lock().unwrap()));
     }
+}
+
+/// Returns base64 in the form that the CLI receives, as `src/platform/upload.js` does.
+fn normalize(content: &str) -> String {
+    let content = content.replace(['\r', '\n'], "").replace('-', "+").replace('_', "/");
+    let missing = if content.contains('=') { 0 } else { (4 - content.len() % 4) % 4 };
+    format!("{content}{}", "=".repeat(missing))
 }
 
 /// Sends the body of an upload, or a fault.

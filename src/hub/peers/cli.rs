@@ -1,0 +1,190 @@
+//! A connected CLI: the sessions and machines that its socket serves, and the RPC methods that it registered.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::owner::Owner;
+use crate::model::vocabulary::Vocabulary;
+
+/// A connected CLI.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cli {
+    /// The session that it named in CONNECT, if its namespace owns that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The machine that it named in CONNECT, if its namespace owns that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The RPC methods of `session` and `machine` that it registered, by the names that it used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<String>,
+    /// The other sessions and machines of its namespace that it spoke for, with the methods that it registered under their
+    /// ids. Without the id, to save space in the attachment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<(Owner, Vec<String>)>,
+    /// The last keep-alive of `session`, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_alive_at: Option<u64>,
+    /// The last keep-alive of `machine`, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_alive_at: Option<u64>,
+    /// Whether no frame was received since the last ping.
+    #[serde(rename = "unanswered", skip_serializing_if = "std::ops::Not::not")]
+    pub ping_unanswered: bool,
+}
+
+impl Cli {
+    /// Returns the last keep-alive of a session or machine that the CLI owns.
+    pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
+        match owner {
+            _ if !self.owns(owner) => None,
+            Owner::Session(_) => self.session_alive_at,
+            Owner::Machine(_) => self.machine_alive_at,
+        }
+    }
+
+    /// Returns the CLI after a keep-alive of a session or machine that it owns.
+    pub fn with_keep_alive(&self, owner: &Owner, now: u64) -> Self {
+        match owner {
+            Owner::Session(_) => Self { session_alive_at: Some(now), ..self.clone() },
+            Owner::Machine(_) => Self { machine_alive_at: Some(now), ..self.clone() },
+        }
+    }
+
+    /// Whether the CLI named this session or machine in CONNECT.
+    pub fn owns(&self, owner: &Owner) -> bool {
+        match owner {
+            Owner::Session(id) => self.session.as_ref() == Some(id),
+            Owner::Machine(id) => self.machine.as_ref() == Some(id),
+        }
+    }
+
+    /// Returns the sessions and machines that the CLI named in CONNECT or spoke for.
+    pub fn served(&self) -> impl Iterator<Item = Owner> {
+        let named = [self.session.clone().map(Owner::Session), self.machine.clone().map(Owner::Machine)];
+        named.into_iter().flatten().chain(self.others.iter().map(|(owner, _)| owner.clone()))
+    }
+
+    /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
+    /// the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
+    pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
+        let (owner, method) = self.split_prefix(name)?;
+        Some((owner, vocabulary.method(method)))
+    }
+
+    /// Returns every registered method: its owner, its name in the vocabulary of the hub, and the name that the CLI used.
+    pub fn registrations(&self, vocabulary: &Vocabulary) -> Vec<(Owner, String, String)> {
+        let of_others = self.others.iter().flat_map(|(owner, methods)| {
+            methods.iter().map(|method| (owner.clone(), vocabulary.method(method).to_owned(), scoped(owner, method)))
+        });
+        let of_named = self.methods.iter().filter_map(|name| {
+            let (owner, method) = self.resolve_method(name, vocabulary)?;
+            Some((owner, method.to_owned(), name.clone()))
+        });
+        of_named.chain(of_others).collect()
+    }
+
+    /// Adds a session or machine that the CLI did not name in CONNECT.
+    pub fn add_other(&mut self, owner: Owner) {
+        if !self.served().any(|served| served == owner) {
+            self.others.push((owner, Vec::new()));
+        }
+    }
+
+    /// Removes a session or machine that the CLI did not name in CONNECT, unless it has registered methods of it.
+    pub fn remove_other(&mut self, owner: &Owner) {
+        self.others.retain(|(other, methods)| other != owner || !methods.is_empty());
+    }
+
+    /// Adds a method of a session or machine that the CLI serves, and removes its other names.
+    pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
+        self.remove_method(name, vocabulary);
+        let Some((owner, method)) = self.split_prefix(name) else { return };
+        match self.others.iter_mut().find(|(other, _)| *other == owner) {
+            Some((_, methods)) => methods.push(method.to_owned()),
+            None => self.methods.push(name.to_owned()),
+        }
+    }
+
+    /// Removes a method, by whichever of its names it was registered.
+    pub fn remove_method(&mut self, name: &str, vocabulary: &Vocabulary) {
+        let Some((owner, removed)) = self.resolve_method(name, vocabulary) else { return };
+        let mut methods = std::mem::take(&mut self.methods);
+        methods.retain(|known| self.resolve_method(known, vocabulary) != Some((owner.clone(), removed)));
+        self.methods = methods;
+        if let Some((_, methods)) = self.others.iter_mut().find(|(other, _)| *other == owner) {
+            methods.retain(|known| vocabulary.method(known) != removed);
+        }
+    }
+
+    fn split_prefix<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
+        let by_prefix = self.served().filter_map(|owner| {
+            let method = name.strip_prefix(owner.id())?.strip_prefix(':')?;
+            Some((owner, method))
+        });
+        // An id may contain a colon, so that one id may be the beginning of another.
+        if let Some(longest) = by_prefix.min_by_key(|(_, method)| method.len()) {
+            return Some(longest);
+        }
+        if name.contains(':') {
+            return None;
+        }
+        let session = self.session.clone().map(Owner::Session);
+        session.or_else(|| self.machine.clone().map(Owner::Machine)).map(|owner| (owner, name))
+    }
+}
+
+/// Returns the name under which a CLI registers a method of a session or machine.
+fn scoped(owner: &Owner, method: &str) -> String {
+    format!("{}:{method}", owner.id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_belongs_to_the_session_or_machine_that_the_cli_named() {
+        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
+        let none = Vocabulary::default();
+        assert_eq!(cli.resolve_method("s:read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.resolve_method("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
+        assert_eq!(cli.resolve_method("read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.resolve_method("t:read", &none), None);
+        assert_eq!(Cli::default().resolve_method("read", &none), None);
+    }
+
+    #[test]
+    fn a_method_may_belong_to_another_session_or_machine_that_the_cli_serves() {
+        let none = Vocabulary::default();
+        let mut cli = Cli { session: Some("s".into()), ..Cli::default() };
+        let others = [Owner::Session("t".into()), Owner::Machine("m".into()), Owner::Machine("m:1".into())];
+        others.iter().for_each(|owner| cli.add_other(owner.clone()));
+        cli.add_other(Owner::Session("s".into()));
+        assert_eq!(cli.others.len(), 3, "the CLI named `s` in CONNECT");
+        for name in ["s:read", "t:read", "m:read", "m:1:read", "t:write"] {
+            cli.add_method(name, &none);
+        }
+        cli.add_method("t:read", &none);
+        cli.remove_method("t:write", &none);
+        let names: Vec<String> = cli.registrations(&none).into_iter().map(|(_, _, name)| name).collect();
+        assert_eq!(names, ["s:read", "t:read", "m:read", "m:1:read"]);
+        assert_eq!(cli.resolve_method("m:1:read", &none), Some((Owner::Machine("m:1".into()), "read")));
+        cli.remove_other(&others[0]);
+        assert_eq!(cli.others.len(), 3, "it still has a method");
+        cli.remove_method("t:read", &none);
+        cli.remove_other(&others[0]);
+        assert_eq!(cli.resolve_method("t:read", &none), None);
+    }
+
+    #[test]
+    fn a_method_name_of_the_vocabulary_is_translated_with_any_prefix() {
+        let cli = Cli { session: Some("s".into()), machine: Some("m".into()), ..Cli::default() };
+        let words = Vocabulary::parse(r#"{"methods":{"read-file":"readFile"}}"#).unwrap();
+        for name in ["s:read-file", "read-file", "s:readFile"] {
+            assert_eq!(cli.resolve_method(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
+        }
+        assert_eq!(cli.resolve_method("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
+        assert_eq!(cli.resolve_method("t:read-file", &words), None);
+    }
+}
