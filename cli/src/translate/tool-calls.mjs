@@ -30,7 +30,7 @@ const TODO_TOOL = 'TodoWrite';
  * @property {string} [firstTitle]
  * @property {string} status
  * @property {any} rawInput
- * @property {{path: string, oldText?: string | null, newText: string}[]} diffs
+ * @property {{path: string, oldText: string, newText: string}[]} diffs
  * @property {{path?: string}[]} locations
  * @property {string} description
  * @property {ToolOutput} output
@@ -168,7 +168,8 @@ export class ToolCalls {
   }
 
   #create(toolCallId) {
-    const id = this.#uniqueId(Buffer.byteLength(toolCallId) > MAX_ID_BYTES ? this.newId() : toolCallId, 'call ');
+    const isValid = Buffer.byteLength(toolCallId) <= MAX_ID_BYTES && toolCallId.isWellFormed();
+    const id = this.#uniqueId(isValid ? toolCallId : this.newId(), 'call ');
     const state = { isStored: false, isEnded: false, isOld: false, isClosed: false, results: 0, resultAt: 0 };
     const input = { rawInput: undefined, diffs: [], locations: [], description: '', output: new ToolOutput() };
     const call = { id, toolCallId, key: this.newId(), names: [], status: 'pending', ...input, ...state };

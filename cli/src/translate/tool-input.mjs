@@ -122,7 +122,7 @@ function isShown(name, value, diffs) {
   if (typeof value !== 'string') return false;
   const some = (test) => diffs.some((diff) => test(diff));
   if (PATH_FIELDS.includes(name)) return some(({ path }) => path === value);
-  if (OLD_FIELDS.includes(name)) return some(({ oldText }) => (oldText ?? '').includes(value));
+  if (OLD_FIELDS.includes(name)) return some(({ oldText }) => oldText.includes(value));
   if (NEW_FIELDS.includes(name)) return some(({ newText }) => newText.includes(value));
   if (CONTENT_FIELDS.includes(name)) return some(({ newText }) => newText === value);
   return PATCH_FIELDS.includes(name) && diffs.length === 1 && isPatchOf(value, diffs[0]);
@@ -130,7 +130,7 @@ function isShown(name, value, diffs) {
 
 /** Whether every changed line of a unified diff is in the texts of a change. */
 function isPatchOf(patch, { oldText, newText }) {
-  const before = new Set((oldText ?? '').split('\n'));
+  const before = new Set(oldText.split('\n'));
   const after = new Set(newText.split('\n'));
   const hunks = patch.slice(Math.max(patch.search(/^@@/m), 0)).split('\n');
   return hunks.every((line) => {
@@ -142,7 +142,7 @@ function isPatchOf(patch, { oldText, newText }) {
 
 /** Converts a change of the protocol. Of an existing file, only the changed lines and some around them are kept. */
 function toEdit({ path, oldText, newText }) {
-  if (!isText(oldText)) return { file_path: path, content: newText };
+  if (oldText === '') return { file_path: path, content: newText };
   const [old_string, new_string] = trimCommonLines(oldText, newText);
   return { file_path: path, old_string, new_string };
 }
@@ -159,6 +159,8 @@ function trimCommonLines(before, after) {
   return [cut(a), cut(b)];
 }
 
-/** Returns the changes of files in the content of a call. */
+/** Returns the changes of files in the content of a call. `oldText` is empty for a new file. */
 export const diffsOf = (content) =>
-  asList(content).filter((item) => item?.type === 'diff' && isText(item.path) && typeof item.newText === 'string');
+  asList(content)
+    .filter((item) => item?.type === 'diff' && isText(item.path) && typeof item.newText === 'string')
+    .map(({ path, oldText, newText }) => ({ path, oldText: isText(oldText) ? oldText : '', newText }));

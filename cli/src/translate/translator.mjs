@@ -37,11 +37,12 @@ import * as records from './records.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
 import { blockText } from './tool-output.mjs';
-import { asList, asObject, cutText, firstLine, isText, limitSize } from './values.mjs';
+import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
 const MAX_TODOS = 200;
-const MAX_TODO_CHARS = 1000;
+/** Limit on the JSON of an entry, in bytes. The hub accepts lists of 250,000 bytes. */
+const MAX_TODO_BYTES = 1200;
 /** Limit on the JSON of questions, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
 const MAX_QUESTIONS_BYTES = 600_000;
 
@@ -50,6 +51,9 @@ const QUESTION_TOOL = 'AskUserQuestion';
 
 /** Titles of agents for a session without one. */
 const PLACEHOLDER_TITLE = /^New session - /;
+
+/** The hub's own events have other names. */
+const SEVERITIES = ['info', 'warning', 'error'];
 
 /** Updates that tell the state of a session, not its conversation. */
 const STATE_UPDATES = new Set([
@@ -129,7 +133,7 @@ class Translator {
       case 'config_option_update':
         return [{ type: 'options', options: asList(update.configOptions) }];
       case 'notice':
-        return this.#event(isText(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description));
+        return this.#event(SEVERITIES.includes(update.severity) ? update.severity : 'notice', joinTexts(update.title, update.description));
       case 'compaction_update':
       case 'compaction_summary_chunk':
         return this.#onCompaction(update);
@@ -237,7 +241,7 @@ class Translator {
     const todos = asList(entries)
       .filter((entry) => isText(entry?.content))
       .slice(0, MAX_TODOS)
-      .map(({ content, status, priority }) => ({ content: cutText(content.toWellFormed(), MAX_TODO_CHARS), status, priority }));
+      .map(({ content, status, priority }) => limitSize({ content, status, priority }, MAX_TODO_BYTES));
     const changed = this.#onChange('plan', { todos });
     return changed.length > 0 ? this.#afterText([this.#message(records.plan(this.#flavor, changed[0].todos))]) : [];
   }

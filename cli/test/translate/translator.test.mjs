@@ -146,11 +146,17 @@ test('pictures are shown between texts, and what cannot be shown is named', () =
 test('notices and summaries of a compacted conversation are events', () => {
   const session = createSession();
   session.update({ sessionUpdate: 'notice', severity: 'warning', title: 'No sandbox', description: 'Install it.' });
+  session.update({ sessionUpdate: 'notice', severity: 'ready', title: 'Not the event of the hub' });
   session.update({ sessionUpdate: 'compaction_update', compactionId: '1', status: 'in_progress' });
   session.update({ sessionUpdate: 'compaction_summary_chunk', compactionId: '1', content: { type: 'text', text: 'In short' } });
   session.update({ sessionUpdate: 'compaction_update', compactionId: '1', status: 'completed' });
   session.update({ sessionUpdate: 'compaction_update', compactionId: '2', status: 'failed', error: 'too long' });
-  assert.deepEqual(session.shown(), ['event warning: No sandbox\nInstall it.', 'event summary: In short', 'event compaction_failed: too long']);
+  assert.deepEqual(session.shown(), [
+    'event warning: No sandbox\nInstall it.',
+    'event notice: Not the event of the hub',
+    'event summary: In short',
+    'event compaction_failed: too long',
+  ]);
 });
 
 test('modes, options, usage and titles are no part of the conversation', () => {
