@@ -188,7 +188,10 @@ export class ToolCalls {
     // A failed list of todos must not replace the session's.
     if (isTodoCall(call)) return false;
     if (call.status !== 'in_progress') return this.quirks.isInputCompleteAtPending === true && hasInput(call);
-    return hasInput(call) || (call.kind !== 'edit' && (isText(call.title) || call.locations.length > 0));
+    if (hasInput(call)) return true;
+    // An agent that sends inputs sends an empty one first.
+    const isEmptyYet = isObject(call.rawInput) && !call.output.hasUnsent;
+    return call.kind !== 'edit' && !isEmptyYet && (isText(call.title) || call.locations.length > 0);
   }
 
   #store(call) {
@@ -250,6 +253,6 @@ function merge(call, update) {
 }
 
 function mergeInput(call, rawInput) {
-  if (hasFields(rawInput)) call.rawInput = { ...asObject(call.rawInput), ...rawInput };
-  else if (rawInput !== undefined && rawInput !== null && !isObject(rawInput) && rawInput !== '') call.rawInput ??= rawInput;
+  if (isObject(rawInput)) call.rawInput = hasFields(rawInput) ? { ...asObject(call.rawInput), ...rawInput } : (call.rawInput ?? rawInput);
+  else if (rawInput !== undefined && rawInput !== null && rawInput !== '' && !hasFields(call.rawInput)) call.rawInput = rawInput;
 }

@@ -36,13 +36,15 @@ const blocksOf = (content) => asList(content).flatMap((item) => (item?.type === 
 /** Returns the text of a call's `content`. */
 export const contentText = (content) => blocksOf(content).map(blockText).filter(Boolean).join('\n');
 
-/** Returns the text of a completed call, from the less formatted of its two outputs. */
+/** Returns the text of a completed call, from the less formatted of its two outputs. A structured output is shown as JSON. */
 function finalText({ rawOutput, content }) {
   if (isText(rawOutput)) return rawOutput;
   if (isObject(rawOutput) && typeof rawOutput.text === 'string') return rawOutput.text;
   const text = contentText(content);
-  if (text !== '' || !isObject(rawOutput)) return text;
-  return TEXT_FIELDS.map((name) => rawOutput[name]).find(isText) ?? '';
+  if (text !== '' || typeof rawOutput !== 'object' || rawOutput === null) return text;
+  const hasText = TEXT_FIELDS.some((name) => Object.hasOwn(rawOutput, name));
+  if (hasText) return TEXT_FIELDS.map((name) => rawOutput[name]).find(isText) ?? '';
+  return asList(content).length > 0 || Object.keys(rawOutput).length === 0 ? '' : JSON.stringify(rawOutput, null, 2);
 }
 
 /** Returns the exit code of a completed command, if the agent tells it. */

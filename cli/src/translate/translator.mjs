@@ -23,7 +23,8 @@
  * `request` is `{id, tool, arguments, createdAt}`: `agentState.requests[id]` is the rest of it. Its id is that of the tool
  * call, so that clients show the two together; the records before it contain the call. A decision is
  * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. The caller answers requests of tools that
- * the user approved for the session itself, with `{status: 'approved'}`; `tool` is what it remembers.
+ * the user approved for the session itself, with `{status: 'approved'}`; `tool` is what it remembers. A request with
+ * `arguments.questions`, of either method, is always the user's to answer.
  *
  * The caller sends the event `ready` after a turn if no prompt is queued.
  */

@@ -30,6 +30,19 @@ test('a call is stored when its input is known, and after the text before it', (
   assert.deepEqual(session.shown(), ['text "I run it."', 'Bash {"command":"make"} -> running']);
 });
 
+test('an input that is still empty is waited for until the call has output or ends', () => {
+  for (const [agent, rawInput] of [['any', {}], ['opencode', { cwd: '/p' }]]) {
+    const session = createSession({ agent });
+    session.call('c', { title: 'Bash', kind: 'execute', status: 'in_progress', rawInput });
+    assert.deepEqual(session.hub.messages, []);
+    session.callUpdate('c', { rawInput: { command: 'make' } });
+    assert.equal(session.hub.timeline()[0].input.command, 'make');
+    session.call('d', { title: 'list_all', kind: 'other', status: 'in_progress', rawInput });
+    session.callUpdate('d', { content: textContent('one') });
+    assert.match(session.shown()[1], /^list_all .* -> running/);
+  }
+});
+
 test('the name of a tool is the one the agent gives it, else that of its kind, else its title', () => {
   const nameOf = (fields, { agent, id = 'c' } = {}) => {
     const session = createSession({ agent });
@@ -134,6 +147,21 @@ test('a command that exits with an error is shown as failed, wherever the agent 
     session.call('c', RUNNING);
     session.callUpdate('c', { status: 'completed', content: textContent('no rule'), ...fields });
     assert.match(session.shown()[0], /-> failed "no rule"$/);
+  }
+});
+
+test('structured output is shown as JSON if there is no text', () => {
+  const outputOf = (fields) => {
+    const session = createSession();
+    session.call('c', RUNNING);
+    session.callUpdate('c', { status: 'completed', ...fields });
+    return session.hub.timeline()[0].output;
+  };
+  assert.equal(outputOf({ rawOutput: { rows: [1] } }), '{\n  "rows": [\n    1\n  ]\n}');
+  assert.equal(outputOf({ rawOutput: { rows: [1] }, content: textContent('one row') }), 'one row');
+  assert.equal(outputOf({ rawOutput: { rows: [1] }, content: [diff('/a', 'x', 'y')] }), '');
+  for (const rawOutput of [{ output: '', metadata: { exit: 0 } }, { message: 'text' }, {}, [], null, 'text']) {
+    assert.ok(['', 'text'].includes(outputOf({ rawOutput })));
   }
 });
 
