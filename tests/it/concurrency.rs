@@ -37,16 +37,16 @@ fn accepted_and_rejected(replies: [Reply; 2]) -> (usize, Reply) {
 #[tokio::test(start_paused = true)]
 async fn either_an_approval_or_a_concurrent_denial_succeeds_and_the_other_is_a_404() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let path = format!("/api/sessions/{session}/permissions/r1");
             let steps = ["approve", "deny"].map(|verb| race.request("POST", &format!("{path}/{verb}"), &json!({})));
-            race.run(order).await;
+            race.run(schedule).await;
             let replies = [race.reply(steps[0]).await, race.reply(steps[1]).await];
             let (accepted, rejected) = accepted_and_rejected(replies);
             rejected.assert_error(404, "request_not_found");
-            assert_eq!(race.called, [(0, "permission".to_owned())], "the CLI receives one answer");
+            assert_eq!(race.received_calls, [(0, "permission".to_owned())], "the CLI receives one answer");
             let record = race.check_agreement(&session).await;
             assert_eq!(record["agentStateVersion"], 3);
             assert_eq!(record["agentState"]["requests"], json!({}));
@@ -54,21 +54,21 @@ async fn either_an_approval_or_a_concurrent_denial_succeeds_and_the_other_is_a_4
             assert_eq!(completed["status"], ["approved", "denied"][accepted]);
         })
         .await;
-        assert!(orders > 5, "{orders}");
+        assert!(schedules > 5, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_approval_and_update_by_the_cli_complete_a_request_once() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let approve = race.request("POST", &format!("/api/sessions/{session}/permissions/r1/approve"), &json!({}));
             let state = json!({"requests": {}, "completedRequests": {"r1": {"status": "approved", "by": "cli"}}});
             let update = json!({"sid": session, "expectedVersion": 2, "agentState": state});
             let update = race.emit(0, "update-state", update);
-            race.run(order).await;
+            race.run(schedule).await;
             let (reply, ack) = (race.reply(approve).await, race.ack(update).await);
             let record = race.check_agreement(&session).await;
             assert_eq!((&record["agentStateVersion"], &record["agentState"]["requests"]), (&json!(3), &json!({})));
@@ -79,27 +79,27 @@ async fn a_concurrent_approval_and_update_by_the_cli_complete_a_request_once() {
                 other => panic!("{other}"),
             }
             // The approval fails only if the update was processed before it.
-            match race.called.is_empty() {
+            match race.received_calls.is_empty() {
                 true => drop(reply.assert_error(404, "request_not_found")),
                 false => drop(reply.ok()),
             }
         })
         .await;
-        assert!(orders > 5, "{orders}");
+        assert!(schedules > 5, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_rename_and_metadata_update_do_not_overwrite_each_other() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let rename = race.request("PATCH", &format!("/api/sessions/{session}"), &json!({"name": "mine"}));
             let metadata = json!({"path": "/code", "host": "box", "by": "cli"});
             let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
             let update = race.emit(0, "update-metadata", update);
-            race.run(order).await;
+            race.run(schedule).await;
             race.reply(rename).await.ok();
             let ack = race.ack(update).await;
             let record = race.check_agreement(&session).await;
@@ -118,21 +118,21 @@ async fn a_concurrent_rename_and_metadata_update_do_not_overwrite_each_other() {
             }
         })
         .await;
-        assert!(orders > 3, "{orders}");
+        assert!(schedules > 3, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let world = World::new();
             let session = world.create_session("/code").await;
             let clis = vec![world.cli(&session).await];
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let delete = race.request("DELETE", &format!("/api/sessions/{session}"), &Value::Null);
             let message = race.emit(0, "message", json!({"sid": session, "message": {"n": 1}, "localId": "l1"}));
-            race.run(order).await;
+            race.run(schedule).await;
             race.reply(delete).await.ok();
             let ack = race.ack(message).await;
             let events: Vec<Value> = race.events().await.iter().map(|event| event["type"].clone()).collect();
@@ -146,19 +146,19 @@ async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected
             race.world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
         })
         .await;
-        assert!(orders > 3, "{orders}");
+        assert!(schedules > 3, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let message = |cli| json!({"sid": session, "message": {"by": cli}});
             let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.emit(cli, "message", message(by)));
-            race.run(order).await;
+            race.run(schedule).await;
             let mut sender_by_seq = [None; 3];
             for (step, cli) in sent.into_iter().zip([0, 1, 0]) {
                 let seq = race.ack(step).await["seq"].as_u64().unwrap() as usize;
@@ -178,19 +178,19 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
             assert_eq!(race.check_agreement(&session).await["seq"], 3);
         })
         .await;
-        assert!(orders > 20, "{orders}");
+        assert!(schedules > 20, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_of_two_concurrent_state_updates_succeeds_and_the_other_gets_the_current_value() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Schedule| {
+        let schedules = in_every_order(async |schedule: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let state = |cli| json!({"sid": session, "expectedVersion": 2, "agentState": {"by": cli}});
             let states = [0, 1].map(|cli| race.emit(cli, "update-state", state(cli)));
-            race.run(order).await;
+            race.run(schedule).await;
             let acks = [race.ack(states[0]).await, race.ack(states[1]).await];
             let record = race.check_agreement(&session).await;
             let accepted = record["agentState"]["by"].as_u64().unwrap() as usize;
@@ -203,13 +203,13 @@ async fn one_of_two_concurrent_state_updates_succeeds_and_the_other_gets_the_cur
             assert_eq!(race.clis[accepted].try_event("update").await, None);
         })
         .await;
-        assert!(orders > 3, "{orders}");
+        assert!(schedules > 3, "{schedules}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_for_a_tag_get_one_session() {
-    let orders = in_every_order(async |order: &mut Schedule| {
+    let schedules = in_every_order(async |schedule: &mut Schedule| {
         let world = World::new();
         let mut race = Race::new(world, "all=true", Vec::new(), false).await;
         let requests: Vec<_> = (0..3)
@@ -218,7 +218,7 @@ async fn concurrent_requests_for_a_tag_get_one_session() {
                 race.request("POST", "/cli/sessions", &body)
             })
             .collect();
-        race.run(order).await;
+        race.run(schedule).await;
         let mut sessions = Vec::new();
         for step in requests {
             sessions.push(race.reply(step).await.ok()["session"].clone());
@@ -231,12 +231,12 @@ async fn concurrent_requests_for_a_tag_get_one_session() {
         assert_eq!((&record["metadata"], &record["metadataVersion"]), (&sessions[0]["metadata"], &json!(1)));
     })
     .await;
-    assert!(orders > 20, "{orders}");
+    assert!(schedules > 20, "{schedules}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_concurrent_resumes_call_the_machine_once_and_get_the_same_response() {
-    let orders = in_every_order(async |order: &mut Schedule| {
+    let schedules = in_every_order(async |schedule: &mut Schedule| {
         let world = World::new();
         let runner = world.spawner("m", "box").await;
         let session = world.create_session_with("/code", resumable_metadata()).await;
@@ -248,39 +248,39 @@ async fn two_concurrent_resumes_call_the_machine_once_and_get_the_same_response(
         let steps = [0, 1].map(|_| race.request("POST", &path, &json!({})));
         let now = race.world.now();
         race.emit(1, "session-alive", json!({"sid": session, "time": now}));
-        race.run(order).await;
+        race.run(schedule).await;
         for step in steps {
             assert_eq!(race.reply(step).await.ok(), json!({"success": true, "sessionId": session}));
         }
-        assert!(race.called.len() <= 1, "{:?}", race.called);
+        assert!(race.received_calls.len() <= 1, "{:?}", race.received_calls);
         assert_eq!(race.check_agreement(&session).await["active"], true);
     })
     .await;
-    assert!(orders > 20, "{orders}");
+    assert!(schedules > 20, "{schedules}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() {
-    let orders = in_every_order(async |order: &mut Schedule| {
+    let schedules = in_every_order(async |schedule: &mut Schedule| {
         let (world, session, clis) = two_clis(&["gitStatus"]).await;
         let mut race = Race::new(world, &subscribe_to(&session), clis, false).await;
         let path = format!("/api/sessions/{session}/git-status");
         let call = race.request("GET", &path, &Value::Null);
         race.emit(1, "rpc-register", json!({"method": "gitStatus"}));
         race.close(0);
-        race.run(order).await;
+        race.run(schedule).await;
         let reply = race.reply(call).await.ok();
-        let called_cli = race.called[0].0;
+        let called_cli = race.received_calls[0].0;
         let error_of_first = json!({"success": false, "error": "The CLI disconnected before it answered gitStatus"});
         assert!(
             reply == json!({"success": true}) || (called_cli == 0 && reply == error_of_first),
             "{called_cli} {reply}"
         );
-        assert_eq!(race.called.len(), 1, "the method is called once");
+        assert_eq!(race.received_calls.len(), 1, "the method is called once");
         let next = race.world.start("GET", &path, "");
         race.clis[1].serve("gitStatus", &json!({"success": true, "by": "second"})).await;
         assert_eq!(next.reply().await.ok()["by"], "second");
     })
     .await;
-    assert!(orders > 5, "{orders}");
+    assert!(schedules > 5, "{schedules}");
 }

@@ -65,7 +65,7 @@ enum Fault {
 struct Fixture {
     world: World,
     session: String,
-    idle: String,
+    idle_session: String,
     /// The CLI of the active session and of the machine `m`.
     cli: Cli,
     /// A web client that receives all events except messages.
@@ -75,7 +75,7 @@ struct Fixture {
 }
 
 /// A pending acknowledgement or response.
-enum Pending {
+enum PendingAnswer {
     Ack(u64),
     Reply(PendingReply),
 }
@@ -111,7 +111,7 @@ impl Fixture {
     async fn new() -> Self {
         let world = World::new();
         let session = world.create_session("/code").await;
-        let idle = world.create_session("/idle").await;
+        let idle_session = world.create_session("/idle").await;
         world.register_machine("m").await;
         world.register_machine("idle").await;
         let mut cli = Self::connect(&world, &session).await;
@@ -121,38 +121,43 @@ impl Fixture {
         let session_web = world.web(&format!("sessionId={session}")).await;
         run_until_idle().await;
         web.events().await;
-        Self { world, session, idle, cli, web, session_web }
+        Self { world, session, idle_session, cli, web, session_web }
     }
 
     async fn connect(world: &World, session: &str) -> Cli {
         Cli::connect(world, json!({"sessionId": session, "machineId": "m"})).await
     }
 
-    async fn start(&mut self, use_case: UseCase) -> Pending {
-        let (session, idle, now) = (self.session.clone(), self.idle.clone(), self.world.now());
+    /// Starts a use case.
+    async fn start(&mut self, use_case: UseCase) -> PendingAnswer {
+        let (session, idle, now) = (self.session.clone(), self.idle_session.clone(), self.world.now());
         let cli = &mut self.cli;
         let world = &self.world;
         let request =
-            |method: &str, path: String, body: &str| Pending::Reply(world.start(method, &path, body.to_owned()));
+            |method: &str, path: String, body: &str| PendingAnswer::Reply(world.start(method, &path, body.to_owned()));
         match use_case {
-            UseCase::Message => {
-                Pending::Ack(cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})))
-            }
+            UseCase::Message => PendingAnswer::Ack(
+                cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})),
+            ),
             UseCase::WebMessage => {
                 request("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
             }
             UseCase::UpdateMetadata => {
                 let metadata = json!({"path": "/code", "host": "new"});
                 let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-                Pending::Ack(cli.emit_for_ack("update-metadata", &update))
+                PendingAnswer::Ack(cli.emit_for_ack("update-metadata", &update))
             }
             UseCase::UpdateState => {
                 let state = json!({"requests": {"r": {"tool": "T"}}, "completedRequests": {"c": {"tool": "C"}}});
                 let update = json!({"sid": session, "expectedVersion": 1, "agentState": state});
-                Pending::Ack(cli.emit_for_ack("update-state", &update))
+                PendingAnswer::Ack(cli.emit_for_ack("update-state", &update))
             }
-            UseCase::KeepAlive => Pending::Ack(cli.emit_for_ack("session-alive", &json!({"sid": idle, "time": now}))),
-            UseCase::SessionEnd => Pending::Ack(cli.emit_for_ack("session-end", &json!({"sid": session, "time": now}))),
+            UseCase::KeepAlive => {
+                PendingAnswer::Ack(cli.emit_for_ack("session-alive", &json!({"sid": idle, "time": now})))
+            }
+            UseCase::SessionEnd => {
+                PendingAnswer::Ack(cli.emit_for_ack("session-end", &json!({"sid": session, "time": now})))
+            }
             UseCase::CreateSession => {
                 request("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
             }
@@ -164,24 +169,25 @@ impl Fixture {
             }
             UseCase::UpdateMachineState => {
                 let update = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"n": 1}});
-                Pending::Ack(cli.emit_for_ack("machine-update-state", &update))
+                PendingAnswer::Ack(cli.emit_for_ack("machine-update-state", &update))
             }
             UseCase::MachineKeepAlive => {
-                Pending::Ack(cli.emit_for_ack("machine-alive", &json!({"machineId": "idle", "time": now})))
+                PendingAnswer::Ack(cli.emit_for_ack("machine-alive", &json!({"machineId": "idle", "time": now})))
             }
         }
     }
 
-    async fn answer(&mut self, pending: Pending) -> Answer {
+    /// Waits for the answer.
+    async fn answer(&mut self, pending: PendingAnswer) -> Answer {
         match pending {
-            Pending::Ack(id) => Answer::Ack(self.cli.wait_for_ack(id).await),
-            Pending::Reply(reply) => Answer::Reply(reply.reply().await),
+            PendingAnswer::Ack(id) => Answer::Ack(self.cli.wait_for_ack(id).await),
+            PendingAnswer::Reply(reply) => Answer::Reply(reply.reply().await),
         }
     }
 
     /// The number of times that the use case was committed.
     fn commit_count(&self, use_case: UseCase) -> i64 {
-        let (session, idle) = (&self.session, &self.idle);
+        let (session, idle) = (&self.session, &self.idle_session);
         let session_row =
             |columns: &str, id: &str| format!("SELECT count(*) FROM sessions WHERE id = '{id}' AND {columns}");
         let machine = |columns: &str| format!("SELECT count(*) FROM machines WHERE {columns}");
@@ -208,7 +214,7 @@ impl Fixture {
 
     /// The number of events of the use case that web clients received.
     async fn event_count(&mut self, use_case: UseCase) -> usize {
-        let (session, idle) = (self.session.as_str(), self.idle.as_str());
+        let (session, idle) = (self.session.as_str(), self.idle_session.as_str());
         let (session_web, all) = (self.session_web.events().await, self.web.events().await);
         let count = |event_type: &str, id: Option<&str>, field: &str| {
             let matches = |event: &&Value| {
@@ -245,6 +251,7 @@ impl Fixture {
         run_until_idle().await;
     }
 
+    /// Injects a fault into the next write.
     fn inject(&self, fault: Fault) {
         let db = &self.world.db;
         let timed_out = || DbError::from_message("D1 did not answer in time".into());
@@ -350,7 +357,7 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
     fixture.world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..30 {
-        fixture.cli.emit("message", &json!({"sid": fixture.idle, "message": large}));
+        fixture.cli.emit("message", &json!({"sid": fixture.idle_session, "message": large}));
         run_until_idle().await;
     }
     for use_case in [

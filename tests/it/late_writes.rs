@@ -37,9 +37,9 @@ async fn a_late_batch_does_not_overwrite_newer_changes() {
     let path = format!("/api/sessions/{session}");
     world.db.fail(BatchKind::Writes, timed_out());
     world.request("PATCH", &path, r#"{"name":"early"}"#).await.assert_error(503, "hub_unavailable");
-    let late = world.db.write_batches().pop().unwrap();
+    let late_batch = world.db.write_batches().pop().unwrap();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
-    world.db.execute_late(&late).unwrap_err();
+    world.db.execute_late(&late_batch).unwrap_err();
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "newer");
 }
@@ -49,10 +49,10 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    let late = message_in_flight(&world, &mut cli, &session, "late").await;
+    let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     // This change of the session writes the seq of before the message.
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
-    world.db.execute_late(&late).unwrap_err();
+    world.db.execute_late(&late_batch).unwrap_err();
     for text in ["second", "third"] {
         assert_eq!(cli.emit_with_ack("message", &message(&session, text)).await["ok"], true);
     }
@@ -64,9 +64,9 @@ async fn a_late_batch_is_rejected_after_a_read() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    let late = message_in_flight(&world, &mut cli, &session, "late").await;
+    let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     assert_eq!(world.get_session(&session).await["seq"], 0);
-    world.db.execute_late(&late).unwrap_err();
+    world.db.execute_late(&late_batch).unwrap_err();
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
 
@@ -76,8 +76,8 @@ async fn a_late_batch_that_commits_before_the_next_read_takes_effect() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
-    let late = message_in_flight(&world, &mut cli, &session, "late").await;
-    world.db.execute_late(&late).unwrap();
+    let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
+    world.db.execute_late(&late_batch).unwrap();
     world.db.repair();
     assert_eq!(world.get_session(&session).await["seq"], 1);
     assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], 2);
@@ -106,12 +106,12 @@ async fn a_late_batch_is_rejected_even_if_the_hub_restarts_before_it_has_stored_
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
-    let late = message_in_flight(&world, &mut cli, &session, "late").await;
+    let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     world.redeploy();
     world.db.repair();
     let mut cli = world.live_cli(&session).await;
     assert_eq!(cli.emit_with_ack("message", &message(&session, "newer")).await["ok"], true);
-    world.db.execute_late(&late).unwrap_err();
+    world.db.execute_late(&late_batch).unwrap_err();
     assert_eq!(texts(&world, &session).await, ["newer"]);
 }
 
@@ -147,9 +147,9 @@ async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
 }
 
 /// Asserts that the late batch is rejected after the hub has read the session.
-async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) {
+async fn assert_never_renamed(world: &World, session: &str, late_batch: &[Statement]) {
     assert_eq!(world.get_session(session).await["metadataVersion"], 1);
-    world.db.execute_late(late).unwrap_err();
+    world.db.execute_late(late_batch).unwrap_err();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
     world.hibernate_and_wake().await;
     let record = world.get_session(session).await;
@@ -162,9 +162,9 @@ async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_
         let world = World::new();
         let session = world.create_session("/code").await;
         let _cli = world.live_cli(&session).await;
-        let late = rename_in_flight(&world, &session).await;
+        let late_batch = rename_in_flight(&world, &session).await;
         start_next_hub(&world);
-        assert_never_renamed(&world, &session, &late).await;
+        assert_never_renamed(&world, &session, &late_batch).await;
     }
 }
 
@@ -172,9 +172,9 @@ async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_
 async fn a_batch_of_an_earlier_hub_that_commits_before_the_first_read_of_the_next_hub_takes_effect() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    let late = rename_in_flight(&world, &session).await;
+    let late_batch = rename_in_flight(&world, &session).await;
     world.redeploy();
-    world.db.execute_late(&late).unwrap();
+    world.db.execute_late(&late_batch).unwrap();
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "late");
 }
 
@@ -182,13 +182,13 @@ async fn a_batch_of_an_earlier_hub_that_commits_before_the_first_read_of_the_nex
 async fn a_hub_that_hibernates_before_its_first_read_still_begins_a_new_epoch() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    let late = rename_in_flight(&world, &session).await;
+    let late_batch = rename_in_flight(&world, &session).await;
     world.redeploy();
     let _cli = world.bare_cli().await;
     let reads = world.db.read_count();
     world.hibernate_and_wake().await;
     assert_eq!(world.db.read_count(), reads, "a CLI without session or machine causes no read");
-    assert_never_renamed(&world, &session, &late).await;
+    assert_never_renamed(&world, &session, &late_batch).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,10 +200,10 @@ async fn a_late_batch_is_rejected_even_if_the_hub_hibernates_before_it_has_store
     world.db.fail(BatchKind::Writes, timed_out());
     let path = format!("/api/sessions/{session}");
     world.request("PATCH", &path, r#"{"name":"late"}"#).await.assert_error(503, "hub_unavailable");
-    let late = world.db.write_batches().pop().unwrap();
+    let late_batch = world.db.write_batches().pop().unwrap();
     world.hibernate_and_wake().await;
     world.db.repair();
-    assert_never_renamed(&world, &session, &late).await;
+    assert_never_renamed(&world, &session, &late_batch).await;
 }
 
 /// Requests a session. Returns whether each read batch of the request begins an epoch.
@@ -211,8 +211,8 @@ async fn batches_that_begin_an_epoch(world: &World, session: &str) -> Vec<bool> 
     let (reads, writes) = (world.db.read_count(), world.db.write_count());
     world.get_session(session).await;
     assert_eq!(world.db.write_count(), writes);
-    let begins = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == BEGIN_EPOCH);
-    world.db.read_batches().iter().skip(reads).map(begins).collect()
+    let begins_epoch = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == BEGIN_EPOCH);
+    world.db.read_batches().iter().skip(reads).map(begins_epoch).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,6 +239,7 @@ async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
 /// A database that executes each batch when the test permits it.
 struct Gate {
     db: Sqlite,
+    /// Permit the waiting batches.
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
 

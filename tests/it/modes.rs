@@ -40,7 +40,7 @@ async fn a_mode_changes_after_the_cli_has_applied_it() {
     assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_fast")));
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!((&summary["permissionMode"], &summary["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    // The values in the CLI's result are stored, not those of the request.
+    // The hub stores the values in the result of the CLI, not those in the request.
     let applied = json!({"applied": {"permissionMode": "default", "modelMode": "default"}});
     set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
     let record = world.get_session(&session).await;

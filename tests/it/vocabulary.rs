@@ -42,7 +42,7 @@ async fn set_mode(world: &World, cli: &mut Cli, session: &str, action: &str, bod
     (request.params, reply.reply().await)
 }
 
-/// Registers a machine `m` that is online and serves `method`.
+/// Registers the machine `m`. Returns its runner, which is online and has registered `method`.
 async fn online_runner(world: &World, method: &str) -> Cli {
     world.register_machine("m").await;
     let mut runner = world.runner("m").await;

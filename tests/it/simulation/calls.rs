@@ -1,4 +1,4 @@
-//! Reactions of CLIs and runners to RPC calls: a response, a late one, none, an error, or a disconnect.
+//! Reactions of CLIs and runners to RPC calls: an immediate or late response, no response, an error, or a disconnect.
 
 use serde_json::{Value, json};
 
@@ -13,13 +13,14 @@ const MIN_PENDING_MS: u64 = RPC_TIMEOUT_MS - 2_000;
 #[derive(Debug, Clone, Copy)]
 enum Reaction {
     RespondNow,
-    /// Or never.
+    /// Responds in a later step, or never.
     RespondLater,
     Reject,
     Disconnect,
 }
 
 impl World {
+    /// Reacts to a call at random.
     pub fn cli_on_call(&mut self, i: usize, ack: u64, request: &Value) {
         let Some(connection) = self.clis[i].connection else { return };
         let method = request["method"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
@@ -35,12 +36,12 @@ impl World {
         match self.rng.weighted(&reactions) {
             Reaction::RespondNow => self.cli_execute(i, call),
             Reaction::RespondLater => self.clis[i].unanswered_calls.push(call),
-            Reaction::Reject => self.cli_respond(i, &call, &json!({"success": false, "error": "not today"})),
+            Reaction::Reject => self.cli_respond(i, &call, &json!({"success": false, "error": "rejected at random"})),
             Reaction::Disconnect => self.cli_disconnect(i),
         }
     }
 
-    /// Checks that the hub does not repeat a completed or pending call.
+    /// Checks that the hub does not repeat a pending call, or a call for an answered permission request.
     fn check_call(&mut self, i: usize, call: &Call) {
         let namespace_index = self.clis[i].namespace_index;
         if call.method == "permission" {
@@ -52,6 +53,7 @@ impl World {
         }
         let is_duplicate = |other: &&Call| {
             let has_id = !call.params["id"].is_null() || !call.params["sessionId"].is_null();
+            // A resume, and an answer to a permission request, must have only one call at a time.
             let is_exclusive =
                 has_id && matches!(&*call.method, "spawnSession" | "permission") && other.method == call.method;
             let is_pending = call.received_at < other.received_at + MIN_PENDING_MS && other.crashes == call.crashes;

@@ -11,8 +11,8 @@ use super::rows::Row;
 use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
 /// The keep-alive timeouts of sessions and machines.
-const SESSION_MS: u64 = 30_000;
-const MACHINE_MS: u64 = 45_000;
+const SESSION_TIMEOUT_MS: u64 = 30_000;
+const MACHINE_TIMEOUT_MS: u64 = 45_000;
 
 impl World {
     /// Runs until the world is idle, then checks the invariants that hold with the current faults.
@@ -38,6 +38,7 @@ impl World {
         self.db.in_flight() == 0 && !self.db.is_faulty() && !self.alarms_delayed
     }
 
+    /// Checks the invariants of a namespace.
     fn check_namespace(&mut self, namespace_index: usize) {
         let rows = self.read_rows(namespace_index);
         self.resolve_merges(namespace_index, &rows);
@@ -63,19 +64,19 @@ impl World {
     /// Checks that exactly the sessions exist that must exist. Reads from the database whether a session exists whose deletion has
     /// no result.
     fn resolve_deletions(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
-        let in_flight = |id: &str| {
+        let may_be_deleted = |id: &str| {
             self.pending.values().any(|request| request.namespace_index == namespace_index && request.purpose.ends(id))
                 || self
                     .merges_in_progress
                     .iter()
                     .any(|merge| merge.namespace_index == namespace_index && merge.old == id)
         };
-        let decided: Vec<String> =
-            self.oracles[namespace_index].sessions.keys().filter(|id| !in_flight(id)).cloned().collect();
+        let settled: Vec<String> =
+            self.oracles[namespace_index].sessions.keys().filter(|id| !may_be_deleted(id)).cloned().collect();
         for (id, record) in &mut self.oracles[namespace_index].sessions {
             let is_stored = rows.contains_key(id);
             match record.existence {
-                Existence::Unknown if decided.contains(id) => {
+                Existence::Unknown if settled.contains(id) => {
                     record.existence = if is_stored { Existence::Certain } else { Existence::Deleted }
                 }
                 Existence::Certain => assert!(is_stored, "session {id} is missing without a request to delete it"),
@@ -89,12 +90,14 @@ impl World {
     /// histories.
     fn resolve_merges(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
         let is_being_resumed = |old: &str| {
-            let of_old = |purpose: &Purpose| matches!(purpose, Purpose::Resume { session } if session == old);
-            self.pending.values().any(|request| request.namespace_index == namespace_index && of_old(&request.purpose))
+            let resumes_old = |purpose: &Purpose| matches!(purpose, Purpose::Resume { session } if session == old);
+            self.pending
+                .values()
+                .any(|request| request.namespace_index == namespace_index && resumes_old(&request.purpose))
         };
         let (ended, in_progress): (Vec<Merge>, Vec<Merge>) = std::mem::take(&mut self.merges_in_progress)
             .into_iter()
-            .partition(|s| s.namespace_index == namespace_index && !is_being_resumed(&s.old));
+            .partition(|merge| merge.namespace_index == namespace_index && !is_being_resumed(&merge.old));
         self.merges_in_progress = in_progress;
         for Merge { old, new, .. } in ended {
             if !rows.contains_key(&old) && rows.contains_key(&new) {
@@ -104,11 +107,15 @@ impl World {
                 let is_merging = self
                     .merges_in_progress
                     .iter()
-                    .any(|s| s.namespace_index == namespace_index && (s.old == *id || s.new == *id));
+                    .any(|merge| merge.namespace_index == namespace_index && (merge.old == *id || merge.new == *id));
                 let record = self.oracles[namespace_index].sessions.get_mut(id).unwrap();
                 record.is_merging = is_merging;
-                record.seqs =
-                    rows.get(id).into_iter().flat_map(|row| &row.messages).map(|(n, m)| (*n, m.0.clone())).collect();
+                record.seqs = rows
+                    .get(id)
+                    .into_iter()
+                    .flat_map(|row| &row.messages)
+                    .map(|(seq, message)| (*seq, message.0.clone()))
+                    .collect();
                 for i in 0..self.clis.len() {
                     if self.clis[i].session().as_ref() == Some(id) {
                         self.clis[i].forget_history();
@@ -121,7 +128,7 @@ impl World {
         }
     }
 
-    /// Checks that the messages of the merged session precede those of the other, both in their order.
+    /// Checks that the messages of the merged session precede those of the remaining session, and that neither order has changed.
     fn check_merged(&mut self, namespace_index: usize, old: &str, new: &Row) {
         let oracle = self.oracle(namespace_index);
         let position = |id: &String| new.messages.iter().find(|(_, message)| message.0 == *id).map(|(seq, _)| *seq);
@@ -234,7 +241,7 @@ impl World {
         let (now, alarm) = (self.now(), self.objects[namespace_index].rt.fake.alarm());
         if row.is_active() {
             assert!(
-                alarm.is_some_and(|i| i <= now + SESSION_MS),
+                alarm.is_some_and(|i| i <= now + SESSION_TIMEOUT_MS),
                 "{} is active, but no alarm is set for its timeout",
                 row.id
             );
@@ -247,7 +254,7 @@ impl World {
         if let Some(keep_alive) =
             record.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !record.may_end)
         {
-            let is_as_expected = now >= keep_alive.time + SESSION_MS || row.is_active();
+            let is_as_expected = now >= keep_alive.time + SESSION_TIMEOUT_MS || row.is_active();
             assert!(is_as_expected, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
         }
         if let Some(presence) = record.presence.as_ref().filter(|_| is_watched) {
@@ -267,7 +274,7 @@ impl World {
         let (now, alarm) = (self.now(), self.objects[namespace_index].rt.fake.alarm());
         if self.active_machines(namespace_index) > 0 {
             assert!(
-                alarm.is_some_and(|i| i <= now + MACHINE_MS),
+                alarm.is_some_and(|i| i <= now + MACHINE_TIMEOUT_MS),
                 "a machine is active, but no alarm is set for its timeout"
             );
         }

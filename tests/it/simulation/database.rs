@@ -16,6 +16,7 @@ use crate::support::sqlite::{BatchKind, Sqlite};
 
 pub type CallId = u64;
 
+/// A fault of one operation.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// The batch is not executed.
@@ -130,7 +131,7 @@ fn execute_with<T>(fault: Option<Fault>, query: impl FnOnce() -> Result<T, DbErr
 
 struct Call {
     operation: Operation,
-    /// Whether it makes no progress while the database is slow.
+    /// Whether the call makes no progress until the database is fast again.
     is_stuck: bool,
 }
 
@@ -150,7 +151,7 @@ struct Calls {
     had_unknown_outcome: BTreeSet<String>,
     /// The namespaces that may not have determined the outcome of such a write yet.
     unknown_outcome: BTreeSet<String>,
-    /// Whether a fault may not have been reported to its sender yet.
+    /// Whether the error of a fault may not have arrived at the sender yet.
     has_unreported_fault: bool,
 }
 
@@ -195,10 +196,11 @@ impl RemoteDatabase {
     }
 
     /// Makes some operations of this kind get stuck until [`end_slowness`](Self::end_slowness).
-    pub fn slow(&self, kind: BatchKind) {
+    pub fn start_slowness(&self, kind: BatchKind) {
         lock(&self.calls).slow_kind = Some(kind);
     }
 
+    /// Ends the slowness. All stuck operations can make progress again.
     pub fn end_slowness(&self) {
         let mut calls = lock(&self.calls);
         calls.slow_kind = None;
@@ -263,15 +265,16 @@ impl RemoteDatabase {
                 (std::slice::from_ref(statement), result.as_ref().map(|result| result.as_ref().err().cloned()))
             }
         };
-        let heads = statements.iter().map(|s| s.sql.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
-        let heads = heads.collect::<Vec<_>>().join("; ");
+        let summaries = statements.iter().map(|s| s.sql.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
+        let summaries = summaries.collect::<Vec<_>>().join("; ");
         match outcome {
-            None => format!("the database executes {id}: {heads}"),
+            None => format!("the database executes {id}: {summaries}"),
             Some(None) => format!("the result of {id} arrives"),
             Some(Some(error)) => format!("the result of {id} arrives: {error}"),
         }
     }
 
+    /// The number of operations whose result has not arrived.
     pub fn in_flight(&self) -> usize {
         lock(&self.calls).in_flight.len()
     }
@@ -304,7 +307,7 @@ impl RemoteDatabase {
             Some(Fault::ExecutedLater(error)) => {
                 let operation = call.operation.split_off_error(error);
                 calls.last_id += 1;
-                // Half of them get stuck.
+                // Half of the operations that are executed later get stuck.
                 call.is_stuck = calls.last_id.is_multiple_of(2);
                 let id = calls.last_id;
                 calls.in_flight.insert(id, Call { operation, is_stuck: is_slow });

@@ -25,6 +25,7 @@ impl ValueKind {
     }
 }
 
+/// Whether a session exists, as far as clients can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
     Certain,
@@ -33,6 +34,7 @@ pub enum Existence {
     Deleted,
 }
 
+/// A message that a client has sent or will send.
 #[derive(Debug, Clone)]
 pub struct SentMessage {
     pub session: String,
@@ -63,6 +65,7 @@ pub struct KeepAlive {
     pub disruptions: u64,
 }
 
+/// What clients have requested and observed of a session.
 #[derive(Debug, Clone)]
 pub struct SessionRecord {
     pub tag: String,
@@ -72,10 +75,12 @@ pub struct SessionRecord {
     pub seqs: BTreeMap<u64, String>,
     /// The observed completed requests.
     pub completed: BTreeMap<String, Value>,
+    /// The permission requests that CLIs have added, by id.
     pub requests: BTreeMap<String, Request>,
-    /// Whether a merge may be renumbering its messages.
+    /// Whether a merge may be renumbering the messages.
     pub is_merging: bool,
     pub keep_alive: Option<KeepAlive>,
+    /// The number of requests and events that end the session.
     pub end_requests: u64,
     /// Whether an unacknowledged `session-end` may be in flight.
     pub may_end: bool,
@@ -87,8 +92,9 @@ pub struct SessionRecord {
 #[derive(Debug, Clone, Default)]
 pub struct LowerBound {
     pub seq: u64,
-    pub metadata: u64,
-    pub state: u64,
+    pub metadata_version: u64,
+    pub state_version: u64,
+    /// The ids of completed requests.
     pub completed: Vec<String>,
 }
 
@@ -101,6 +107,7 @@ pub struct Oracle {
     pub events: BTreeMap<u64, Value>,
     /// The number of possible merges.
     pub merges: u64,
+    /// The observed values by version, for each session or machine.
     versions: BTreeMap<(String, ValueKind), BTreeMap<u64, Value>>,
     last_number: u64,
     /// The event numbers of `session-removed`, by session.
@@ -185,7 +192,7 @@ impl Oracle {
         }
     }
 
-    /// Removes the completed requests from an agent state and records them.
+    /// Records the completed requests of an agent state. Returns the state without them.
     fn without_completed(&mut self, session: &str, state: Value) -> Value {
         let Value::Object(mut state) = state else { return Value::Object(Map::new()) };
         let completed = state.remove("completedRequests");
@@ -272,8 +279,9 @@ impl Oracle {
         self.observe_version(id, ValueKind::Metadata, number("metadataVersion"), &session["metadata"]);
         self.observe_version(id, ValueKind::AgentState, number("agentStateVersion"), &session["agentState"]);
         let observed = (number("seq"), number("metadataVersion"), number("agentStateVersion"));
-        let is_stale =
-            observed.0 < lower_bound.seq || observed.1 < lower_bound.metadata || observed.2 < lower_bound.state;
+        let is_stale = observed.0 < lower_bound.seq
+            || observed.1 < lower_bound.metadata_version
+            || observed.2 < lower_bound.state_version;
         assert!(
             !is_stale || self.session(id).is_merging,
             "the session is older than an earlier observation: {lower_bound:?} {session}"
@@ -289,8 +297,8 @@ impl Oracle {
         let record = &self.sessions[session];
         LowerBound {
             seq: record.seqs.keys().next_back().copied().unwrap_or(0),
-            metadata: self.newest_version(session, ValueKind::Metadata),
-            state: self.newest_version(session, ValueKind::AgentState),
+            metadata_version: self.newest_version(session, ValueKind::Metadata),
+            state_version: self.newest_version(session, ValueKind::AgentState),
             completed: record.completed.keys().cloned().collect(),
         }
     }

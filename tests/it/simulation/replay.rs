@@ -76,9 +76,10 @@ impl World {
     /// occurred in a merge.
     pub fn may_receive_gap(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
-        let unlogged =
+        let may_be_unlogged =
             self.db.had_unknown_outcome(self.objects[namespace_index].name) && last <= self.log_start(namespace_index);
-        unlogged || self.db.faults() > 0 && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
+        may_be_unlogged
+            || self.db.faults() > 0 && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
     /// Checks that each connected client has received all events of its subscription, and only committed events. While the outcome

@@ -219,7 +219,7 @@ impl World {
             }
             Step::SlowDatabase => {
                 let kind = self.reads_or_writes();
-                self.db.slow(kind);
+                self.db.start_slowness(kind);
             }
             Step::EndFaults => self.db.repair(),
         }

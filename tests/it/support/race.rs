@@ -33,7 +33,7 @@ impl Schedule {
     }
 
     /// Advances to the next schedule. Returns false after the last.
-    fn next(&mut self) -> bool {
+    fn advance(&mut self) -> bool {
         self.position = 0;
         while let Some((choice, count)) = self.choices.pop() {
             if choice + 1 < count {
@@ -47,10 +47,10 @@ impl Schedule {
 
 /// Runs a test with every schedule. Returns the number of schedules.
 pub async fn in_every_order(test: impl AsyncFn(&mut Schedule)) -> usize {
-    let (mut order, mut runs) = (Schedule::default(), 1);
+    let (mut schedule, mut runs) = (Schedule::default(), 1);
     loop {
-        test(&mut order).await;
-        if !order.next() {
+        test(&mut schedule).await;
+        if !schedule.advance() {
             return runs;
         }
         runs += 1;
@@ -58,6 +58,7 @@ pub async fn in_every_order(test: impl AsyncFn(&mut Schedule)) -> usize {
     }
 }
 
+/// A step of a race that is not a result of the database.
 #[derive(Debug)]
 enum Step {
     Request { method: &'static str, path: String, body: String },
@@ -78,10 +79,12 @@ pub struct Race {
     /// The result with which CLIs respond to every call.
     pub result: Value,
     /// The calls that CLIs have received: index of the CLI, and method.
-    pub called: Vec<(usize, String)>,
+    pub received_calls: Vec<(usize, String)>,
     steps: Vec<(StepId, Step)>,
     last_id: usize,
+    /// The pending responses to requests.
     replies: BTreeMap<StepId, PendingReply>,
+    /// The CLI and the id of the acknowledgement of each emitted event.
     acks: BTreeMap<StepId, (usize, u64)>,
     /// The executed steps, printed on failure.
     log: Vec<String>,
@@ -99,12 +102,12 @@ impl Race {
             cli.socket.drain().await;
         }
         let result = json!({"success": true});
-        let (steps, called, log) = (Vec::new(), Vec::new(), Vec::new());
+        let (steps, received_calls, log) = (Vec::new(), Vec::new(), Vec::new());
         let (replies, acks) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, clis, watchers, result, called, steps, last_id: 0, replies, acks, log }
+        Self { world, clis, watchers, result, received_calls, steps, last_id: 0, replies, acks, log }
     }
 
-    fn add(&mut self, step: Step) -> StepId {
+    fn add_step(&mut self, step: Step) -> StepId {
         self.last_id += 1;
         self.steps.push((StepId(self.last_id), step));
         StepId(self.last_id)
@@ -112,21 +115,21 @@ impl Race {
 
     /// Adds an HTTP request.
     pub fn request(&mut self, method: &'static str, path: &str, body: &Value) -> StepId {
-        self.add(Step::Request { method, path: path.to_owned(), body: body.to_string() })
+        self.add_step(Step::Request { method, path: path.to_owned(), body: body.to_string() })
     }
 
     /// Adds an event of a CLI.
     pub fn emit(&mut self, cli: usize, event: &'static str, payload: Value) -> StepId {
-        self.add(Step::Emit { cli, event, payload })
+        self.add_step(Step::Emit { cli, event, payload })
     }
 
     /// Adds the close of a CLI's socket.
     pub fn close(&mut self, cli: usize) -> StepId {
-        self.add(Step::Close { cli })
+        self.add_step(Step::Close { cli })
     }
 
     /// Runs all steps with a schedule.
-    pub async fn run(&mut self, order: &mut Schedule) {
+    pub async fn run(&mut self, schedule: &mut Schedule) {
         self.world.db.hold_all();
         loop {
             self.receive_calls().await;
@@ -134,11 +137,11 @@ impl Race {
             if count == 0 {
                 break;
             }
-            let choice = order.choose(count);
+            let choice = schedule.choose(count);
             if choice < self.steps.len() {
-                let (id, chosen) = self.steps.remove(choice);
-                self.log.push(format!("{chosen:?}"));
-                self.run_step(id, chosen);
+                let (id, step) = self.steps.remove(choice);
+                self.log.push(format!("{step:?}"));
+                self.run_step(id, step);
             } else {
                 self.log.push(format!("the database returns the result {}", choice - self.steps.len()));
                 self.world.db.release_one(choice - self.steps.len());
@@ -152,8 +155,8 @@ impl Race {
         super::run_until_idle().await;
         for cli in 0..self.clis.len() {
             while let Some(call) = self.clis[cli].try_call().await {
-                self.called.push((cli, call.method.clone()));
-                self.add(Step::Respond { cli, call });
+                self.received_calls.push((cli, call.method.clone()));
+                self.add_step(Step::Respond { cli, call });
             }
         }
     }
