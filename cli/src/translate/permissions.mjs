@@ -1,7 +1,7 @@
 /**
  * The answers to an agent's permission requests.
  *
- * The order of the options means nothing: agents list an approval for ever first. Of the two approvals, `allow_once` is
+ * The order of the options means nothing: some agents list a permanent approval first. Of the two approvals, `allow_once` is
  * always chosen. `allow_always` may write a permanent rule into the settings of the user or of the project; an approval
  * for the session is remembered by the caller instead, and every later call is allowed once. `reject_always` is not
  * chosen for the same reason.

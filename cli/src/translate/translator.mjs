@@ -93,7 +93,8 @@ class Translator {
   #calls;
   /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean}>} */
   #requests = new Map();
-  #hasDenied = false;
+  /** Whether the last thing in the turn is a denial. */
+  #isDenied = false;
   #compactions = new Map();
   /** The JSON of the last record of a type: agents repeat themselves. */
   #last = new Map();
@@ -186,7 +187,7 @@ class Translator {
       this.#calls.start(call);
       return [];
     }
-    this.#hasDenied ||= decision.status === 'denied' && !call.isEnded;
+    this.#isDenied ||= decision.status === 'denied' && !call.isEnded;
     return this.#afterText(this.#calls.close(call, describeRefusal(decision)));
   }
 
@@ -194,7 +195,7 @@ class Translator {
     const isCanceled = stopReason === 'cancelled';
     const ended = [...this.#text.flush(), ...(isCanceled ? this.#calls.closeAll('Aborted.') : this.#calls.endAll())];
     const sentence = isCanceled ? this.#describeCancel() : describeStop(stopReason);
-    this.#hasDenied = false;
+    this.#isDenied = false;
     this.#calls.forgetOld();
     return sentence ? [...ended, this.#message(records.text(sentence))] : ended;
   }
@@ -224,6 +225,7 @@ class Translator {
     if (mode !== undefined) return [{ type: 'mode', mode }];
     const info = this.#quirks.reportsInfoAsText ? /^Info: ([^]+)$/.exec(value)?.[1] : undefined;
     if (info !== undefined) return this.#onInfo(info.trim());
+    if (value.trim() !== '') this.#isDenied = false;
     return [...usage, ...this.#text.append('text', value, messageId ?? undefined)];
   }
 
@@ -234,8 +236,9 @@ class Translator {
   }
 
   #onToolCall(update) {
-    const before = this.#calls.isNew(update) ? this.#text.flush() : [];
-    return [...before, ...this.#afterText(this.#calls.update(update))];
+    const isNew = this.#calls.isNew(update);
+    if (isNew) this.#isDenied = false;
+    return [...(isNew ? this.#text.flush() : []), ...this.#afterText(this.#calls.update(update))];
   }
 
   #onPlan({ entries }) {
@@ -290,7 +293,7 @@ class Translator {
 
   #describeCancel() {
     // Agents also end the turn because a call was denied, which the call shows.
-    return this.#hasDenied ? null : 'Aborted.';
+    return this.#isDenied ? null : 'Aborted.';
   }
 
   #event(name, value) {

@@ -58,7 +58,7 @@ test('ids of requests of an earlier process are not used again', () => {
   assert.equal(session.ask(COMMAND).id, 'c#3');
 });
 
-test('a call that the agent would only allow for ever is not run', () => {
+test('a call that the agent offers to allow only permanently is not run', () => {
   const session = createSession();
   const request = session.ask(COMMAND, { options: [{ optionId: 'always', kind: 'allow_always' }] });
   assert.deepEqual(session.decide(request, { status: 'approved' }), { outcome: { outcome: 'cancelled' } });
@@ -76,6 +76,20 @@ test('a request that is decided after its turn is answered, and does not change 
     'Bash {"command":"make"} -> failed "The turn ended before this call ran." (denied)',
     'text "Aborted."',
   ]);
+});
+
+test('an abort is shown, unless the agent ended the turn because of a denial', () => {
+  for (const [goOn, expected] of [
+    [() => {}, false],
+    [(session) => session.say('Then I try another way.'), true],
+    [(session) => session.call('d', { ...COMMAND, toolCallId: 'd', status: 'in_progress' }), true],
+  ]) {
+    const session = createSession();
+    session.decide(session.ask(COMMAND), { status: 'denied' });
+    goOn(session);
+    session.endTurn('cancelled');
+    assert.equal(session.shown().includes('text "Aborted."'), expected);
+  }
 });
 
 test('a question without a call is a request of its own', () => {
