@@ -28,6 +28,9 @@ use crate::store::{Database, secrets};
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
 
+/// The version of the hub.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Routing {
@@ -353,8 +356,7 @@ fn bearer_token(head: &RequestHead) -> Option<&str> {
 }
 
 fn health() -> Response {
-    let version = env!("CARGO_PKG_VERSION");
-    JsonText::of(format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{version}"}}"#))
+    JsonText::of(format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"}}"#))
         .into_response()
 }
 

@@ -92,7 +92,9 @@ impl From<Error> for ErrorResponse {
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Error::SessionInactive => (StatusCode::CONFLICT, "session_inactive"),
-            Error::CliUnreachable(_) => (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable"),
+            Error::CliUnreachable(_) | Error::MethodNotRegistered(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable")
+            }
             Error::RpcTimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "rpc_timeout"),
             Error::CliRefused(_) => (StatusCode::SERVICE_UNAVAILABLE, "cli_refused"),
             Error::NoMachineOnline => (StatusCode::SERVICE_UNAVAILABLE, "no_machine_online"),

@@ -6,6 +6,7 @@
 //! Source: docs/openapi.yaml, PROTOCOL.md "HTTP".
 
 pub mod cli;
+pub mod config;
 pub mod cors;
 pub mod edge;
 pub mod error;
@@ -34,6 +35,7 @@ use error::ErrorResponse;
 /// Returns the routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
 pub fn router(hub: Arc<Hub>) -> Router {
     Router::new()
+        .route("/api/config", get(config::show))
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", get(sessions::show).patch(sessions::rename).delete(sessions::delete))
         .route("/api/sessions/{id}/messages", get(history::list_for_web).post(messages::send))

@@ -8,6 +8,7 @@ use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
 use crate::limits::RECONNECT_GRACE_MS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use crate::model::vocabulary::Dialect;
 use crate::wire::socketio::MAX_ACK_ID;
 
 impl Hub {
@@ -24,11 +25,26 @@ impl Hub {
         params: &'a str,
         timeout_ms: u64,
     ) -> BoxFuture<'a, RpcResult> {
+        Box::pin(async move { self.send_call(self.open_call(owner, method, timeout_ms).await?, params).await })
+    }
+
+    /// Calls a method with params in the words that its CLI understands, which its registration shows.
+    pub fn call_in_dialect<'a>(
+        &'a self,
+        owner: &'a Owner,
+        method: Method,
+        make_params: &'a (dyn Fn(Dialect) -> String + Send + Sync),
+    ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
-            let call = self.open_call(owner, method, timeout_ms).await?;
-            self.send_reply(&mut self.state(), call.conn, &call.frame(params));
-            call.result().await
+            let call = self.open_call(owner, method, self.config.rpc_timeout_ms).await?;
+            let dialect = self.config.vocabulary.dialect_of_method(call.registered_method());
+            self.send_call(call, &make_params(dialect)).await
         })
+    }
+
+    async fn send_call(&self, call: Call, params: &str) -> RpcResult {
+        self.send_reply(&mut self.state(), call.conn, &call.frame(params));
+        call.result().await
     }
 
     /// Opens a call, which the caller sends.
@@ -41,7 +57,10 @@ impl Hub {
                 Err(Some(reconnected)) => reconnected.await,
                 Err(None) => Err(oneshot::Canceled),
             };
-            reconnected.map_err(|_| RpcError::NoHandler(method.as_str().to_owned()))?;
+            if reconnected.is_err() {
+                let other_methods = self.state().rpc.methods_unknown_to_hub(owner);
+                return Err(RpcError::NoHandler { method: method.as_str().to_owned(), other_methods });
+            }
         }
     }
 

@@ -52,6 +52,9 @@ pub enum Error {
     SessionInactive,
     #[error("The CLI is not reachable: {0}. Check that it is running.")]
     CliUnreachable(String),
+    /// No method of the CLI is the one to call, but it registered others. With the whole message.
+    #[error("{0}.")]
+    MethodNotRegistered(String),
     /// With the method.
     #[error("The CLI did not respond to {0} in time. Try again.")]
     RpcTimedOut(String),
@@ -128,6 +131,9 @@ impl From<RpcError> for Error {
     fn from(error: RpcError) -> Self {
         match error {
             RpcError::TimedOut(method) => Self::RpcTimedOut(method),
+            RpcError::NoHandler { ref other_methods, .. } if !other_methods.is_empty() => {
+                Self::MethodNotRegistered(error.to_string())
+            }
             other => Self::CliUnreachable(other.to_string()),
         }
     }

@@ -83,12 +83,14 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
     filtered.to_json()
 }
 
-/// Returns the fields that the session list shows or a resume reads. [`fit_metadata`](super::session::fit_metadata)
+/// Returns the fields that the session list shows, and those that a resume or a change of the mode reads.
+/// [`fit_metadata`](super::session::fit_metadata)
 /// limits the size of each.
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
     filter_members(metadata, |name, _| match name {
-        "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "worktree" | "lifecycleState" => true,
+        "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "worktree" | "lifecycleState" | "modes"
+        | "models" => true,
         id if id.ends_with("SessionId") => {
             ids += 1;
             ids <= MAX_EXCERPT_AGENT_IDS

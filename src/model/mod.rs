@@ -6,6 +6,7 @@
 
 pub mod agent_message;
 pub mod agent_state;
+pub mod catalog;
 pub mod completed_request;
 pub mod event;
 pub mod ids;

@@ -155,6 +155,10 @@ pub struct MetadataFields<'a> {
     flavor: Option<&'a RawValue>,
     #[serde(borrow)]
     lifecycle_state: Option<&'a RawValue>,
+    #[serde(borrow)]
+    modes: Option<&'a RawValue>,
+    #[serde(borrow)]
+    models: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -172,9 +176,26 @@ impl MetadataFields<'_> {
         parse_string(self.flavor)
     }
 
+    /// Whether `modes` lists a permission mode: the agent's own, beside those of its flavor.
+    pub fn has_own_mode(&self, id: &str) -> bool {
+        lists(self.modes, id)
+    }
+
+    /// Whether `models` lists a model: the agent's own, beside those of its flavor.
+    pub fn has_own_model(&self, id: &str) -> bool {
+        lists(self.models, id)
+    }
+
     pub fn is_archived(&self) -> bool {
         parse_string(self.lifecycle_state).as_deref() == Some("archived")
     }
+}
+
+/// Whether an array has an object with this `id`. Other elements are ignored.
+fn lists(array: Option<&RawValue>, id: &str) -> bool {
+    let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let id_of = |element: &RawValue| parse_string(JsonObject::parse(element.get())?.get("id"));
+    elements.into_iter().any(|element| id_of(element).as_deref() == Some(id))
 }
 
 fn parse_string(raw: Option<&RawValue>) -> Option<String> {
@@ -262,7 +283,7 @@ fn max_field_bytes(field: &str) -> Option<usize> {
         "path" => Some(4_096),
         "host" | "machineId" => Some(255),
         "flavor" | "lifecycleState" => Some(MAX_KEYWORD_BYTES),
-        "summary" | "worktree" => Some(MAX_METADATA_TEXTS_BYTES),
+        "summary" | "worktree" | "modes" | "models" => Some(MAX_METADATA_TEXTS_BYTES),
         // 255 code points.
         "name" => Some(1_020),
         // The agent's id of the conversation, one field for each agent kind.
@@ -291,6 +312,17 @@ mod tests {
         ] {
             assert_eq!(session(metadata).title(), title, "{metadata}");
         }
+    }
+
+    #[test]
+    fn a_session_lists_its_agents_own_modes_and_models() {
+        let s = session(
+            r#"{"modes":[{"id":"build","name":"Build"},"plan",{"id":5},{"id":"w\u0069de"}],"models":{"id":"m"}}"#,
+        );
+        let fields = s.metadata_fields();
+        let modes = ["build", "plan", "wide", "Build"].map(|id| fields.has_own_mode(id));
+        assert_eq!(modes, [true, false, true, false]);
+        assert!(!fields.has_own_model("m"), "not an array");
     }
 
     #[test]
@@ -353,5 +385,10 @@ mod tests {
             assert_eq!(fitted(name, &list), Err(format!("metadata.{name}")));
         }
         assert_eq!(fitted("name", &serde_json::json!(["x".repeat(2_000)])), Err("metadata.name".into()));
+        for name in ["modes", "models"] {
+            let list = |length| serde_json::json!([{"id": "x".repeat(length)}]);
+            assert_eq!(fitted(name, &list(100_000)), Ok(list(100_000)));
+            assert_eq!(fitted(name, &list(200_000)), Err(format!("metadata.{name}")));
+        }
     }
 }

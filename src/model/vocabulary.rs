@@ -1,44 +1,89 @@
-//! The vocabulary: a deployment's aliases for agents, models and methods, for CLIs that use other names than the protocol.
+//! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
+//! protocol.
 //!
-//! The hub accepts an alias wherever it accepts the standard name. It stores and forwards the name that the client sent; an
-//! alias is resolved only where the hub acts on it.
+//! The hub accepts a word and the protocol's name for it alike. What a CLI writes is stored and shown as it wrote it; a call
+//! to a CLI has the words of its [`Dialect`].
 //! Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
 
 use serde_json::value::RawValue;
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-use super::json::JsonObject;
+use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
 use super::mode::{AgentKind, Flavor, ModelMode};
 use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 
-/// Aliases with their meanings, in the order of the setting.
+/// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
+const PRESETS: [(&str, &str); 1] = [("hapi", include_str!("presets/hapi.json"))];
+
+/// Words with their meanings, in the order of the setting.
 type Aliases<T> = Vec<(String, T)>;
+
+/// A field of `session-alive` and of `set-session-config` that CLIs name differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "camelCase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_field)]
+pub enum ModeField {
+    PermissionMode,
+    ModelMode,
+}
+
+fn unknown_field(_: &str) -> UnknownKeyword {
+    UnknownKeyword::of::<ModeField>("field")
+}
+
+/// Which words a CLI understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// The names of the protocol.
+    Protocol,
+    /// The deployment's own words, and the protocol's names for what has none.
+    Own,
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
     agents: Aliases<AgentKind>,
     models: Aliases<ModelMode>,
     methods: Aliases<Method>,
+    fields: Aliases<ModeField>,
+    /// Labels of agents, models and modes, by the word.
+    labels: Aliases<String>,
 }
 
 impl Vocabulary {
-    /// Parses the variable `VOCABULARY`, a JSON object
-    /// `{agents?: {<alias>: <kind>}, models?: {<alias>: <mode>}, methods?: {<alias>: <method>}}`.
+    /// Parses the variable `VOCABULARY`: `preset:<name>`, or a JSON object
+    /// `{agents?: {<word>: <kind>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
+    /// labels?: {<word>: <label>}}`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let sections: JsonObject<'_> =
-            serde_json::from_str(text).map_err(|e| format!("VOCABULARY must be a JSON object: {e}."))?;
+        match text.trim().strip_prefix("preset:") {
+            Some(name) => match PRESETS.iter().find(|(preset, _)| *preset == name) {
+                Some((_, preset)) => Self::parse_object(preset),
+                None => {
+                    let known = PRESETS.map(|(preset, _)| preset).join(", ");
+                    Err(format!("VOCABULARY: unknown preset `{name}`, expected one of {known}."))
+                }
+            },
+            None => Self::parse_object(text),
+        }
+    }
+
+    fn parse_object(text: &str) -> Result<Self, String> {
+        let sections: JsonObject<'_> = serde_json::from_str(text)
+            .map_err(|e| format!("VOCABULARY must be a JSON object, or `preset:` and the name of a preset: {e}."))?;
         let mut vocabulary = Self::default();
         for (section, aliases) in sections.members() {
             match section {
                 "agents" => parse_section(&mut vocabulary.agents, section, aliases)?,
                 "models" => parse_section(&mut vocabulary.models, section, aliases)?,
                 "methods" => parse_section(&mut vocabulary.methods, section, aliases)?,
+                "fields" => parse_section(&mut vocabulary.fields, section, aliases)?,
+                "labels" => parse_words(&mut vocabulary.labels, section, aliases, |_, label| Ok(label.to_owned()))?,
                 _ => {
                     return Err(format!(
-                        "VOCABULARY: unknown field `{section}`, expected `agents`, `models` or `methods`."
+                        "VOCABULARY: unknown field `{section}`, expected `agents`, `models`, `methods`, `fields` or `labels`."
                     ));
                 }
             }
@@ -46,17 +91,17 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Resolves the name or alias of an agent.
+    /// Resolves the name or word of an agent.
     pub fn agent(&self, name: &str) -> Result<AgentKind, UnknownKeyword> {
         resolve(name, &self.agents)
     }
 
-    /// Resolves the name or alias of a model mode.
+    /// Resolves the name or word of a model mode.
     pub fn model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
         resolve(name, &self.models)
     }
 
-    /// Resolves the alias of a method. Any other name is returned unchanged.
+    /// Resolves the word of a method. Any other name is returned unchanged.
     pub fn method<'n>(&self, name: &'n str) -> &'n str {
         self.methods.iter().find(|(alias, _)| alias == name).map_or(name, |(_, method)| method.as_str())
     }
@@ -70,18 +115,111 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the name to use for agent alpha when the client gave none: the first alias, because the CLIs of the deployment
-    /// may not know the standard name.
+    /// Returns the dialect of a CLI that registered a method under this name. Where the vocabulary has no word of its own,
+    /// the name shows nothing, and the CLI is assumed to use the deployment's words.
+    pub fn dialect_of_method(&self, registered: &str) -> Dialect {
+        dialect(registered, &self.methods)
+    }
+
+    /// Returns the dialect of a CLI that wrote this flavor. Without one, the CLI is assumed to use the deployment's words.
+    pub fn dialect_of_flavor(&self, flavor: Option<&str>) -> Dialect {
+        flavor.map_or(Dialect::Own, |flavor| dialect(flavor, &self.agents))
+    }
+
+    /// Returns the name of an agent in a dialect. An unknown name is returned unchanged.
+    pub fn agent_in(&self, dialect: Dialect, name: &str) -> String {
+        translate(name, &self.agents, dialect)
+    }
+
+    /// Returns the name of a model in a dialect. An unknown name is returned unchanged.
+    pub fn model_in(&self, dialect: Dialect, name: &str) -> String {
+        translate(name, &self.models, dialect)
+    }
+
+    /// Returns an object of a CLI with the protocol's names of its fields too. A `null` under a word of the deployment is the
+    /// mode `default`. `None` if the text has none of these words, or the protocol's names beside them.
+    pub fn with_protocol_fields(&self, text: &str) -> Option<Json> {
+        // Keep-alives are frequent: without a word of its own, the text is not parsed.
+        if !self.fields.iter().any(|(word, _)| text.contains(word.as_str())) {
+            return None;
+        }
+        let mut object = JsonObject::parse(text)?;
+        let (default, mut is_changed) = (Json::of("default"), false);
+        for (word, field) in &self.fields {
+            let name: &str = field.into();
+            if let (Some(value), None) = (object.get(word), object.get(name)) {
+                object.push(name, if value.get() == "null" { default.raw() } else { value });
+                is_changed = true;
+            }
+        }
+        is_changed.then(|| object.to_json())
+    }
+
+    /// Returns the names under which a field is sent to CLIs: the protocol's and the deployment's.
+    pub fn field_names(&self, field: ModeField) -> impl Iterator<Item = &str> {
+        let words = self.fields.iter().filter(move |(_, known)| *known == field).map(|(word, _)| word.as_str());
+        std::iter::once(field.into()).chain(words)
+    }
+
+    /// Returns the name to use for agent alpha when the client gave none: the first word, because the CLIs of the deployment
+    /// may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
         let alias = self.agents.iter().find(|(_, kind)| *kind == AgentKind::Alpha);
         alias.map_or(AgentKind::Alpha.as_str(), |(alias, _)| alias)
     }
 
-    /// Returns all names of an agent: `preferred`, the standard name, then the aliases.
+    /// Returns the agents that the deployment has words for, or else all by the protocol's names, with what each means.
+    pub fn offered_agents(&self) -> Vec<(String, AgentKind)> {
+        offered(&self.agents, &[])
+    }
+
+    /// Returns the models that the deployment has words for, or else all by the protocol's names. `default` is always there.
+    pub fn offered_models(&self) -> Vec<(String, ModelMode)> {
+        offered(&self.models, &[ModelMode::Default])
+    }
+
+    /// Returns the deployment's label of an agent, model or mode.
+    pub fn label(&self, word: &str) -> Option<&str> {
+        self.labels.iter().find(|(known, _)| known == word).map(|(_, label)| label.as_str())
+    }
+
+    /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
     pub fn agent_names<'a>(&'a self, kind: AgentKind, preferred: &'a str) -> impl Iterator<Item = &'a str> {
         let aliases = self.agents.iter().filter(move |(_, known)| *known == kind).map(|(alias, _)| alias.as_str());
         [preferred, kind.as_str()].into_iter().chain(aliases)
     }
+}
+
+/// Returns the words with their meanings, after those of `required` that have none. Without words, returns all protocol names.
+fn offered<T: FromStr + Copy + PartialEq + ToString + VariantNames>(
+    aliases: &[(String, T)],
+    required: &[T],
+) -> Vec<(String, T)> {
+    if aliases.is_empty() {
+        let names = T::VARIANTS.iter().filter_map(|name| Some(((*name).to_owned(), name.parse().ok()?)));
+        return names.collect();
+    }
+    let missing = required.iter().filter(|value| !aliases.iter().any(|(_, known)| known == *value));
+    missing.map(|value| (value.to_string(), *value)).chain(aliases.iter().cloned()).collect()
+}
+
+fn dialect<T: FromStr + PartialEq>(name: &str, aliases: &[(String, T)]) -> Dialect {
+    let is_own = aliases.iter().any(|(alias, _)| alias == name);
+    let has_own = || name.parse().is_ok_and(|value: T| aliases.iter().any(|(_, known)| *known == value));
+    if !is_own && has_own() { Dialect::Protocol } else { Dialect::Own }
+}
+
+fn translate<T: FromStr + PartialEq + ToString>(name: &str, aliases: &[(String, T)], dialect: Dialect) -> String {
+    let own = aliases.iter().find(|(alias, _)| alias == name);
+    let translated = match (dialect, own) {
+        (Dialect::Protocol, Some((_, value))) => Some(value.to_string()),
+        (Dialect::Own, None) => {
+            let word = |value: T| aliases.iter().find(|(_, known)| *known == value).map(|(alias, _)| alias.clone());
+            name.parse().ok().and_then(word)
+        }
+        _ => None,
+    };
+    translated.unwrap_or_else(|| name.to_owned())
 }
 
 fn resolve<T: FromStr<Err = UnknownKeyword> + Copy>(name: &str, aliases: &[(String, T)]) -> Result<T, UnknownKeyword> {
@@ -97,34 +235,42 @@ fn resolve<T: FromStr<Err = UnknownKeyword> + Copy>(name: &str, aliases: &[(Stri
     })
 }
 
-/// Parses a section, a JSON object from alias to standard name.
+/// Parses a section whose values are names of the protocol.
 fn parse_section<T>(aliases: &mut Aliases<T>, section: &str, members: &RawValue) -> Result<(), String>
 where
-    T: FromStr<Err = UnknownKeyword> + Copy + PartialEq + std::fmt::Display,
+    T: FromStr<Err = UnknownKeyword> + PartialEq + std::fmt::Display,
 {
+    parse_words(aliases, section, members, |alias, name| {
+        let value = name.parse::<T>().map_err(|unknown| format!("is `{name}`: {unknown}"))?;
+        match alias.parse::<T>() {
+            Ok(standard) if standard != value => Err(format!("is a standard name and can't be an alias of `{value}`")),
+            _ => Ok(value),
+        }
+    })
+}
+
+/// Parses a section, a JSON object from word to a string, which `parse` reads.
+fn parse_words<T>(
+    aliases: &mut Aliases<T>,
+    section: &str,
+    members: &RawValue,
+    parse: impl Fn(&str, &str) -> Result<T, String>,
+) -> Result<(), String> {
     let members =
         JsonObject::parse(members.get()).ok_or_else(|| format!("VOCABULARY: `{section}` must be an object."))?;
     for (alias, name) in members.members() {
-        let invalid = |what: String| Err(format!("VOCABULARY: `{section}.{alias}` {what}."));
+        let invalid = |what: String| format!("VOCABULARY: `{section}.{alias}` {what}.");
         if !(1..=MAX_KEYWORD_BYTES).contains(&alias.len())
             || alias.contains(|c: char| c.is_whitespace() || c.is_control())
         {
-            return invalid(format!(
+            return Err(invalid(format!(
                 "must have 1 to {MAX_KEYWORD_BYTES} bytes, and no white space or control characters"
-            ));
+            )));
         }
-        let Ok(name) = serde_json::from_str::<String>(name.get()) else {
-            return invalid("must be a string".into());
-        };
-        let value = match name.parse::<T>() {
-            Ok(value) => value,
-            Err(unknown) => return invalid(format!("is `{name}`: {unknown}")),
-        };
-        if alias.parse::<T>().is_ok_and(|standard| standard != value) {
-            return invalid(format!("is a standard name and can't be an alias of `{value}`"));
-        }
+        let name: String = serde_json::from_str(name.get()).map_err(|_| invalid("must be a string".into()))?;
+        let value = parse(alias, &name).map_err(invalid)?;
         if aliases.iter().any(|(known, _)| known == alias) {
-            return invalid("is a duplicate field".into());
+            return Err(invalid("is a duplicate field".into()));
         }
         aliases.push((alias.to_owned(), value));
     }
@@ -138,136 +284,5 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use strum::VariantNames;
-
-    const SETTING: &str = r#"{
-        "agents": {"zeta-coder": "alpha", "eta": "gamma", "zeta-classic": "alpha"},
-        "models": {"swift": "model_fast", "thorough": "model_strong"},
-        "methods": {"git-status": "gitStatus", "spawn-session": "spawnSession", "config": "set-session-config"}
-    }"#;
-
-    fn vocabulary() -> Vocabulary {
-        Vocabulary::parse(SETTING).unwrap()
-    }
-
-    fn parse_error(text: &str) -> String {
-        Vocabulary::parse(text).unwrap_err()
-    }
-
-    #[test]
-    fn aliases_and_standard_names_are_resolved() {
-        let vocabulary = vocabulary();
-        for (alias, kind) in [("zeta-coder", "alpha"), ("zeta-classic", "alpha"), ("eta", "gamma")] {
-            assert_eq!(vocabulary.agent(alias).unwrap().as_str(), kind);
-        }
-        assert!(AgentKind::VARIANTS.iter().all(|name| vocabulary.agent(name) == name.parse()));
-        assert_eq!(vocabulary.model("swift"), Ok(ModelMode::ModelFast));
-        assert_eq!(vocabulary.model("thorough"), Ok(ModelMode::ModelStrong));
-        assert!(ModelMode::VARIANTS.iter().all(|name| vocabulary.model(name) == name.parse()));
-        assert_eq!(vocabulary.method("git-status"), "gitStatus");
-        assert_eq!(vocabulary.method("config"), "set-session-config");
-        assert!(Method::VARIANTS.iter().all(|name| vocabulary.method(name) == *name));
-        assert_eq!(vocabulary.method("a method of the CLI's own"), "a method of the CLI's own");
-    }
-
-    #[test]
-    fn the_error_for_an_unknown_name_lists_standard_names_and_aliases() {
-        assert_eq!(
-            vocabulary().agent("theta").unwrap_err().to_string(),
-            "unknown agent: expected one of alpha, beta, gamma, delta, epsilon, zeta-coder, eta, zeta-classic"
-        );
-        assert_eq!(
-            Vocabulary::default().model("swift").unwrap_err().to_string(),
-            "unknown model mode: expected one of default, model_fast, model_strong"
-        );
-        for similar in ["Swift", "swift ", "", "zeta-coder"] {
-            assert!(vocabulary().model(similar).is_err(), "{similar:?}");
-        }
-    }
-
-    #[test]
-    fn a_flavor_is_resolved_and_alpha_by_default() {
-        let vocabulary = vocabulary();
-        assert_eq!(vocabulary.flavor(Some("eta")), vocabulary.flavor(Some("gamma")));
-        assert_eq!(vocabulary.flavor(None), Flavor::Agent(AgentKind::Alpha));
-        assert_eq!(vocabulary.flavor(Some("theta")), Flavor::Unknown);
-        assert_eq!(Vocabulary::default().flavor(Some("eta")), Flavor::Unknown);
-    }
-
-    #[test]
-    fn the_default_agent_is_the_first_alias_of_alpha() {
-        assert_eq!(vocabulary().default_agent(), "zeta-coder");
-        assert_eq!(Vocabulary::default().default_agent(), "alpha");
-        let others = Vocabulary::parse(r#"{"agents":{"eta":"gamma"}}"#).unwrap();
-        assert_eq!(others.default_agent(), "alpha");
-        let both = Vocabulary::parse(r#"{"agents":{"alpha":"alpha","zeta-coder":"alpha"}}"#).unwrap();
-        assert_eq!(both.default_agent(), "alpha", "a standard name may be listed as its own alias");
-    }
-
-    #[test]
-    fn the_names_of_an_agent_begin_with_the_preferred_one() {
-        let vocabulary = vocabulary();
-        let all = |preferred| vocabulary.agent_names(AgentKind::Alpha, preferred).collect::<Vec<_>>();
-        assert_eq!(all("zeta-classic"), ["zeta-classic", "alpha", "zeta-coder", "zeta-classic"]);
-        assert_eq!(all("alpha"), ["alpha", "alpha", "zeta-coder", "zeta-classic"]);
-    }
-
-    #[test]
-    fn sections_may_be_missing_or_empty() {
-        for text in ["{}", r#"{"agents":{},"models":{},"methods":{}}"#, " {\n} "] {
-            assert_eq!(Vocabulary::parse(text), Ok(Vocabulary::default()), "{text}");
-        }
-        assert!(Vocabulary::parse(r#"{"methods":{"git-status":"gitStatus"}}"#).is_ok());
-    }
-
-    #[test]
-    fn a_standard_name_may_be_an_alias_of_itself_only() {
-        assert!(Vocabulary::parse(r#"{"agents":{"beta":"beta"},"models":{"default":"default"}}"#).is_ok());
-        let table = [
-            (r#"{"agents":{"beta":"alpha"}}"#, "`agents.beta`"),
-            (r#"{"models":{"default":"model_fast"}}"#, "`models.default`"),
-            (r#"{"methods":{"abort":"killSession"}}"#, "`methods.abort`"),
-        ];
-        for (text, field) in table {
-            let error = parse_error(text);
-            assert!(error.contains(field) && error.contains("is a standard name"), "{error}");
-        }
-    }
-
-    #[test]
-    fn errors_name_the_field() {
-        let long = format!(r#"{{"agents":{{"{}":"alpha"}}}}"#, "z".repeat(MAX_KEYWORD_BYTES + 1));
-        let many = (0..=MAX_ALIASES).map(|n| format!(r#""z{n}":"alpha""#)).collect::<Vec<_>>().join(",");
-        let many = format!(r#"{{"agents":{{{many}}}}}"#);
-        let table = [
-            ("agents", "must be a JSON object"),
-            ("[]", "must be a JSON object"),
-            ("{} {}", "must be a JSON object"),
-            (r#"{"agents":{"z":"alpha"}"#, "must be a JSON object"),
-            (r#"{"agent":{"z":"alpha"}}"#, "unknown field `agent`"),
-            (r#"{"agents":["z"]}"#, "`agents` must be an object"),
-            (r#"{"models":null}"#, "`models` must be an object"),
-            (r#"{"models":{"swift":5}}"#, "`models.swift` must be a string"),
-            (r#"{"models":{"swift":null}}"#, "`models.swift` must be a string"),
-            (r#"{"agents":{"z":"omega"}}"#, "`agents.z` is `omega`: unknown agent: expected one of alpha, beta"),
-            (r#"{"models":{"swift":"fast"}}"#, "`models.swift` is `fast`: unknown model mode: expected one of default"),
-            (r#"{"methods":{"m":"gitstatus"}}"#, "`methods.m` is `gitstatus`: unknown method: expected one of upload"),
-            (r#"{"agents":{"":"alpha"}}"#, "`agents.` must have 1 to 255 bytes"),
-            (r#"{"agents":{"zeta coder":"alpha"}}"#, "`agents.zeta coder` must have"),
-            (r#"{"agents":{"zeta\u0000":"alpha"}}"#, "no white space or control characters"),
-            (&long, "must have 1 to 255 bytes"),
-            (&many, "`agents` has 101 fields, but at most 100 are allowed"),
-            (r#"{"agents":{"z":"alpha","z":"beta"}}"#, "`agents.z` is a duplicate field"),
-            (r#"{"agents":{"z":"alpha"},"agents":{"z":"beta"}}"#, "`agents.z` is a duplicate field"),
-        ];
-        for (text, expected) in table {
-            let error = parse_error(text);
-            assert!(error.starts_with("VOCABULARY") && error.contains(expected), "{text}: {error}");
-            assert!(error.ends_with('.'), "{error}");
-        }
-        assert!(Vocabulary::parse(&long.replacen('z', "", 1)).is_ok(), "64 bytes are not too many");
-        assert!(Vocabulary::parse(&many.replacen(r#""z0":"alpha","#, "", 1)).is_ok(), "100 aliases are not too many");
-    }
-}
+#[path = "vocabulary_tests.rs"]
+mod tests;

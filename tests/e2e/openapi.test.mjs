@@ -106,6 +106,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('health', { web: hub.web('own', null) });
     await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.web('own', null) });
     const metadata = { path: '/code/other', host: 'e2e', flavor: 'beta' };
+    await call('showConfig');
     const { session: other } = await call('putSession', { body: { tag: '/code/other', metadata, agentState: null } });
     await call('getSessionAsCli', { id: other.id });
     await call('putMachine', { body: { id: 'm-1', metadata: { host: 'e2e', platform: 'linux', more: 1 }, runnerState: [1] } });

@@ -173,3 +173,36 @@ async fn modes_in_a_keep_alive_are_persisted_and_published() {
     let record = world.get_session(&session).await;
     assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_strong")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
+    let world = World::new();
+    let own = json!({
+        "flavor": "gamma",
+        "modes": [{"id": "build", "name": "Build"}],
+        "models": [{"id": "acme/large", "name": "Large"}, {"id": "model_fast"}],
+        "currentModel": "acme/large",
+    });
+    let session = world.create_session_with("/own", own).await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("set-session-config").await;
+    for (route, body, params) in [
+        ("permission-mode", json!({"mode": "build"}), json!({"permissionMode": "build"})),
+        ("permission-mode", json!({"mode": "ask"}), json!({"permissionMode": "ask"})),
+        ("model", json!({"model": "acme/large"}), json!({"modelMode": "acme/large"})),
+    ] {
+        let applied = json!({"applied": params});
+        let (sent, reply) = set_mode(&world, &mut cli, &session, route, &body, &applied).await;
+        assert_eq!((sent, reply.ok()), (params, json!({"ok": true})), "{route}");
+    }
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("ask"), &json!("acme/large")));
+    for (route, body) in [("permission-mode", json!({"mode": "wide"})), ("model", json!({"model": "acme/small"}))] {
+        post_action(&world, &session, route, &body).reply().await.assert_error(400, "invalid_field");
+    }
+    cli.register("permission").await;
+    cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
+    let reply = post_action(&world, &session, "permissions/r/approve", &json!({"mode": "build"}));
+    assert_eq!(cli.serve("permission", &json!({})).await["mode"], "build");
+    reply.reply().await.ok();
+}

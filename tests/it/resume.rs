@@ -83,7 +83,7 @@ async fn called_runner(world: &World, session: &str, runners: &mut [(&str, &mut 
             {
                 assert!(called.is_empty(), "two machines were called: {called} and {name}");
                 assert!(arg["method"].as_str().unwrap().ends_with("spawnSession"), "{arg}");
-                let call = Call { ack, method: String::new(), params: Value::Null };
+                let call = Call { ack, method: String::new(), session_id: None, params: Value::Null };
                 runner.respond(&call, &json!({"success": false, "error": "test"}));
                 called = (*name).to_owned();
             }

@@ -32,6 +32,7 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
         let reply = start_get(&world, &session, route);
         let call = cli.next_call().await;
         assert_eq!((&call.method, &call.params), (&format!("{session}:{method}"), &params), "{route}");
+        assert_eq!(call.session_id, Some(json!(session)), "{route}");
         cli.respond_raw(&call, &json!(result).to_string());
         let reply = reply.reply().await;
         assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, result), "{route}");

@@ -80,18 +80,21 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_sent_and_stored_under_the_name_that_the_client_used() {
+async fn a_model_is_sent_in_the_words_of_the_cli_and_shown_as_the_cli_names_it() {
     let world = World::with_vocabulary(VOCABULARY);
-    for flavor in [json!("zeta-coder"), json!("alpha"), Value::Null] {
+    let own = ["swift", "swift", "thorough", "thorough", "default"];
+    let protocol = ["model_fast", "model_fast", "model_strong", "model_strong", "default"];
+    for (flavor, expected) in [(json!("zeta-coder"), own), (json!("alpha"), protocol), (Value::Null, own)] {
         let (session, mut cli) = session_of_flavor(&world, flavor).await;
         cli.register("configure").await;
-        for model in ["swift", "model_fast", "thorough", "model_strong", "default"] {
+        let requested = ["swift", "model_fast", "thorough", "model_strong", "default"];
+        for (model, sent) in requested.into_iter().zip(expected) {
             let (params, reply) = set_mode(&world, &mut cli, &session, "model", json!({"model": model})).await;
-            assert_eq!((params, reply.ok()), (json!({"modelMode": model}), json!({"ok": true})));
-            assert_eq!(world.get_session(&session).await["modelMode"], model);
+            assert_eq!((params, reply.ok()), (json!({"modelMode": sent}), json!({"ok": true})));
+            assert_eq!(world.get_session(&session).await["modelMode"], sent);
             let list = world.get("/api/sessions").await.ok();
             let summary = list["sessions"].as_array().unwrap().iter().find(|summary| summary["id"] == session.as_str());
-            assert_eq!(summary.unwrap()["modelMode"], model);
+            assert_eq!(summary.unwrap()["modelMode"], sent);
         }
         let reply = post(&world, &session, "model", &json!({"model": "huge"})).reply().await;
         let text = reply.assert_error(400, "invalid_field")["error"].as_str().unwrap().to_owned();
@@ -204,20 +207,36 @@ async fn a_call_for_slash_commands_has_the_agent_name_of_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_call_has_the_agent_name_that_the_web_client_used() {
+async fn a_spawn_has_the_words_of_the_runner_which_its_registration_shows() {
     let world = World::with_vocabulary(VOCABULARY);
     let mut runner = online_runner(&world, "m:spawn-session").await;
     let result = json!({"success": true, "sessionId": "s"});
     let spawn = |body: Value| world.start("POST", "/api/machines/m/spawn", body.to_string());
-    let agents = ["zeta-coder", "alpha", "eta", "gamma", "beta"];
-    let table = agents.map(|agent| (json!({"directory": "/code", "agent": agent}), agent));
-    // Without an agent in the request, the hub sends the alias, because a CLI may know only the alias.
-    let without_agent = [json!({"directory": "/code"}), json!({"directory": "/code", "agent": null})];
-    for (body, agent) in table.into_iter().chain(without_agent.map(|body| (body, "zeta-coder"))) {
-        let reply = spawn(body);
-        let params = runner.serve("m:spawn-session", &result).await;
-        assert_eq!(params, json!({"directory": "/code", "agent": agent}));
-        assert_eq!(reply.reply().await.ok(), result);
+    let table = [
+        (Some("zeta-coder"), None, "zeta-coder", "alpha"),
+        (Some("zeta-classic"), Some("model_fast"), "zeta-classic", "alpha"),
+        (Some("alpha"), Some("swift"), "zeta-coder", "alpha"),
+        (Some("eta"), None, "eta", "gamma"),
+        (Some("gamma"), Some("model_fast"), "eta", "gamma"),
+        (Some("beta"), None, "beta", "beta"),
+        (None, None, "zeta-coder", "alpha"),
+    ];
+    for method in ["m:spawn-session", "m:spawnSession"] {
+        runner.register(method).await;
+        for (agent, model, own, protocol) in table {
+            let reply = spawn(json!({"directory": "/code", "agent": agent, "model": model}));
+            let params = runner.serve(method, &result).await;
+            let is_own = method == "m:spawn-session";
+            assert_eq!(params["agent"], if is_own { own } else { protocol }, "{method} {agent:?}");
+            // Only agent alpha has model modes; the model of another agent is the agent's own name.
+            let sent = match (model, protocol) {
+                (Some(_), "alpha") => Some(if is_own { "swift" } else { "model_fast" }),
+                _ => model,
+            };
+            assert_eq!(params.get("model").and_then(Value::as_str), sent, "{method} {agent:?}");
+            let spawned = reply.reply().await.ok();
+            assert_eq!((&spawned["success"], &spawned["sessionId"]), (&json!(true), &json!("s")));
+        }
     }
     let error = spawn(json!({"directory": "/code", "agent": "theta"})).reply().await.assert_error(400, "invalid_field");
     assert_eq!(error["field"], "agent");
@@ -233,7 +252,7 @@ async fn a_resume_finds_the_agent_session_id_under_an_alias() {
         (json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"}), "zeta-coder", "z"),
         (json!({"flavor": "zeta-coder", "alphaSessionId": "a", "zeta-coderSessionId": "z"}), "zeta-coder", "z"),
         (json!({"flavor": "zeta-coder", "zeta-classicSessionId": "c", "alphaSessionId": "a"}), "zeta-coder", "a"),
-        (json!({"flavor": "alpha", "zeta-classicSessionId": "c"}), "alpha", "c"),
+        (json!({"flavor": "alpha", "zeta-classicSessionId": "c"}), "zeta-coder", "c"),
         (json!({"zeta-coderSessionId": "z"}), "zeta-coder", "z"),
         (json!({"flavor": "eta", "etaSessionId": "e"}), "eta", "e"),
     ];
@@ -292,16 +311,68 @@ async fn without_a_vocabulary_aliases_are_unknown() {
         assert_eq!(reply.assert_error(400, "invalid_field")["field"], field, "{action}");
     }
     let status = get(&world, &session, "git-status").reply().await.ok();
-    assert_eq!(status, json!({"success": false, "error": "No handler registered for gitStatus"}));
+    let hint = "No handler registered for gitStatus. Its CLI registered configure, git-status: if one of these is the \
+        same method, map it in the setting VOCABULARY of the hub (docs/CLIENTS.md)";
+    assert_eq!(status, json!({"success": false, "error": hint}));
     cli.socket.assert_no_frames().await;
     let mut runner = online_runner(&world, "spawn-session").await;
     let spawn =
         async |agent: &str| world.post("/api/machines/m/spawn", &json!({"directory": "/code", "agent": agent})).await;
     assert_eq!(spawn("zeta-coder").await.assert_error(400, "invalid_field")["field"], "agent");
-    spawn("alpha").await.assert_error(503, "cli_unreachable");
+    let error = spawn("alpha").await.assert_error(503, "cli_unreachable");
+    let hint = "No handler registered for spawnSession. Its CLI registered spawn-session: if one of these is the same \
+        method, map it in the setting VOCABULARY of the hub (docs/CLIENTS.md).";
+    assert_eq!(error["error"], hint);
     let ended = world.create_session_with("/code", json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"})).await;
     post(&world, &ended, "resume", &json!({})).reply().await.assert_error(409, "resume_unavailable");
     let resumable = world.create_session_with("/resumable", json!({"flavor": "alpha", "alphaSessionId": "a"})).await;
     post(&world, &resumable, "resume", &json!({})).reply().await.assert_error(503, "no_machine_online");
     runner.socket.assert_no_frames().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_configuration_lists_the_agents_of_the_deployment() {
+    let world = World::with_vocabulary("preset:hapi");
+    let config = world.get("/api/config").await.ok();
+    assert_eq!(config["version"], env!("CARGO_PKG_VERSION"));
+    let names = |list: &Value, name: &str| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|item| item[name].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&config["agents"], "id"), ["claude", "codex", "cursor", "gemini", "opencode"]);
+    assert_eq!(names(&config["agents"], "label"), ["Claude", "Codex", "Cursor", "Gemini", "OpenCode"]);
+    assert_eq!(names(&config["agents"][0]["models"], "id"), ["default", "sonnet", "opus"]);
+    assert_eq!(
+        config["agents"][3]["modes"][1],
+        json!({"id": "read-only", "label": "Read only", "description": "Changes no files"})
+    );
+    assert_eq!(config["limits"], json!({"uploadBytes": 52_428_800, "messageBytes": 1_048_576}));
+    assert_eq!(config["push"], json!({"available": false}), "there is no contact for push services");
+    let plain = World::new().get("/api/config").await.ok();
+    assert_eq!(names(&plain["agents"], "id"), ["alpha", "beta", "gamma", "delta", "epsilon"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_is_sent_and_read_under_the_deployments_name_of_the_field_too() {
+    let world = World::with_vocabulary("preset:hapi");
+    let (session, mut cli) = session_of_flavor(&world, json!("claude")).await;
+    cli.register("set-session-config").await;
+    let model = async || world.get_session(&session).await["modelMode"].clone();
+    for (requested, sent, applied, shown) in [
+        ("opus", "opus", json!("opus"), "opus"),
+        ("model_fast", "sonnet", json!("sonnet"), "sonnet"),
+        ("default", "default", Value::Null, "default"),
+    ] {
+        let reply = post(&world, &session, "model", &json!({"model": requested}));
+        let params = cli.serve("set-session-config", &json!({"applied": {"model": applied}})).await;
+        assert_eq!(params, json!({"modelMode": sent, "model": sent}));
+        reply.reply().await.ok();
+        assert_eq!(model().await, shown);
+    }
+    for (reported, shown) in [(json!("opus"), "opus"), (Value::Null, "default")] {
+        let alive = json!({"sid": session, "time": world.now(), "model": reported});
+        cli.emit_with_ack("session-alive", &alive).await;
+        assert_eq!(model().await, shown);
+    }
+    cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now()})).await;
+    assert_eq!(model().await, "default", "a keep-alive without the field changes nothing");
 }

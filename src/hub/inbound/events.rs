@@ -30,7 +30,10 @@ impl Hub {
     ) -> Vec<Effect> {
         let is_update = name.starts_with("update-") || name.starts_with("machine-update-");
         let from = Sender { conn, ack, is_update };
-        let event = match decode(name, args) {
+        let renamed = args.first().filter(|_| name == "session-alive");
+        let renamed = renamed.and_then(|payload| self.config.vocabulary.with_protocol_fields(payload.get()));
+        let renamed_args = renamed.as_ref().map(|payload| [payload.raw()]);
+        let event = match decode(name, renamed_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(error) => {
                 let message = error.to_string();

@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::rpc::{RpcError, rejection_reason};
-use crate::model::json::JsonObject;
+use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::optional_scalar;
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnParams {
     /// The absolute path of the working directory.
     pub directory: String,
-    /// The agent kind, by the machine's name for it.
+    /// The agent kind, by any of its names.
     pub agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -36,17 +36,35 @@ pub struct SpawnParams {
 #[serde(rename_all = "camelCase")]
 pub struct SpawnResult {
     pub success: bool,
+    /// The same in the words of other clients of this protocol: `success` or `error`.
+    r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
+impl SpawnResult {
+    fn new(success: bool, session_id: Option<String>, error: Option<String>) -> Self {
+        Self { success, r#type: if success { "success" } else { "error" }, session_id, error }
+    }
+}
+
 impl Hub {
     /// Spawns a session on a machine. A failure that the runner reports is in the result.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
-        let params = serde_json::to_string(params).unwrap_or_default();
-        let result = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &params).await?;
+        let vocabulary = &self.config.vocabulary;
+        let takes_model_modes = vocabulary.flavor(Some(&params.agent)).accepts_model_modes();
+        let make_params = |dialect| {
+            let model = params.model.as_ref().map(|model| match takes_model_modes {
+                true => vocabulary.model_in(dialect, model),
+                false => model.clone(),
+            });
+            let agent = vocabulary.agent_in(dialect, &params.agent);
+            Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned()
+        };
+        let owner = Owner::Machine(machine.to_owned());
+        let result = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await?;
         Ok(parse_spawn_result(&result))
     }
 
@@ -78,14 +96,14 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
         error: Option<String>,
         error_message: Option<String>,
     }
-    let failure = |error: String| SpawnResult { success: false, session_id: None, error: Some(error) };
+    let failure = |error: String| SpawnResult::new(false, None, Some(error));
     let Ok(fields) = serde_json::from_str::<Fields>(text) else {
         return failure("The runner's response to spawnSession has an unknown format".into());
     };
     let success = fields.success.unwrap_or(fields.r#type.as_deref() == Some("success"));
     let error = fields.error.or(fields.error_message);
     if success {
-        return SpawnResult { success, session_id: fields.session_id, error };
+        return SpawnResult::new(success, fields.session_id, error);
     }
     failure(error.unwrap_or_else(|| "The runner gave no reason".into()))
 }
@@ -106,12 +124,14 @@ mod tests {
 
     #[test]
     fn both_formats_of_a_spawn_result_are_parsed() {
-        let spawned = |id: &str| SpawnResult { success: true, session_id: Some(id.into()), error: None };
+        let spawned = |id: &str| SpawnResult::new(true, Some(id.into()), None);
         assert_eq!(parse_spawn_result(r#"{"success":true,"sessionId":"a"}"#), spawned("a"));
         assert_eq!(parse_spawn_result(r#"{"type":"success","sessionId":"b"}"#), spawned("b"));
         assert_eq!(parse_spawn_result(r#"{"type":"error","errorMessage":"no"}"#).error.as_deref(), Some("no"));
         assert_eq!(parse_spawn_result(r#"{"success":false,"error":"no"}"#).error.as_deref(), Some("no"));
         assert!(!parse_spawn_result("{}").success);
+        let types = [r#"{"success":true}"#, "{}"].map(|text| parse_spawn_result(text).r#type);
+        assert_eq!(types, ["success", "error"]);
     }
 
     #[test]

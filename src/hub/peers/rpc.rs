@@ -1,13 +1,14 @@
 //! RPC calls to CLIs: which socket handles which method, and the calls in flight.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::channel::oneshot;
 
 use crate::hub::peers::grace::GracePeriods;
 use crate::hub::ports::ConnId;
-use crate::limits::MAX_RPC_TIMEOUT_MS;
-use crate::model::json::unescape;
+use crate::limits::{MAX_LISTED_METHODS, MAX_RPC_TIMEOUT_MS};
+use crate::model::json::{Json, unescape};
+use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
@@ -22,9 +23,10 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 /// Why a call failed. Each variant has the name of the method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
-    /// No socket has registered the method.
-    #[error("No handler registered for {0}")]
-    NoHandler(String),
+    /// No socket has registered the method. `other_methods` are those that the owner's CLIs registered and the hub never
+    /// calls: the method may be one of them, under a word that the vocabulary lacks.
+    #[error("No handler registered for {method}{}", hint(.other_methods))]
+    NoHandler { method: String, other_methods: Vec<String> },
     /// The CLI did not answer in time.
     #[error("RPC timed out: {0}")]
     TimedOut(String),
@@ -37,6 +39,18 @@ pub enum RpcError {
     /// The CLI acknowledged with a packet that cannot be decoded.
     #[error("The CLI's answer to {0} could not be read: it must be text, not binary")]
     Undecodable(String),
+}
+
+/// Returns the rest of the error for a method without a handler.
+fn hint(other_methods: &[String]) -> String {
+    if other_methods.is_empty() {
+        return String::new();
+    }
+    let listed = other_methods.iter().take(MAX_LISTED_METHODS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        ". Its CLI registered {listed}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
+        (docs/CLIENTS.md)"
+    )
 }
 
 /// The result of a call: a JSON object as text.
@@ -63,16 +77,31 @@ pub struct Call {
     pub conn: ConnId,
     /// The name under which the CLI registered the method.
     name: String,
+    owner: Owner,
     method: String,
     ack: u64,
     receiver: oneshot::Receiver<RpcResult>,
 }
 
 impl Call {
-    /// Encodes the frame of the call. `params` is JSON text.
+    /// Encodes the frame of the call. `params` is the text of a JSON object; those of a session's call get its `sessionId`.
     pub fn frame(&self, params: &str) -> String {
+        let Owner::Session(id) = &self.owner else { return self.encode(params) };
+        let members = params.strip_prefix('{').unwrap_or("}");
+        let separator = if members == "}" { "" } else { "," };
+        self.encode(&format!(r#"{{"sessionId":{}{separator}{members}"#, Json::of(id).text()))
+    }
+
+    fn encode(&self, params: &str) -> String {
         let request = rpc_request(&self.name, params);
         socketio::event_frame(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
+    }
+
+    /// Returns the name under which the CLI registered the method, without the id of its session or machine.
+    pub fn registered_method(&self) -> &str {
+        let (Owner::Session(id) | Owner::Machine(id)) = &self.owner;
+        let unprefixed = self.name.strip_prefix(id.as_str()).and_then(|name| name.strip_prefix(':'));
+        unprefixed.unwrap_or(&self.name)
     }
 
     pub async fn result(self) -> RpcResult {
@@ -117,11 +146,20 @@ impl Rpc {
         self.handlers.contains_key(&(owner, method.to_owned()))
     }
 
+    /// Returns the methods of an owner that are none of the hub's, in alphabetical order.
+    pub fn methods_unknown_to_hub(&self, owner: &Owner) -> Vec<String> {
+        let is_unknown = |method: &&String| method.parse::<Method>().is_err();
+        let of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method);
+        let methods: BTreeSet<&String> = of_owner.filter(is_unknown).collect();
+        methods.into_iter().cloned().collect()
+    }
+
     /// Opens a call, which the caller must send. `ack` must not be in use. `None` if no socket has registered the method.
     pub fn open_call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Option<Call> {
         let handler = self.handlers.get(&(owner.clone(), method.to_owned()))?;
         let (sender, receiver) = oneshot::channel();
-        let call = Call { conn: handler.conn, name: handler.name.clone(), method: method.to_owned(), ack, receiver };
+        let (owner, name) = (owner.clone(), handler.name.clone());
+        let call = Call { conn: handler.conn, name, owner, method: method.to_owned(), ack, receiver };
         self.pending.insert(ack, PendingCall { conn: call.conn, method: method.to_owned(), deadline, sender });
         Some(call)
     }

@@ -1,16 +1,20 @@
 //! The permission mode and the model of a session. The CLI decides: only what it says it applied is stored.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
+use crate::model::vocabulary::ModeField;
 use crate::wire::field_types::{Object, optional_scalar};
 
 /// The setting a client changes, in the client's spelling.
@@ -20,20 +24,11 @@ pub enum Setting {
     Model(String),
 }
 
-/// The params of RPC `set-session-config`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionConfig<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_mode: Option<&'a str>,
-}
-
 /// The result of RPC `set-session-config`.
 #[derive(Deserialize)]
-struct ConfigResult {
-    applied: Option<Object<Applied>>,
+struct ConfigResult<'a> {
+    #[serde(borrow)]
+    applied: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "optional_scalar")]
     success: Option<bool>,
     error: Option<String>,
@@ -72,19 +67,37 @@ impl Hub {
         .await
     }
 
+    /// Returns the params of RPC `set-session-config`, in the words of the session's CLI and under all names of the field.
+    fn config_params(&self, session: &Session, setting: &Setting) -> String {
+        let vocabulary = &self.config.vocabulary;
+        let metadata = session.metadata_fields();
+        let (field, word) = match setting {
+            Setting::PermissionMode(mode) => (ModeField::PermissionMode, mode.clone()),
+            Setting::Model(model) if metadata.has_own_model(model) => (ModeField::ModelMode, model.clone()),
+            Setting::Model(model) => {
+                let dialect = vocabulary.dialect_of_flavor(metadata.flavor().as_deref());
+                (ModeField::ModelMode, vocabulary.model_in(dialect, model))
+            }
+        };
+        let params: BTreeMap<&str, &str> = vocabulary.field_names(field).map(|name| (name, word.as_str())).collect();
+        Json::of(&params).text().to_owned()
+    }
+
     /// Calls the CLI. Returns what it applied, which must include the setting.
     async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
-        let config = match setting {
-            Setting::PermissionMode(mode) => SessionConfig { permission_mode: Some(mode), model_mode: None },
-            Setting::Model(model) => SessionConfig { permission_mode: None, model_mode: Some(model) },
-        };
-        let params = serde_json::to_string(&config).unwrap_or_default();
+        let params = self.config_params(&self.state().cache.session(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;
-        let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::ModeNotApplied(e.to_string()))?;
+        let result: ConfigResult<'_> =
+            serde_json::from_str(&answer).map_err(|e| Error::ModeNotApplied(e.to_string()))?;
         if let Some(reason) = result.error {
             return Err(Error::ModeNotApplied(reason));
         }
+        let applied = result.applied.and_then(|applied| {
+            let renamed = self.config.vocabulary.with_protocol_fields(applied.get());
+            let text = renamed.as_ref().map_or(applied.get(), Json::text);
+            serde_json::from_str::<Object<Applied>>(text).ok()
+        });
         let is_valid = |Object(applied): &Object<Applied>| {
             let setting = match setting {
                 Setting::PermissionMode(_) => &applied.permission_mode,
@@ -93,12 +106,15 @@ impl Hub {
             let mut keywords = applied.permission_mode.iter().chain(&applied.model_mode);
             setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES)
         };
-        let applied = result.applied.filter(|applied| result.success != Some(false) && is_valid(applied));
+        let applied = applied.filter(|applied| result.success != Some(false) && is_valid(applied));
         applied.map(|Object(applied)| applied).ok_or(Error::ModeNotApplied("it named nothing that it applied".into()))
     }
 
     /// Refuses a permission mode that the session's agent does not support.
     pub(in crate::hub) fn check_permission_mode(&self, session: &Session, mode: &str) -> Result<(), Error> {
+        if session.metadata_fields().has_own_mode(mode) {
+            return Ok(());
+        }
         let flavor = self.flavor(session);
         let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
         if !flavor.accepts_permission_mode(known) {
@@ -110,6 +126,9 @@ impl Hub {
     }
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
+        if session.metadata_fields().has_own_model(model) {
+            return Ok(());
+        }
         self.config.vocabulary.model(model).map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
         if !self.flavor(session).accepts_model_modes() {
             return Err(Error::field("model", "Field `model`: only sessions of flavor alpha take a model mode."));

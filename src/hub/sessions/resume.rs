@@ -18,7 +18,7 @@ use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 
 /// The params of RPC `spawnSession` for a resume.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResumeParams {
     directory: String,
@@ -71,11 +71,15 @@ impl Hub {
 
     /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
     async fn spawn_agent(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
-        let text = serde_json::to_string(params).unwrap_or_default();
-        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await;
+        let make_params = |dialect| {
+            let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
+            Json::of(&ResumeParams { agent, ..params.clone() }).text().to_owned()
+        };
+        let owner = Owner::Machine(machine.to_owned());
+        let answer = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await;
         let answer = answer.map_err(|error| match error {
             // The runner was expected to reconnect, and did not.
-            RpcError::NoHandler(_) => Error::NoMachineOnline,
+            RpcError::NoHandler { .. } => Error::NoMachineOnline,
             error => error.into(),
         })?;
         let spawned = parse_spawn_result(&answer);

@@ -67,8 +67,12 @@ fn parse_call(frame: &Frame) -> Option<Call> {
     let Frame::Text(text) = frame else { return None };
     let Received::Event { name, arg, ack: Some(ack) } = parse_frame(text) else { return None };
     (name == "rpc-request").then(|| {
-        let params = serde_json::from_str(arg["params"].as_str().expect("params must be a JSON string")).unwrap();
-        Call { ack, method: arg["method"].as_str().unwrap().to_owned(), params }
+        let params = arg["params"].as_str().expect("params must be a JSON string");
+        let mut params: Value = serde_json::from_str(params).unwrap();
+        // The params of a resume have a `sessionId` of their own.
+        let is_resume = params.get("resumeSessionId").is_some();
+        let session_id = params.as_object_mut().filter(|_| !is_resume).and_then(|params| params.remove("sessionId"));
+        Call { ack, method: arg["method"].as_str().unwrap().to_owned(), session_id, params }
     })
 }
 
@@ -77,6 +81,9 @@ fn parse_call(frame: &Frame) -> Option<Call> {
 pub struct Call {
     pub ack: u64,
     pub method: String,
+    /// The `sessionId` that the hub adds to the params of a session's call.
+    pub session_id: Option<Value>,
+    /// The other params.
     pub params: Value,
 }
 

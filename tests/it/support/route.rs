@@ -171,7 +171,7 @@ impl Route {
             all.push(error(403, "forbidden", &[Condition::ForeignId]));
         }
         // The routes that need no data of the database.
-        let is_in_memory = ["/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
+        let is_in_memory = ["/api/config", "/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
         if self.scope != Scope::Public && !is_in_memory {
             all.push(error(503, "hub_unavailable", &[Condition::FailingReads]));
         }

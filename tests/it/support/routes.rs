@@ -49,6 +49,7 @@ const AUTH: Field = Field::text("keys.auth", 1, Length::Bytes(24)).valid(r#""BTB
 
 /// The routes of the namespace's object, in the order of its router.
 pub const ROUTES: &[Route] = &[
+    Route::new("GET", "/api/config", Scope::Namespace),
     Route {
         query: &[Param { name: "archived", kind: ParamKind::Keyword(&["include", "only"]) }],
         ..Route::new("GET", "/api/sessions", Scope::Namespace)

@@ -12,7 +12,9 @@ export type Attachment = Schemas['Attachment'];
 export type TodoItem = Schemas['TodoItem'];
 export type PendingRequest = Schemas['PendingRequest'];
 export type CompletedRequest = Schemas['CompletedRequest'];
-export type PermissionMode = Schemas['PermissionMode'];
+export type Config = Schemas['Config'];
+export type AgentChoice = Schemas['AgentChoice'];
+export type Choice = Schemas['Choice'];
 export type PushLogEntry = Schemas['PushLogEntry'];
 
 /** An event of the event channel. */

@@ -3,9 +3,6 @@
 import { responseError, unreachableError } from './errors.ts';
 import { isObject, isString } from './validate.ts';
 
-/** The hub's limit for one file. */
-export const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
-
 /** Enough for 50 MB at 1 Mbit/s, encoded as base64. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 

@@ -1,9 +1,7 @@
 /** The user's actions on a session. Each resolves once the hub has completed it, and throws a `HubError` otherwise. */
 
 import { unwrap } from '../api/client.ts';
-import type { PermissionMode } from '../api/types.ts';
 import { api, sync } from './hub-client.ts';
-import type { ModelMode } from './modes.ts';
 import { patchState, state } from './store.ts';
 
 const withId = (id: string) => ({ params: { path: { id } } });
@@ -46,17 +44,17 @@ export async function remove(id: string): Promise<void> {
   patchState({ summaries });
 }
 
-export async function setPermissionMode(id: string, mode: PermissionMode): Promise<void> {
+export async function setPermissionMode(id: string, mode: string): Promise<void> {
   await unwrap(api.POST('/api/sessions/{id}/permission-mode', { ...withId(id), body: { mode } }));
 }
 
-export async function setModel(id: string, model: ModelMode): Promise<void> {
+export async function setModel(id: string, model: string): Promise<void> {
   await unwrap(api.POST('/api/sessions/{id}/model', { ...withId(id), body: { model } }));
 }
 
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
-  mode?: PermissionMode;
+  mode?: string;
   answers?: Record<string, string[]>;
 }
 

@@ -45,6 +45,7 @@ export const loadStates = {
   list: computed(() => state.value.listLoad),
   archive: computed(() => state.value.archiveLoad),
   machines: computed(() => state.value.machinesLoad),
+  config: computed(() => state.value.configLoad),
 };
 
 /** The number of pending requests of all agents, for the page title. */

@@ -55,11 +55,24 @@ export class Sync {
     // Other sessions are fetched again when they are opened.
     const openId = openSessionId.value;
     await Promise.all([
+      this.fetchConfig(),
       this.fetchSessions(),
       ...(archiveLoad.status === 'idle' ? [] : [this.fetchArchive()]),
       ...(machinesLoad.status === 'idle' ? [] : [this.fetchMachines()]),
       ...(openId === null ? [] : [this.fetchSession(openId), this.fetchNewerMessages(openId)]),
     ]);
+  }
+
+  /** Fetches what the deployment offers. */
+  fetchConfig(): Promise<void> {
+    return this.#coalesce('config', async () => {
+      if (state.value.config === null) patchState({ configLoad: LOADING });
+      try {
+        patchState({ config: await unwrap(this.#api.GET('/api/config')), configLoad: READY });
+      } catch (error) {
+        if (state.value.config === null) patchState({ configLoad: failed(error) });
+      }
+    });
   }
 
   /** Fetches the list of sessions that are not archived. */

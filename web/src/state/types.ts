@@ -1,6 +1,6 @@
 /** The types of the console's state. The state is one immutable value: every change creates a new one. */
 
-import type { Attachment, Machine, Message, Session, SessionSummary } from '../api/types.ts';
+import type { Attachment, Config, Machine, Message, Session, SessionSummary } from '../api/types.ts';
 
 /** Whether a resource was fetched from the hub. */
 export type LoadState = { status: 'idle' } | { status: 'loading' } | { status: 'ready' } | { status: 'failed'; error: string };
@@ -43,6 +43,9 @@ export interface State {
   sessionErrors: Record<string, SessionError>;
   conversations: Record<string, Conversation>;
   machinesLoad: LoadState;
+  configLoad: LoadState;
+  /** What the deployment offers; null until it is loaded. */
+  config: Config | null;
   machines: Record<string, Machine>;
 }
 
@@ -68,5 +71,7 @@ export const EMPTY_STATE: State = {
   sessionErrors: {},
   conversations: {},
   machinesLoad: NOT_LOADED,
+  configLoad: NOT_LOADED,
+  config: null,
   machines: {},
 };

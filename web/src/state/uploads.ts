@@ -4,8 +4,9 @@ import { signal } from '@preact/signals';
 import { errorText } from '../api/errors.ts';
 import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
-import { MAX_UPLOAD_BYTES, upload } from '../api/upload.ts';
+import { upload } from '../api/upload.ts';
 import { api, auth } from './hub-client.ts';
+import { state } from './store.ts';
 
 /** A file in a composer. */
 export interface Upload {
@@ -43,8 +44,9 @@ export function addFiles(sessionId: string, files: Iterable<File>): void {
 
 /** Uploads a file, or retries a failed upload. */
 export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
-  if (file.size > MAX_UPLOAD_BYTES) {
-    updateUpload(sessionId, id, { status: 'failed', error: `Larger than ${MAX_UPLOAD_BYTES / 1024 ** 2} MiB` });
+  const limit = state.value.config?.limits.uploadBytes ?? Infinity;
+  if (file.size > limit) {
+    updateUpload(sessionId, id, { status: 'failed', error: `Larger than ${limit / 1024 ** 2} MiB` });
     return;
   }
   const controller = new AbortController();

@@ -5,7 +5,7 @@ import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
 import type { CompletedRequest } from '../api/types.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
 import { parseQuestions } from '../content/tool-arguments.ts';
-import { modeLabel } from '../state/modes.ts';
+import { modeLabel } from '../state/catalog.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { ToolInput } from './tool-content.tsx';
 

@@ -3,12 +3,12 @@
 import './composer.css';
 import { Paperclip, SendHorizontal } from 'lucide-preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { PermissionMode, Session } from '../api/types.ts';
+import type { Choice, Session } from '../api/types.ts';
 import { type Command, matchCommands } from '../content/completions.ts';
 import * as actions from '../state/actions.ts';
+import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
 import { outbox } from '../state/hub-client.ts';
-import { hasModels, modeDescription, modeLabel, modelLabel, type ModelMode, MODELS, modesOf } from '../state/modes.ts';
 import { saveItem } from '../state/storage.ts';
 import { addFiles, getUploads, takeUploaded } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
@@ -149,48 +149,44 @@ export function Composer({ session }: { session: Session }) {
 }
 
 function ModeSelects({ session }: { session: Session }) {
-  const { id, metadata, permissionMode = 'default', modelMode = 'default' } = session;
-  const modes = modesOf(metadata?.flavor);
-  const isKnown = modes.some((mode) => mode === permissionMode);
+  const { id, metadata, permissionMode = 'default' } = session;
   return (
     <div class="composer-settings">
-      <select
-        aria-label="Permission mode"
-        title={modeDescription(permissionMode)}
-        value={permissionMode}
-        onChange={({ currentTarget }) => {
-          const mode = currentTarget.value as PermissionMode;
-          // Shows the old mode until an event confirms the new one.
-          currentTarget.value = permissionMode;
-          void tryOrToast('Could not change the mode', () => actions.setPermissionMode(id, mode));
-        }}
-      >
-        {!isKnown && <option value={permissionMode}>{permissionMode}</option>}
-        {modes.map((mode) => (
-          <option key={mode} value={mode}>
-            {modeLabel(mode)}
-          </option>
-        ))}
-      </select>
-      {hasModels(metadata?.flavor) && (
-        <select
-          aria-label="Model"
-          value={modelMode}
-          onChange={({ currentTarget }) => {
-            const model = currentTarget.value as ModelMode;
-            currentTarget.value = modelMode;
-            void tryOrToast('Could not change the model', () => actions.setModel(id, model));
-          }}
-        >
-          {!MODELS.some((model) => model === modelMode) && <option value={modelMode}>{modelMode}</option>}
-          {MODELS.map((model) => (
-            <option key={model} value={model}>
-              {modelLabel(model)}
-            </option>
-          ))}
-        </select>
-      )}
+      <ChoiceSelect label="Permission mode" choices={modesOf(metadata)} value={permissionMode} onChange={(mode) => void tryOrToast('Could not change the mode', () => actions.setPermissionMode(id, mode))} />
+      <ChoiceSelect label="Model" choices={modelsOf(metadata)} value={currentModel(session)} onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))} />
       <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
     </div>
+  );
+}
+
+interface ChoiceSelectProps {
+  label: string;
+  choices: Choice[];
+  value: string;
+  onChange: (id: string) => void;
+}
+
+/** A select that shows the old value until an event confirms the new one. Without choices it is left out. */
+function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
+  if (choices.length === 0) return null;
+  const current = choices.find(({ id }) => id === value);
+  return (
+    <select
+      aria-label={label}
+      title={current?.description}
+      value={value}
+      onChange={({ currentTarget }) => {
+        const next = currentTarget.value;
+        currentTarget.value = value;
+        onChange(next);
+      }}
+    >
+      {!current && <option value={value}>{value}</option>}
+      {choices.map(({ id, label: text, description }) => (
+        <option key={id} value={id} title={description}>
+          {text}
+        </option>
+      ))}
+    </select>
   );
 }

@@ -5,10 +5,10 @@ import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
+import { agents } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { directoryExists, machineName, type SpawnOptions, spawnSession } from '../state/machines.ts';
-import { FLAVORS } from '../state/modes.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
 import { shortenPath } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
@@ -17,7 +17,7 @@ import { NoMachines } from './machines.tsx';
 const CHECK_DEBOUNCE_MS = 300;
 const MAX_SUGGESTIONS = 6;
 
-const INITIAL: SpawnOptions = { directory: '', agent: FLAVORS[0] ?? '', model: '', yolo: false, worktree: '' };
+const INITIAL: SpawnOptions = { directory: '', agent: '', model: '', yolo: false, worktree: '' };
 
 export function NewSession() {
   useEffect(() => void sync.fetchMachines(), []);
@@ -27,7 +27,13 @@ export function NewSession() {
         <h1>New session</h1>
       </div>
       <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
-        {Object.keys(machines.value).length === 0 ? <NoMachines /> : <NewSessionForm />}
+        {Object.keys(machines.value).length === 0 ? (
+          <NoMachines />
+        ) : (
+          <LoadGate loadState={loadStates.config.value} label="Loading the agents" onRetry={() => void sync.fetchConfig()}>
+            <NewSessionForm />
+          </LoadGate>
+        )}
       </LoadGate>
     </div>
   );
@@ -42,6 +48,7 @@ function NewSessionForm() {
   const [usesWorktree, setUsesWorktree] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<StartError | null>(null);
+  const agent = agents.value.find(({ id }) => id === options.agent) ?? agents.value[0];
   const machine = getOwn(machines.value, machineId) ?? online[0];
   const changeOptions = (changes: Partial<SpawnOptions>) => {
     setOptions({ ...options, ...changes });
@@ -68,7 +75,7 @@ function NewSessionForm() {
     setBusy(true);
     setError(null);
     try {
-      const id = await spawnSession(machine.id, { ...options, directory: options.directory.trim(), model: options.model.trim(), worktree });
+      const id = await spawnSession(machine.id, { ...options, agent: agent?.id ?? '', directory: options.directory.trim(), model: options.model.trim(), worktree });
       navigate(`/sessions/${id}`);
     } catch (failure) {
       setError(describeStartError(failure, usesWorktree));
@@ -91,9 +98,11 @@ function NewSessionForm() {
       {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={options.agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
-          {FLAVORS.map((agent) => (
-            <option key={agent}>{agent}</option>
+        <select id="agent" class="input" value={agent?.id} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
+          {agents.value.map(({ id, label }) => (
+            <option key={id} value={id}>
+              {label}
+            </option>
           ))}
         </select>
         <FieldError field="agent" text={errorOf('agent')} />
@@ -105,10 +114,18 @@ function NewSessionForm() {
           class="input mono"
           value={options.model}
           placeholder="Agent default"
+          list="models"
           autocomplete="off"
           {...errorAttributes('model', errorOf('model'))}
           onInput={({ currentTarget }) => changeOptions({ model: currentTarget.value })}
         />
+        <datalist id="models">
+          {agent?.models.map(({ id, label }) => (
+            <option key={id} value={id}>
+              {label}
+            </option>
+          ))}
+        </datalist>
         <FieldError field="model" text={errorOf('model')} />
       </div>
       <fieldset class="plain">

@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { unwrap } from '../api/client.ts';
 import { describeFailure, describeOutcome, hadSubscribers } from '../content/push-log.ts';
 import { api } from '../state/hub-client.ts';
+import { state } from '../state/store.ts';
 import { pushStatus, type PushStatus, refreshPushStatus, subscribe, unsubscribe } from '../state/push.ts';
 import { formatAge } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -19,6 +20,8 @@ const UNAVAILABLE_TEXTS: Partial<Record<PushStatus, string>> = {
   blocked: 'This browser blocks notifications from this page. Open the site settings next to the address bar, set notifications to “Allow”, and reload.',
 };
 
+const NO_CONTACT_TEXT = 'This hub cannot send notifications: it has no public https address and no VAPID_SUBJECT.';
+
 const MAX_ENTRIES = 20;
 
 export function Notifications() {
@@ -30,13 +33,14 @@ export function Notifications() {
     await tryOrToast('Could not change notifications', isOn ? unsubscribe : subscribe);
     setBusy(false);
   };
-  const unavailable = UNAVAILABLE_TEXTS[pushStatus.value];
+  const isOffered = isOn || state.value.config?.push.available !== false;
+  const unavailable = isOffered ? UNAVAILABLE_TEXTS[pushStatus.value] : NO_CONTACT_TEXT;
   return (
     <section class="card stack" aria-labelledby="notifications">
       <h2 id="notifications">Notifications</h2>
       <p class="muted">Notifies you when an agent needs permission or has finished, unless you have the console in view.</p>
       {unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
-      {(isOn || pushStatus.value === 'off') && (
+      {isOffered && (isOn || pushStatus.value === 'off') && (
         <div>
           <button type="button" class={isOn ? 'button' : 'button primary'} disabled={isBusy} aria-pressed={isOn} onClick={toggle}>
             <Bell size={16} aria-hidden /> {isOn ? 'Turn notifications off' : 'Turn notifications on'}

@@ -11,7 +11,7 @@ import { parseArguments, parseQuestions } from '../content/tool-arguments.ts';
 import { summarizeInput } from '../content/tool-summary.ts';
 import * as actions from '../state/actions.ts';
 import { deleteDraft, getDraft, updateDraft } from '../state/drafts.ts';
-import { acceptEditsMode, modeLabel } from '../state/modes.ts';
+import { acceptEditsMode } from '../state/catalog.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -167,7 +167,7 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
     deleteDraft(session.id, id);
     setReviewedContent(content);
   };
-  const mode = acceptEditsMode(session.metadata?.flavor);
+  const mode = acceptEditsMode(session.metadata);
   return (
     <section class="request" aria-label={`${tool} request`} aria-busy={isBusy}>
       <h2>
@@ -204,8 +204,8 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
                 Approve for session
               </button>
               {mode && edits.length > 0 && (
-                <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode })}>
-                  {modeLabel(mode)}
+                <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode: mode.id })}>
+                  {mode.label}
                 </button>
               )}
               <button type="button" class="button danger" onClick={denyWithReason}>

@@ -1,0 +1,47 @@
+//! `/api/config`: what the deployment offers to its web clients.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Serialize;
+
+use super::edge::VERSION;
+use super::extract::HubOrigin;
+use super::response::JsonText;
+use crate::hub::Hub;
+use crate::limits::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
+use crate::model::catalog::{AgentChoice, agents};
+
+#[derive(Serialize)]
+struct Config {
+    version: &'static str,
+    agents: Vec<AgentChoice>,
+    limits: Limits,
+    push: Push,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    /// The largest file of an upload.
+    upload_bytes: usize,
+    /// The largest text of a message.
+    message_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Push {
+    /// Whether the hub has a contact that push services accept (RFC 8292, section 2.1).
+    available: bool,
+}
+
+/// `GET /api/config`.
+pub async fn show(State(hub): State<Arc<Hub>>, HubOrigin(origin): HubOrigin) -> JsonText {
+    let push = &hub.config.push;
+    JsonText::serialize(&Config {
+        version: VERSION,
+        agents: agents(&hub.config.vocabulary),
+        limits: Limits { upload_bytes: MAX_FILE_BYTES, message_bytes: MAX_TEXT_BYTES },
+        push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
+    })
+}

@@ -1,0 +1,117 @@
+//! What a deployment offers: its agents with their permission modes and models, in the words of its
+//! [vocabulary](super::vocabulary) and with labels for people.
+
+use serde::Serialize;
+
+use super::mode::{AgentKind, Flavor, ModelMode, PermissionMode};
+use super::vocabulary::Vocabulary;
+
+/// An agent that a session can be started with.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct AgentChoice {
+    /// The deployment's word for the agent: its flavor, and the `agent` of a spawn.
+    id: String,
+    /// The protocol's name.
+    kind: &'static str,
+    label: String,
+    modes: Vec<Choice>,
+    /// Empty for an agent without model modes.
+    models: Vec<Choice>,
+}
+
+/// A permission mode or a model.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Choice {
+    id: String,
+    label: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'static str>,
+}
+
+/// Returns the agents of the deployment, in the order of its vocabulary.
+pub fn agents(vocabulary: &Vocabulary) -> Vec<AgentChoice> {
+    let choice = |(id, kind): (String, AgentKind)| {
+        let flavor = Flavor::Agent(kind);
+        let modes = flavor.permission_modes().iter().map(|mode| mode_choice(vocabulary, *mode)).collect();
+        let models = match flavor.accepts_model_modes() {
+            true => vocabulary.offered_models().into_iter().map(|model| model_choice(vocabulary, model)).collect(),
+            false => Vec::new(),
+        };
+        let label = vocabulary.label(&id).map_or_else(|| capitalized(&id), str::to_owned);
+        AgentChoice { id, kind: kind.as_str(), label, modes, models }
+    };
+    vocabulary.offered_agents().into_iter().map(choice).collect()
+}
+
+fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
+    let (label, description) = match mode {
+        PermissionMode::Default => ("Ask", "Asks before each tool"),
+        PermissionMode::AcceptEdits => ("Accept edits", "Edits files without asking, asks before commands"),
+        PermissionMode::BypassPermissions => ("Bypass", "Never asks"),
+        PermissionMode::Plan => ("Plan", "Plans before it acts"),
+        PermissionMode::Ask => ("Ask always", "Asks before each action"),
+        PermissionMode::ReadOnly => ("Read only", "Changes no files"),
+        PermissionMode::SafeYolo => ("Safe auto", "Does not ask before safe actions"),
+        PermissionMode::Yolo => ("Auto", "Never asks"),
+    };
+    let label = vocabulary.label(mode.as_str()).unwrap_or(label).to_owned();
+    Choice { id: mode.as_str().to_owned(), label, description: Some(description) }
+}
+
+fn model_choice(vocabulary: &Vocabulary, (id, model): (String, ModelMode)) -> Choice {
+    let label = match model {
+        _ if vocabulary.label(&id).is_some() => vocabulary.label(&id).unwrap_or_default().to_owned(),
+        ModelMode::Default => "Default model".to_owned(),
+        ModelMode::ModelFast if model.to_string() == id => "Fast model".to_owned(),
+        ModelMode::ModelStrong if model.to_string() == id => "Strong model".to_owned(),
+        ModelMode::ModelFast | ModelMode::ModelStrong => capitalized(&id),
+    };
+    Choice { id, label, description: None }
+}
+
+fn capitalized(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().into_iter().flat_map(char::to_uppercase).chain(characters).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn listed(setting: &str) -> Value {
+        serde_json::to_value(agents(&Vocabulary::parse(setting).unwrap())).unwrap()
+    }
+
+    fn values<'v>(list: &'v Value, name: &str) -> Vec<&'v str> {
+        list.as_array().unwrap().iter().map(|item| item[name].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn without_a_vocabulary_the_agents_have_the_names_of_the_protocol() {
+        let agents = listed("{}");
+        assert_eq!(values(&agents, "id"), ["alpha", "beta", "gamma", "delta", "epsilon"]);
+        assert_eq!(values(&agents, "label"), ["Alpha", "Beta", "Gamma", "Delta", "Epsilon"]);
+        assert_eq!(values(&agents[0]["modes"], "id"), ["default", "acceptEdits", "bypassPermissions", "plan"]);
+        assert_eq!(values(&agents[0]["models"], "label"), ["Default model", "Fast model", "Strong model"]);
+        assert_eq!(agents[1]["models"], json!([]));
+        assert_eq!(
+            agents[2]["modes"][2],
+            json!({"id": "ask", "label": "Ask always", "description": "Asks before each action"})
+        );
+    }
+
+    #[test]
+    fn a_deployment_lists_its_own_words_only_and_its_labels() {
+        let agents = listed(
+            r#"{"agents":{"zeta":"gamma","eta":"alpha"},"models":{"swift":"model_fast"},
+            "labels":{"eta":"Eta 2","plan":"Think","swift":"Swift one"}}"#,
+        );
+        assert_eq!(values(&agents, "id"), ["zeta", "eta"]);
+        assert_eq!(values(&agents, "kind"), ["gamma", "alpha"]);
+        assert_eq!(values(&agents, "label"), ["Zeta", "Eta 2"]);
+        assert_eq!(values(&agents[0]["modes"], "label"), ["Ask", "Think", "Ask always", "Auto"]);
+        assert_eq!(values(&agents[1]["models"], "label"), ["Default model", "Swift one"]);
+    }
+}

@@ -1,0 +1,46 @@
+/** What a session can be set to: the agents, permission modes and models of the hub's configuration, and those of the session itself. */
+
+import { computed } from '@preact/signals';
+import type { AgentChoice, Choice } from '../api/types.ts';
+import { isString, parseObjects } from '../api/validate.ts';
+import { state } from './store.ts';
+
+/** The fields of a session's metadata that are read here, as a CLI wrote them. */
+type Metadata = { flavor?: unknown; modes?: unknown; models?: unknown; currentModel?: unknown } | null;
+
+/** The deployment's agents; none until the configuration is loaded. */
+export const agents = computed<AgentChoice[]>(() => state.value.config?.agents ?? []);
+
+/** Returns the agent of a flavor: the deployment's word, or the protocol's name. A session without a flavor counts as alpha. */
+function agentOf(metadata: Metadata): AgentChoice | undefined {
+  const flavor = metadata?.flavor ?? 'alpha';
+  return agents.value.find(({ id }) => id === flavor) ?? agents.value.find(({ kind }) => kind === flavor);
+}
+
+/** Returns the permission modes that a session accepts. */
+export const modesOf = (metadata: Metadata): Choice[] => withOwn(agentOf(metadata)?.modes, metadata?.modes);
+
+/** Returns the models that a session accepts. */
+export const modelsOf = (metadata: Metadata): Choice[] => withOwn(agentOf(metadata)?.models, metadata?.models);
+
+/** Returns the model of a session: as last reported, or as its metadata says. */
+export function currentModel({ metadata, modelMode }: { metadata: Metadata; modelMode?: string }): string {
+  return modelMode ?? (isString(metadata?.currentModel) ? metadata.currentModel : 'default');
+}
+
+/** Returns the mode that approves file edits without asking, if the session accepts it. */
+export const acceptEditsMode = (metadata: Metadata): Choice | undefined => modesOf(metadata).find(({ id }) => id === 'acceptEdits');
+
+/** Returns the label of a permission mode, or the mode itself if no agent has it. */
+export function modeLabel(mode: string): string {
+  const all = agents.value.flatMap(({ modes }) => modes);
+  return all.find(({ id }) => id === mode)?.label ?? mode;
+}
+
+/** Adds a session's own choices. One with the same id replaces the agent's. */
+function withOwn(choices: Choice[] = [], own: unknown): Choice[] {
+  const added = parseObjects<{ id: string; name?: string; description?: string }>(own, { id: isString, name: isString, description: isString }, ['id']);
+  const all = new Map(choices.map((choice) => [choice.id, choice]));
+  for (const { id, name, description } of added) all.set(id, { id, label: name || id, ...(description === undefined ? {} : { description }) });
+  return [...all.values()];
+}

@@ -1,0 +1,56 @@
+// What a session can be set to: by the hub's configuration, and by its own metadata.
+
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import type { Choice } from '../src/api/types.ts';
+import { acceptEditsMode, agents, currentModel, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
+import { state } from '../src/state/store.ts';
+import { EMPTY_STATE } from '../src/state/types.ts';
+
+const choice = (id: string, label = id): Choice => ({ id, label });
+const CONFIG = {
+  version: '1',
+  agents: [
+    { id: 'zeta', kind: 'beta' as const, label: 'Zeta', modes: [choice('default', 'Ask'), choice('yolo', 'Auto')], models: [] },
+    { id: 'eta', kind: 'alpha' as const, label: 'Eta', modes: [choice('default', 'Ask'), choice('acceptEdits', 'Edits')], models: [choice('default'), choice('swift', 'Swift')] },
+  ],
+  limits: { uploadBytes: 10, messageBytes: 10 },
+  push: { available: true },
+};
+const ids = (choices: Choice[]) => choices.map(({ id }) => id);
+
+before(() => {
+  state.value = { ...EMPTY_STATE, config: CONFIG };
+});
+
+test('a session has the modes and models of its agent, by the word of the deployment or of the protocol', () => {
+  for (const flavor of ['eta', 'alpha', null, undefined]) {
+    assert.deepEqual([ids(modesOf({ flavor })), ids(modelsOf({ flavor }))], [['default', 'acceptEdits'], ['default', 'swift']], String(flavor));
+  }
+  for (const flavor of ['zeta', 'beta']) assert.deepEqual([ids(modesOf({ flavor })), modelsOf({ flavor })], [['default', 'yolo'], []], flavor);
+  assert.deepEqual(ids(modesOf(null)), ['default', 'acceptEdits']);
+  for (const flavor of ['epsilon', 'constructor', 5]) assert.deepEqual(modesOf({ flavor }), [], String(flavor));
+});
+
+test('a session has its own modes and models as well', () => {
+  const modes = [{ id: 'build', name: 'Build', description: 'Builds' }, { id: 'yolo', name: 'Free' }, { name: 'no id' }, 'plan', { id: 'bare', name: 7 }];
+  assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [choice('default', 'Ask'), choice('yolo', 'Free'), { id: 'build', label: 'Build', description: 'Builds' }, choice('bare')]);
+  assert.deepEqual(modelsOf({ flavor: 'theta', models: [{ id: 'acme/large', name: 'Large' }] }), [choice('acme/large', 'Large')]);
+  assert.deepEqual(modelsOf({ flavor: 'theta', models: 'acme' }), []);
+});
+
+test('the model is the reported one, else that of the metadata', () => {
+  assert.equal(currentModel({ metadata: { currentModel: 'acme/large' }, modelMode: 'swift' }), 'swift');
+  assert.equal(currentModel({ metadata: { currentModel: 'acme/large' } }), 'acme/large');
+  for (const metadata of [{ currentModel: 5 }, {}, null]) assert.equal(currentModel({ metadata }), 'default');
+});
+
+test('labels are those of the configuration', () => {
+  assert.deepEqual(['acceptEdits', 'toString'].map(modeLabel), ['Edits', 'toString']);
+  assert.deepEqual([acceptEditsMode({ flavor: 'eta' })?.label, acceptEditsMode({ flavor: 'zeta' })], ['Edits', undefined]);
+});
+
+test('nothing is offered before the configuration is loaded', () => {
+  state.value = EMPTY_STATE;
+  assert.deepEqual([agents.value, modesOf({ flavor: 'alpha' }), modelsOf(null)], [[], [], []]);
+});
