@@ -57,6 +57,8 @@ pub const MAX_IDLE_FRAMES: u32 = 16;
 pub const MAX_QUEUED_FRAMES: u32 = 256;
 /// The total size of the frames that the worker queues for a socket, in characters or bytes.
 pub const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
+/// How many names of unknown events are counted and logged.
+pub const MAX_UNKNOWN_EVENTS: usize = 100;
 /// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.

@@ -47,6 +47,8 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions/{id}/model", post(lifecycle::set_model))
         .route("/api/sessions/{id}/permissions/{requestId}/approve", post(permissions::approve))
         .route("/api/sessions/{id}/permissions/{requestId}/deny", post(permissions::deny))
+        .route("/api/sessions/{id}/permissions/approve", post(permissions::approve_by_body))
+        .route("/api/sessions/{id}/permissions/deny", post(permissions::deny_by_body))
         .route("/api/sessions/{id}/git-status", get(workspace::git_status))
         .route("/api/sessions/{id}/git-diff-numstat", get(workspace::git_diff_numstat))
         .route("/api/sessions/{id}/git-diff-file", get(workspace::git_diff_file))

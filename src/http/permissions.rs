@@ -1,4 +1,5 @@
-//! `POST /api/sessions/:id/permissions/:requestId/approve` and `.../deny`.
+//! `POST /api/sessions/:id/permissions/:requestId/approve` and `.../deny`, and both with the id in the body: as a part of the
+//! path, browsers and proxies resolve an id such as `..`.
 
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use crate::wire::field_types::{List, optional_keyword};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApproveBody {
+    /// In the route without `:requestId`.
+    request_id: Option<String>,
     mode: Option<String>,
     allow_tools: Option<List<String>>,
     #[serde(default, deserialize_with = "optional_keyword")]
@@ -27,19 +30,61 @@ pub struct ApproveBody {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DenyBody {
+    /// In the route without `:requestId`.
+    request_id: Option<String>,
     #[serde(default, deserialize_with = "optional_keyword")]
     decision: Option<Decision>,
     reason: Option<String>,
 }
 
-/// Answers a permission request; the decision `denied` or `abort` denies it.
+/// `POST /api/sessions/:id/permissions/:requestId/approve`.
 pub async fn approve(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<ApproveBody>,
 ) -> Result<JsonText, ErrorResponse> {
+    answer_approve(&hub, &id, &request, body).await
+}
+
+/// `POST /api/sessions/:id/permissions/approve`.
+pub async fn approve_by_body(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(mut body): JsonBody<ApproveBody>,
+) -> Result<JsonText, ErrorResponse> {
+    let request = require_id(body.request_id.take())?;
+    answer_approve(&hub, &id, &request, body).await
+}
+
+/// `POST /api/sessions/:id/permissions/:requestId/deny`.
+pub async fn deny(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    RequestId(request): RequestId,
+    JsonBody(body): JsonBody<DenyBody>,
+) -> Result<JsonText, ErrorResponse> {
+    answer_deny(&hub, &id, &request, body).await
+}
+
+/// `POST /api/sessions/:id/permissions/deny`.
+pub async fn deny_by_body(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(mut body): JsonBody<DenyBody>,
+) -> Result<JsonText, ErrorResponse> {
+    let request = require_id(body.request_id.take())?;
+    answer_deny(&hub, &id, &request, body).await
+}
+
+fn require_id(id: Option<String>) -> Result<String, Error> {
+    id.ok_or_else(|| Error::field("requestId", "Field `requestId` is required."))
+}
+
+/// Answers a permission request; the decision `denied` or `abort` denies it.
+async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Result<JsonText, ErrorResponse> {
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
@@ -57,23 +102,18 @@ pub async fn approve(
             reason: None,
         },
     };
-    hub.answer_permission(&id, &request, answer).await?;
+    hub.answer_permission(id, request, answer).await?;
     Ok(JsonText::ok())
 }
 
 /// Denies a permission request.
-pub async fn deny(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    RequestId(request): RequestId,
-    JsonBody(body): JsonBody<DenyBody>,
-) -> Result<JsonText, ErrorResponse> {
+async fn answer_deny(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Result<JsonText, ErrorResponse> {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
     }
     check_reason(body.reason.as_deref())?;
     let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
-    hub.answer_permission(&id, &request, answer).await?;
+    hub.answer_permission(id, request, answer).await?;
     Ok(JsonText::ok())
 }
 

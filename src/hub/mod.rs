@@ -107,6 +107,8 @@ struct State {
     upload_slots: UploadSlots,
     reminders: Reminders,
     push: PushState,
+    /// How often each unknown event of CLIs was received.
+    unknown_events: HashMap<String, u64>,
     /// Owners whose timeout has passed and whose end is being written, with the times of their last keep-alives.
     ending: HashMap<Owner, u64>,
 }

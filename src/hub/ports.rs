@@ -74,6 +74,8 @@ pub trait Runtime: Send + Sync {
     fn kv_delete(&self, key: &str);
     /// Returns all keys with the prefix, and their values.
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
+    /// Logs a message at the level `debug`.
+    fn log_debug(&self, message: &str);
     /// Whether the previous instance may have ended by anything but hibernation, although its sockets are open.
     fn was_interrupted(&self) -> bool;
 }

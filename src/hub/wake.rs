@@ -87,6 +87,7 @@ impl State {
             upload_slots: Default::default(),
             reminders: Default::default(),
             push: PushState::restore(rt.kv_list(KEY_PREFIX)),
+            unknown_events: HashMap::new(),
             ending: HashMap::new(),
         }
     }

@@ -187,6 +187,10 @@ impl Runtime for ObjectRuntime {
         }
     }
 
+    fn log_debug(&self, message: &str) {
+        worker::console_debug!("{message}");
+    }
+
     fn was_interrupted(&self) -> bool {
         was_interrupted()
     }

@@ -133,8 +133,11 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('deny', { id, requestId: await addRequest('r-2'), body: { decision: 'abort', reason: 'Not now' } });
     await call('approve', { id, requestId: await addRequest('r-3') });
     await call('approve', { id, requestId: 'r-3', status: 404 });
+    await call('approveByBody', { id, body: { requestId: await addRequest('..') } });
+    await call('denyByBody', { id, body: { requestId: await addRequest('.') } });
+    await call('denyByBody', { id, body: { requestId: '..' }, status: 404 });
     const { session: now } = await call('getSession', { id });
-    assert.equal(Object.keys(now.agentState.completedRequests).length, 3);
+    assert.equal(Object.keys(now.agentState.completedRequests).length, 5);
     assert.equal(now.todos.length, 1);
   });
 

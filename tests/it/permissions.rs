@@ -19,6 +19,26 @@ async fn session_summary(world: &World) -> Value {
     world.get("/api/sessions").await.ok()["sessions"][0].clone()
 }
 
+/// Browsers and proxies resolve these as parts of a path.
+#[tokio::test(start_paused = true)]
+async fn a_request_with_any_id_can_be_answered_by_its_id_in_the_body() {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("permission").await;
+    for (number, id) in [".", "..", "%2e", "a/b", "approve", "\u{0}"].into_iter().enumerate() {
+        let state = json!({"requests": {id: {"tool": "T"}}});
+        let version = world.get_session(&session).await["agentStateVersion"].as_u64().unwrap();
+        assert_eq!(cli.update_state(&session, version, &state).await["result"], "success");
+        let (verb, approved) = if number % 2 == 0 { ("approve", true) } else { ("deny", false) };
+        let path = format!("/api/sessions/{session}/permissions/{verb}");
+        let reply = world.start("POST", &path, json!({"requestId": id}).to_string());
+        let params = cli.serve("permission", &json!({})).await;
+        assert_eq!((&params["id"], &params["approved"]), (&json!(id), &json!(approved)));
+        assert_eq!(reply.reply().await.ok(), json!({"ok": true}), "{id}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_first_sent_to_the_cli_then_stored_and_then_published() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;

@@ -1,6 +1,7 @@
 //! Events of CLIs (PROTOCOL.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
 //! handler returns the effects of its event; a rejected event never closes the socket.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -14,10 +15,13 @@ use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::UpdateResult;
-use crate::limits::MAX_INLINE_BYTES;
+use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected};
+use crate::wire::cli::{
+    CliEvent, EventError, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected,
+};
+use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
 impl Hub {
@@ -35,6 +39,10 @@ impl Hub {
         let renamed_args = renamed.as_ref().map(|payload| [payload.raw()]);
         let event = match decode(name, renamed_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
+            Err(EventError::Unknown(name)) => {
+                self.count_unknown_event(&name);
+                return from.acknowledge_ignored();
+            }
             Err(error) => {
                 let message = error.to_string();
                 return from.reject(&Rejection { code: "bad-payload", message, subject: None });
@@ -79,6 +87,25 @@ impl Hub {
             }
             CliEvent::Ping => from.ok(),
         }
+    }
+
+    /// Counts an event that the protocol does not have, and logs the first one of a name: CLIs of other versions send more
+    /// events than the hub needs.
+    fn count_unknown_event(&self, name: &str) {
+        let name = truncate(name, MAX_ECHO_CHARS);
+        let mut state = self.state();
+        let counts = &mut state.unknown_events;
+        if let Some(count) = counts.get_mut(name.as_ref()) {
+            *count += 1;
+        } else if counts.len() < MAX_UNKNOWN_EVENTS {
+            self.rt.log_debug(&format!("ignoring the events {name:?} of a CLI: the protocol does not have them"));
+            counts.insert(name.into_owned(), 1);
+        }
+    }
+
+    /// Returns how often each event that the protocol does not have was ignored since the object started.
+    pub fn unknown_events(&self) -> HashMap<String, u64> {
+        self.state().unknown_events.clone()
     }
 
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Vec<Effect> {

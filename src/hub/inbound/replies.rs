@@ -41,6 +41,12 @@ impl Sender {
         self.ack.map(ack).into_iter().collect()
     }
 
+    /// Acknowledges an event that is ignored: with nothing.
+    pub fn acknowledge_ignored(self) -> Vec<Effect> {
+        let ack = |ack| Effect::Send { conn: self.conn, frame: socketio::ack_frame(NAMESPACE, ack, &[]) };
+        self.ack.map(ack).into_iter().collect()
+    }
+
     /// Acknowledges without data once the change is durable.
     pub fn ok_on_commit(self) -> Option<Effect> {
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");

@@ -10,7 +10,7 @@ use crate::support::field_faults::{
 use crate::support::runtime::Frame;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_UNKNOWN_EVENTS};
 
 struct Event {
     name: &'static str,
@@ -262,35 +262,48 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_event_is_rejected() {
+async fn an_unknown_event_is_ignored_counted_and_logged_once() {
     let mut fixture = Fixture::new().await;
-    let long = "x".repeat(8_192);
     let names = [
-        "no-such-event",
+        "messages-consumed",
         "",
         "__proto__",
-        "constructor",
-        "toString",
         "connect",
-        "disconnect",
         "error",
         "update",
         "rpc-request",
         "Message",
         "message ",
-        "session_alive",
+        "update-everything",
         "\u{0}",
         "\u{1F980}",
-        &long,
     ];
     for name in names {
-        let event = event(name.to_owned().leak(), &[]);
-        for args in ["", "{}", r#"{"sid":"$session"}"#, "null,7"] {
-            fixture.check_error(&event, args, "bad-payload", "Unknown event", false).await;
+        for args in ["", ",{}", r#",{"sid":"none"}"#, ",null,7"] {
+            fixture.cli.socket.send(format!("42/cli,[{}{args}]", json!(name)));
+            fixture.cli.socket.send(format!("42/cli,7[{}{args}]", json!(name)));
+            assert_eq!(fixture.cli.socket.next_text().await, "43/cli,7[]", "{name} {args}");
         }
     }
-    fixture.check_error(&update("update-everything", &[]), "{}", "bad-payload", "Unknown event", false).await;
+    let counts = fixture.world.hub().unknown_events();
+    assert!(names.iter().all(|name| counts.get(*name) == Some(&8)), "{counts:?}");
+    let logs = fixture.world.rt.logs();
+    assert_eq!(logs.len(), names.len());
+    assert!(logs[0].contains("\"messages-consumed\""), "{}", logs[0]);
+    fixture.cli.socket.assert_no_frames().await;
     fixture.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_and_length_of_counted_names_are_limited() {
+    let Fixture { world, cli, .. } = Fixture::new().await;
+    for number in 0..MAX_UNKNOWN_EVENTS + 10 {
+        cli.socket.send(format!("42/cli,[\"{number}{}\"]", "x".repeat(1_000)));
+    }
+    run_until_idle().await;
+    let counts = world.hub().unknown_events();
+    assert_eq!((counts.len(), world.rt.logs().len()), (MAX_UNKNOWN_EVENTS, MAX_UNKNOWN_EVENTS));
+    assert!(counts.keys().all(|name| name.chars().count() < 200));
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,7 +311,7 @@ async fn an_error_truncates_long_names_and_ids() {
     let Fixture { session, mut cli, .. } = Fixture::new().await;
     let long = "é".repeat(1_000_000);
     let payload = json!({"sid": long, "machineId": long, "method": format!("{long}:gitStatus")});
-    for name in [&long, "session-alive", "update-state", "machine-alive", "message", "rpc-register"] {
+    for name in ["session-alive", "update-state", "machine-alive", "message", "rpc-register"] {
         for ack_id in ["", "7"] {
             cli.socket.send(format!("42/cli,{ack_id}[{},{payload}]", json!(name)));
             run_until_idle().await;
@@ -308,7 +321,7 @@ async fn an_error_truncates_long_names_and_ids() {
     let duplicate = metadata.replace('}', &format!(r#","{long}":1,"{long}":2}}"#));
     cli.emit_raw("update-metadata", &format!(r#"{{"sid":"{session}","expectedVersion":1,"metadata":{duplicate}}}"#));
     let frames = cli.socket.drain().await;
-    assert!(frames.len() > 12, "{}", frames.len());
+    assert!(frames.len() > 10, "{}", frames.len());
     for frame in frames {
         let Frame::Text(text) = frame else { panic!("{frame:?}") };
         assert!(text.chars().count() < 2_000, "{} characters: {:.300}", text.len(), text);

@@ -81,6 +81,8 @@ impl Runtime for SimRuntime {
         self.fake.kv_delete(key);
     }
 
+    fn log_debug(&self, _: &str) {}
+
     fn was_interrupted(&self) -> bool {
         self.fake.was_interrupted()
     }

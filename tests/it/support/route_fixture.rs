@@ -149,11 +149,15 @@ impl RouteFixture {
                 request.url =
                     path(&self.substitute(if self.is_of_machine() { "$foreign_machine" } else { "$foreign_session" }))
             }
-            Condition::UnknownRequest => request.url = request.url.replace(REQUEST_ID, "r2"),
+            Condition::UnknownRequest => {
+                request.url = request.url.replace("/r1/", "/r2/");
+                request.body = String::from_utf8(request.body).unwrap().replace(r#""r1""#, r#""r2""#).into_bytes();
+            }
             Condition::Body(body) => request.body = self.substitute(body).into_bytes(),
             Condition::OversizedBody => request.body = vec![b' '; 8 * 1024 * 1024 + 1],
             Condition::OversizedAnswers => {
-                request.body = json!({"answers": {"q": ["x".repeat(2_000_000)]}}).to_string().into_bytes()
+                let answers = json!({"q": ["x".repeat(2_000_000)]});
+                request.body = json!({"requestId": REQUEST_ID, "answers": answers}).to_string().into_bytes()
             }
             Condition::Query(query) => {
                 request.url = format!("{}?{}", request.url.split('?').next().unwrap(), self.substitute(query))

@@ -12,6 +12,7 @@ use super::route::{
     NOT_CHECKED, RPC_TIMEOUT, Route, Scope, SessionState, UPLOAD_BREAKS, UPLOAD_FAILED, error, invalid_field,
 };
 
+const REQUEST_ID: Field = Field::text("requestId", 0, Length::Unlimited).valid(r#""r1""#);
 const REASON: Field = Field::text("reason", 0, Length::CodePoints(1_000)).optional();
 /// The modes of flavor alpha.
 const MODES: &[&str] = &["default", "acceptEdits", "bypassPermissions", "plan"];
@@ -199,6 +200,46 @@ pub const ROUTES: &[Route] = &[
             NO_WRITES,
         ],
         ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/deny", Scope::Session)
+    },
+    Route {
+        session_state: SessionState::Active,
+        body: &[
+            REQUEST_ID,
+            Field::keyword("mode", MODES, r#""plan""#).optional(),
+            Field::strings("allowTools", 0, usize::MAX).optional(),
+            Field::keyword("decision", &["approved", "approved_for_session", "denied", "abort"], r#""approved""#)
+                .optional(),
+            Field::answers("answers").optional(),
+        ],
+        call: Some(("permission", "{}")),
+        specified_statuses: &[400, 403, 404, 409, 503],
+        extra_errors: &[
+            invalid_field("mode", &[Condition::Body(r#"{"requestId":"r1","mode":"yolo"}"#)]),
+            error(404, "request_not_found", &[Condition::UnknownRequest]),
+            INACTIVE,
+            error(413, "too_large", &[Condition::OversizedAnswers]),
+            CLI_UNREACHABLE,
+            CLI_REFUSED,
+            RPC_TIMEOUT,
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/sessions/{id}/permissions/approve", Scope::Session)
+    },
+    Route {
+        session_state: SessionState::Active,
+        body: &[REQUEST_ID, Field::keyword("decision", &["denied", "abort"], r#""abort""#).optional(), REASON],
+        call: Some(("permission", "{}")),
+        specified_statuses: &[400, 403, 404, 409, 503],
+        extra_errors: &[
+            invalid_field("decision", &[Condition::Body(r#"{"requestId":"r1","decision":"approved"}"#)]),
+            error(404, "request_not_found", &[Condition::UnknownRequest]),
+            INACTIVE,
+            CLI_UNREACHABLE,
+            CLI_REFUSED,
+            RPC_TIMEOUT,
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/sessions/{id}/permissions/deny", Scope::Session)
     },
     // These routes return the result of the CLI unchanged. If there is no result, they return an error result with status 200.
     Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },

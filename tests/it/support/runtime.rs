@@ -43,6 +43,7 @@ struct Inner {
     alarms_set: usize,
     key_values: BTreeMap<String, String>,
     kv_writes: usize,
+    logs: Vec<String>,
     /// The number of calls of `sleep(0)`.
     yields: usize,
     /// The wake-up times of sleeping tasks.
@@ -69,6 +70,11 @@ impl FakeRuntime {
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The logged messages.
+    pub fn logs(&self) -> Vec<String> {
+        self.inner().logs.clone()
     }
 
     /// Opens a socket; the receiver gets its frames.
@@ -326,6 +332,10 @@ impl Runtime for FakeRuntime {
 
     fn kv_delete(&self, key: &str) {
         self.inner().key_values.remove(key);
+    }
+
+    fn log_debug(&self, message: &str) {
+        self.inner().logs.push(message.to_owned());
     }
 
     fn was_interrupted(&self) -> bool {

@@ -60,13 +60,11 @@ export interface Approval {
 
 /** Approves a permission request. */
 export async function approve(id: string, requestId: string, approval: Approval): Promise<void> {
-  const path = { id, requestId };
-  await unwrap(api.POST('/api/sessions/{id}/permissions/{requestId}/approve', { params: { path }, body: approval }));
+  await unwrap(api.POST('/api/sessions/{id}/permissions/approve', { ...withId(id), body: { requestId, ...approval } }));
 }
 
 /** Denies a permission request. The decision `abort` also aborts the agent's turn. */
 export async function deny(id: string, requestId: string, decision: 'denied' | 'abort', reason?: string): Promise<void> {
-  const path = { id, requestId };
-  const body = { decision, ...(reason ? { reason } : {}) };
-  await unwrap(api.POST('/api/sessions/{id}/permissions/{requestId}/deny', { params: { path }, body }));
+  const body = { requestId, decision, ...(reason ? { reason } : {}) };
+  await unwrap(api.POST('/api/sessions/{id}/permissions/deny', { ...withId(id), body }));
 }
