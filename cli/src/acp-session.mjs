@@ -23,12 +23,16 @@ const CLIENT = {
   },
 };
 
-/** The agent needs its user to sign in. */
-export class SignInError extends Error {}
+/** The agent runs, but the session cannot be opened: the user must sign in, or the agent no longer knows the session. */
+export class SessionUnavailableError extends Error {}
+
+/** Some agents put the reason into the data of an error. */
+export const describeError = ({ message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
 
 export class AcpSession {
   #process;
   #launch;
+  #cwd;
   #isReplaying = false;
   #lastUpdateAt = 0;
   #capabilities = {};
@@ -46,7 +50,7 @@ export class AcpSession {
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume
    * @returns {Promise<AcpSession>}
-   * @throws {SignInError | import('./acp-process.mjs').AgentEndedError | Error}
+   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | Error}
    */
   static async open({ launch, cwd, uploads, env, sessionId, ...handlers }) {
     const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
@@ -61,6 +65,7 @@ export class AcpSession {
 
   constructor(launch, cwd, env, { onUpdate, ...handlers }) {
     this.#launch = launch;
+    this.#cwd = cwd;
     const handleUpdate = ({ update } = {}) => {
       this.#lastUpdateAt = Date.now();
       if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
@@ -111,6 +116,12 @@ export class AcpSession {
     this.#process.notify('session/cancel', { sessionId: this.id });
     const isSettled = await Promise.race([reply.then(succeed, succeed), delay(timeoutMs, false, { ref: false })]);
     if (!isSettled) await this.end();
+  }
+
+  /** Reads the session's title from the agent's list of sessions. @returns {Promise<string | undefined>} */
+  async readTitle() {
+    const { sessions = [] } = await this.#process.request('session/list', { cwd: this.#cwd });
+    return sessions.find(({ sessionId }) => sessionId === this.id)?.title;
   }
 
   async setMode(modeId) {
@@ -167,10 +178,11 @@ export class AcpSession {
     const { title } = this.#launch;
     const request = { ...params, sessionId };
     const { loadSession, sessionCapabilities } = this.#capabilities;
-    if (!sessionCapabilities?.resume && !loadSession) throw new Error(`${title} cannot resume sessions.`);
+    if (!sessionCapabilities?.resume && !loadSession) throw new SessionUnavailableError(`${title} cannot resume sessions.`);
     const explain = (error) => {
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError) throw error;
-      throw new Error(`${title} cannot resume its session ${sessionId}: ${error.message}. A new session can be started.`);
+      const reason = describeError(error).replace(/\.$/, '');
+      throw new SessionUnavailableError(`${title} cannot resume its session ${sessionId}: ${reason}. Start a new session instead.`);
     };
     if (sessionCapabilities?.resume) return this.#process.request('session/resume', request).catch(explain);
     this.#isReplaying = true;
@@ -190,8 +202,8 @@ export class AcpSession {
       return;
     }
     const offered = methods.map(({ name, description }) => `- ${name}${description ? `: ${description}` : ''}`);
-    const lines = [`${title} is not signed in: ${error.message}`, entry?.signIn, ...offered];
-    throw new SignInError(lines.filter(Boolean).join('\n'));
+    const lines = [`${title} is not signed in: ${describeError(error)}`, entry?.signIn, ...offered, 'Then send a message.'];
+    throw new SessionUnavailableError(lines.filter(Boolean).join('\n'));
   }
 
   async #setOption({ id }, value) {

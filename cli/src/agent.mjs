@@ -10,12 +10,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AgentEndedError } from './acp-process.mjs';
-import { AcpSession, SignInError } from './acp-session.mjs';
+import { AcpSession, SessionUnavailableError, describeError } from './acp-session.mjs';
 import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { toPrompt } from './prompt.mjs';
 import { toAgentMode, toAgentModel, toPermissionMode } from './settings.mjs';
-import { createTranslator } from './translate/translator.mjs';
+import { createTranslator, titleToSummary } from './translate/translator.mjs';
 
 /** How long the start of a session waits for the agent. A later failure is reported in the conversation. */
 const START_MS = 10_000;
@@ -39,6 +39,7 @@ export class AcpAgent {
   #outgoing = Promise.resolve();
   #reply = null;
   #commands = [];
+  #summary = '';
   #initialModel;
   #outputTimer = null;
   #isStopped = false;
@@ -65,7 +66,7 @@ export class AcpAgent {
 
   /**
    * Starts the agent, and waits for it a limited time.
-   * @throws {Error} when it cannot be started; if the user can still sign in, only in a session that a machine started
+   * @throws {Error} when it cannot be started, or in a session that a machine started, when its session cannot be opened
    */
   async start() {
     const { agent, command } = this.state.saved ?? {};
@@ -81,7 +82,7 @@ export class AcpAgent {
     try {
       await within(this.options.agentStartMs ?? START_MS, opened);
     } catch (error) {
-      if (this.options.startedByRunner || !(error instanceof SignInError)) throw error;
+      if (this.options.startedByRunner || !(error instanceof SessionUnavailableError)) throw error;
       this.#reportFailedStart(error);
     }
     hasWaited = true;
@@ -168,6 +169,7 @@ export class AcpAgent {
       const { stopReason } = await this.#reply;
       await delay(LATE_UPDATES_MS);
       await this.#send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
+      if (this.launch.entry?.hasTitleInList) this.#publishTitle(session).catch((error) => this.log.debug(error.message));
     } catch (error) {
       if (this.#isStopped) {
         await this.#send(translator.closeOpenCalls('The session was ended while this ran.'));
@@ -185,7 +187,8 @@ export class AcpAgent {
     if (error instanceof AgentEndedError) {
       return `Error: ${title} ended unexpectedly (${error.message}). Your message may have been handled in part, and is not sent again. The next message starts ${title} again.`;
     }
-    return error.code === -32000 ? `Error: ${title} is not signed in: ${error.message}\n${entry?.signIn ?? ''}`.trimEnd() : `Error: ${error.message}`;
+    const reason = describeError(error);
+    return error.code === -32000 ? `Error: ${title} is not signed in: ${reason}\n${entry?.signIn ?? ''}`.trimEnd() : `Error: ${reason}`;
   }
 
   async #interrupt(task) {
@@ -291,7 +294,7 @@ export class AcpAgent {
   }
 
   #handleRecord(record) {
-    if (record.type === 'summary') this.publishMetadata({ summary: { text: record.text, updatedAt: Date.now() } });
+    if (record.type === 'summary') this.#publishSummary(record.text);
     if (record.type === 'commands') {
       this.#commands = record.commands;
       this.publishMetadata({ slashCommands: record.commands.map(({ name }) => name) });
@@ -300,6 +303,16 @@ export class AcpAgent {
       this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });
     }
     if (record.type === 'options' && this.#session) this.#publishSettings(this.#session);
+  }
+
+  async #publishTitle(session) {
+    const summary = titleToSummary(await session.readTitle());
+    if (summary !== null && summary !== this.#summary) this.#publishSummary(summary);
+  }
+
+  #publishSummary(text) {
+    this.#summary = text;
+    this.publishMetadata({ summary: { text, updatedAt: Date.now() } });
   }
 
   /** Remembers the open calls, so that the next process can close them if this one is killed. */
@@ -321,7 +334,8 @@ export class AcpAgent {
 
   #reportFailedStart(error) {
     this.log.warn(error.message);
-    this.#sendInOrder(messages.text(`${error.message}\nThe next message starts ${this.launch.title} again.`)).catch(() => {});
+    const advice = error instanceof SessionUnavailableError ? '' : `\nThe next message starts ${this.launch.title} again.`;
+    this.#sendInOrder(messages.text(`${error.message}${advice}`)).catch(() => {});
   }
 }
 

@@ -17,6 +17,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] set after each start, where the agent's own initial mode decides by itself
+ * @property {boolean} [hasTitleInList] the title of a session is only in the answer to `session/list`
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
@@ -77,6 +78,7 @@ export const AGENTS = {
     },
     signIn: 'Run `opencode auth login` in a terminal.',
     modes: { default: 'build' },
+    hasTitleInList: true,
     approvedByBridge: ['yolo'],
   },
   qwen: {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { askToRun, setUp } from './support/setup.mjs';
 
 test('a prompt, a tool call and its approval are messages of the session', async (t) => {
@@ -30,4 +31,56 @@ test('prompts are sent one at a time and in order', async (t) => {
   assert.deepEqual(hub.transcript(session.id), ['first', '(ready)', 'second', '(ready)']);
   assert.equal(calls('session/prompt').length, 2);
   assert.deepEqual(calls('session/cancel'), []);
+});
+
+test('attachments are sent as pictures or links, and other files are ignored', async (t) => {
+  const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
+  const { session } = await start();
+  const upload = (filename) => hub.call(session.id, 'uploadFile', { filename, content: btoa('content'), mimeType: '' });
+  const [picture, text] = [await upload('a.png'), await upload('b.txt')];
+  const attachments = [
+    { filename: 'a.png', path: picture.path },
+    { filename: 'b.txt', path: text.path },
+    { filename: 'passwd', path: '/etc/passwd' },
+  ];
+  hub.postMessage(session.id, 'look', attachments);
+  await hub.untilReady(session.id, 1);
+  const [{ prompt }] = calls('session/prompt');
+  assert.deepEqual(prompt, [
+    { type: 'text', text: 'look' },
+    { type: 'image', mimeType: 'image/png', data: btoa('content') },
+    { type: 'resource_link', name: 'b.txt', uri: `file://${text.path}`, size: 7 },
+  ]);
+  assert.equal(hub.transcript(session.id)[0], 'passwd is ignored: it is not an upload of this session.');
+});
+
+test('an agent without pictures gets a link to them', async (t) => {
+  const { hub, calls, start } = await setUp(t);
+  const { session } = await start();
+  const { path } = await hub.call(session.id, 'uploadFile', { filename: 'a.png', content: btoa('x'), mimeType: 'image/png' });
+  hub.postMessage(session.id, '', [{ filename: 'a.png', path }]);
+  await hub.untilReady(session.id, 1);
+  const [{ prompt }] = calls('session/prompt');
+  assert.deepEqual(prompt, [{ type: 'resource_link', name: 'a.png', uri: `file://${path}`, size: 1, mimeType: 'image/png' }]);
+});
+
+test('an error of the agent is a message, and the next prompt works', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ say: 'half' }, { fail: { code: -32603, message: 'The model answered 400' } }]);
+  prompt(session.id, [{ say: 'whole' }]);
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(hub.transcript(session.id), ['half', 'Error: The model answered 400', '(ready)', 'whole', '(ready)']);
+});
+
+test('an abort drops the prompts that wait', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ say: 'running' }, { wait: 60_000 }]);
+  hub.postMessage(session.id, 'the next one');
+  await eventually(() => calls('session/prompt').length === 1 && session.inbox.lastSeq === 2, 'both prompts to be received');
+  assert.deepEqual(await hub.abort(session.id), { success: true, aborted: true, dropped: 1 });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['running', 'Aborted.', '(ready)', 'Dropped, not run:\nthe next one']);
+  assert.equal(calls('session/prompt').length, 1);
 });

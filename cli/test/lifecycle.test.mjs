@@ -85,11 +85,14 @@ test('the replay of a loaded session is not sent', async (t) => {
 });
 
 test('a session that the agent no longer knows is not replaced by a new one', async (t) => {
-  const { calls, scriptHome, start } = await setUp(t, RESUMES);
+  const { hub, calls, scriptHome, start } = await setUp(t, RESUMES);
   const first = await start();
   await first.stop();
   for (const name of readdirSync(scriptHome)) if (name.endsWith('.session')) rmSync(path.join(scriptHome, name));
-  await assert.rejects(start(), /^Error: node cannot resume its session scripted-\d+: Session not found/);
+  await assert.rejects(start({ startedByRunner: true }), /^Error: node cannot resume its session scripted-\d+: Session not found/);
+  const { session } = await start();
+  const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id));
+  assert.match(line, /^node cannot resume its session .* Start a new session instead\.$/);
   assert.equal(calls('session/new').length, 1);
 });
 
@@ -108,7 +111,7 @@ test('an agent that is not signed in says how, and starts with a later message',
   const { hub, log, prompt, setScript, start } = await setUp(t, { signedOut: true, initialize: { authMethods } });
   const { session } = await start();
   const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id));
-  assert.match(line, /^node is not signed in: Authentication required\n- Log in: In a terminal\n/);
+  assert.match(line, /^node is not signed in: Authentication required\n- Log in: In a terminal\nThen send a message\.$/);
   assert.match(log.warnings[0], /is not signed in/);
   setScript({});
   await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /exit code 1/);

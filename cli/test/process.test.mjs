@@ -13,7 +13,7 @@ import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
 import { SCRIPTED_AGENT } from './support/setup.mjs';
 
-const SCRIPT = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+const SCRIPT = { title: 'Say hello', initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
 
 /** An in-memory hub, a directory to serve, and a PATH on which some programs are the scripted agent. */
 async function setUp(t, ...programs) {
@@ -107,6 +107,14 @@ test('an archived session is resumed with its agent', async (t) => {
   assert.deepEqual([stored.metadata.deltaSessionId, stored.metadata.agentName], [agentId, 'Qwen Code']);
   say(hub, sessionId, 'again');
   await hub.untilReady(sessionId, 1);
+});
+
+test('the title of a session of opencode is read from its list', async (t) => {
+  const { hub, start } = await setUp(t, 'opencode');
+  const { ids } = await start('--agent', 'opencode');
+  say(hub, ids.session, 'hello');
+  const { summary } = await hub.waitUntil(() => hub.sessions.get(ids.session).metadata.summary && hub.sessions.get(ids.session).metadata, 'the title');
+  assert.equal(summary.text, 'Say hello');
 });
 
 test('the agent ends with a killed bridge', async (t) => {

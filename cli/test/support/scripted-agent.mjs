@@ -9,7 +9,7 @@ import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
 
-const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false } = JSON.parse(process.env.SCRIPT ?? '{}');
+const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, title } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
@@ -17,6 +17,7 @@ const sessionFile = (id) => path.join(home, `${id}.session`);
 /** The cancellation of the current prompt. */
 let canceled = new AbortController();
 let authenticated = !signedOut;
+const sessionIds = [];
 
 async function runPrompt({ sessionId, prompt }, client) {
   canceled = new AbortController();
@@ -68,6 +69,7 @@ agent({ name: 'scripted' })
     record('session/new', params);
     if (!authenticated) throw new RequestError(-32000, 'Authentication required');
     const sessionId = `scripted-${process.pid}`;
+    sessionIds.push(sessionId);
     writeFileSync(sessionFile(sessionId), JSON.stringify(created));
     return { sessionId, ...created };
   })
@@ -86,6 +88,10 @@ agent({ name: 'scripted' })
     await replay('replayed before the answer');
     setTimeout(() => replay('replayed after the answer'), 50);
     return answer;
+  })
+  .onRequest('session/list', ({ params }) => {
+    record('session/list', params);
+    return { sessions: [{ sessionId: 'another', cwd: params.cwd, title: 'Another' }, { sessionId: sessionIds.at(-1), cwd: params.cwd, title }] };
   })
   .onRequest('session/close', ({ params }) => {
     record('session/close', params);
