@@ -46,7 +46,7 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, log: {debug: (text: string) => void}, onUpdate: (update: any) => void,
+   *   sessionId?: string, log: {debug: (text: string) => void}, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume
    * @returns {Promise<AcpSession>}
@@ -70,7 +70,7 @@ export class AcpSession {
       this.#lastUpdateAt = Date.now();
       if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
       if (update?.sessionUpdate === 'config_option_update') this.#options = update.configOptions ?? [];
-      if (!this.#isReplaying) onUpdate(update);
+      onUpdate(update, this.#isReplaying);
     };
     this.#process = new AcpProcess({ argv: launch.argv, cwd, env, onUpdate: handleUpdate, ...handlers });
     /** Resolves to the description of the process's end. */

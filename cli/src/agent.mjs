@@ -218,11 +218,11 @@ export class AcpAgent {
       env: this.environment,
       sessionId: this.state.saved?.sessionId,
       log: this.log,
-      onUpdate: (update) => this.#send(translator.onUpdate(update)),
+      onUpdate: (update, isReplayed) => this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update)),
       onPermission: (params, signal) =>
-        this.approvals.answer(translator, translator.onPermissionRequest(params), signal, { isQuestion: false }),
+        this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
       onElicitation: (params, signal) =>
-        this.approvals.answer(translator, translator.onElicitation(params), signal, { isQuestion: true }),
+        this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true }),
     });
     this.#session = session;
     session.ended.then((ending) => this.#handleEnd(session, ending));

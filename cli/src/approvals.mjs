@@ -21,13 +21,14 @@ export class Approvals {
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
    * @param {{records: object[], request: {id: string, tool: string, arguments: object}}} translated
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended
-   * @param {{isQuestion: boolean}} kind questions are never answered without the user
+   * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
-  async answer(translator, { records, request }, signal, { isQuestion }) {
+  async answer(translator, { records, request }, signal, { isForm = false } = {}) {
     const { id, tool } = request;
     // The call is stored before its request is published, so that clients can show the two together.
     await this.send(records);
+    const isQuestion = isForm || Array.isArray(request.arguments.questions);
     const isAllowed = !isQuestion && (this.approvesAll || this.permissions.isAllowed(tool));
     const decision = isAllowed ? { status: 'approved' } : await this.#ask(request, signal);
     const response = translator.responseTo(id, decision);
