@@ -17,7 +17,7 @@ async function start(t, namespace, args = []) {
   repository.commit('first');
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const feed = await web.socket({ sessionId: agent.sessionId });
+  const feed = await web.openSocket({ sessionId: agent.sessionId });
   t.after(() => feed.close());
   await feed.waitForGreeting();
   const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
@@ -125,7 +125,7 @@ test('an agent reconnects after a restart of the hub and handles missed messages
   const web = own.web();
   assert.equal((await web.get(`/api/sessions/${sessionId}`)).body.session.active, true);
   await own.restart();
-  const feed = await web.socket({ sessionId });
+  const feed = await web.openSocket({ sessionId });
   t.after(() => feed.close());
   const sent = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
   assert.equal(sent.status, 200, sent.text);

@@ -331,7 +331,7 @@ describe('a frame of a CLI', () => {
   });
 
   test('of a web client is ignored', async (t) => {
-    const feed = await web.socket({ sessionId: session.id });
+    const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
     const listener = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/api/events?token=${encodeURIComponent(web.token)}`);

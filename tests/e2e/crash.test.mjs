@@ -47,8 +47,8 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const loadSession = async (namespace, tag, options) =>
     new SessionLoad(loadTest, namespace, await hub.web(namespace).openSession({ tag }), options);
   const loads = [
-    await loadSession('storm', 'busy', { tokensIn: ['header', 'connect'], channels: ['sse', 'socket'], writers: 2 }),
-    await loadSession('storm', 'bridged', { tokensIn: ['connect'], channels: ['sse'] }),
+    await loadSession('storm', 'busy', { tokensIn: ['header', 'connect'], channels: ['stream', 'socket'], writers: 2 }),
+    await loadSession('storm', 'bridged', { tokensIn: ['connect'], channels: ['stream'] }),
     await loadSession('elsewhere', 'direct', { tokensIn: ['query'], channels: ['socket'] }),
   ];
   const { web, idle, quiet, machineClient, metadata, state } = await addIdleClients(loadTest, 'storm');

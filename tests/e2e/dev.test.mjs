@@ -146,7 +146,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const web = hub.web('team', auth.body.token);
 
     const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/code/dev' });
-    const feed = await web.sse({ sessionId: session.id });
+    const feed = await web.openStream({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
     assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]), [[session.id, true]]);

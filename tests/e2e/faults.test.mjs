@@ -22,7 +22,7 @@ async function readSeqs(session) {
 
 test('after transient faults, lost results and delays, writes are applied and published once', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'transient faults' });
-  const feed = await hub.web().socket({ sessionId: session.id });
+  const feed = await hub.web().openSocket({ sessionId: session.id });
   t.after(() => feed.close());
   for (const [at, kinds] of [['transient', 'transient'], ['lost'], ['slow'], ['transient', 'lost', 'transient']].entries()) {
     await hub.setFaults(faultsOf('writes', ...kinds));
@@ -43,7 +43,7 @@ test('after transient faults, lost results and delays, writes are applied and pu
 
 test('a write that fails permanently is refused and undone; later writes and the sockets work', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'permanent faults' });
-  const feed = await hub.web().socket({ sessionId: session.id });
+  const feed = await hub.web().openSocket({ sessionId: session.id });
   t.after(() => feed.close());
   assert.equal((await cli.sendMessage(session.id, 'first')).seq, 1);
   await hub.setFaults(faultsOf('writes', 'permanent'));

@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { deferred, eventually } from './lib/await.mjs';
+import { CHANNELS, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -44,7 +45,7 @@ async function connectAll(t, { target, namespace, tokenIn }) {
   const runner = await connectCli(t, target, { namespace, tokenIn, auth: { machineId: machine.id } });
   await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
   const query = { all: 'true', sessionId: session.id };
-  const feeds = [await web.sse(query), await web.socket({ ...query, visibility: 'hidden' })];
+  const feeds = [await web.openStream(query), await web.openSocket({ ...query, visibility: 'hidden' })];
   for (const feed of feeds) {
     t.after(() => feed.close());
     await feed.waitForGreeting();
@@ -153,7 +154,7 @@ describe('a hibernating object', { concurrency: true }, () => {
       });
 
       testWake('is woken by a web client that subscribes', async ({ web, session, cli }) => {
-        const feed = await web.socket({ sessionId: session.id });
+        const feed = await web.openSocket({ sessionId: session.id });
         suite.after(() => feed.close());
         await feed.waitForGreeting();
         const { seq } = await cli.sendMessage(session.id, 'welcome');
@@ -232,14 +233,12 @@ describe('an idle object', { concurrency: true }, () => {
     });
   }
 
-  for (const kind of ['sse', 'socket']) {
-    test(`is woken by its heartbeats, which do not use the database (${kind})`, async (t) => {
-      const namespace = `heartbeat-${kind}`;
+  for (const channel of Object.keys(CHANNELS)) {
+    test(`is woken by its heartbeats, which do not use the database (${channel})`, async (t) => {
+      const namespace = `heartbeat-${channel}`;
       const web = hub.web(namespace);
       const session = await web.openSession({ tag: namespace });
-      const feed = await web[kind]({ all: 'true' });
-      t.after(() => feed.close());
-      await feed.waitForGreeting();
+      const feed = await openFeed(t, web, channel, { all: 'true' });
       await hub.sleep(namespace);
       const tallyBefore = await hub.tally(namespace);
       await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
@@ -254,7 +253,7 @@ describe('an idle object', { concurrency: true }, () => {
 
   test('is woken to mark a session inactive 30 s after its last keep-alive', async (t) => {
     const { web, session, cli } = await connected(t, 'ends', 'header');
-    const feed = await web.socket({ all: 'true' });
+    const feed = await web.openSocket({ all: 'true' });
     t.after(() => feed.close());
     await hub.sleep('ends');
     const last = Date.now();

@@ -29,7 +29,7 @@ for (const tokenIn of ['connect', 'header']) {
     const web = hub.web(namespace);
     const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', tokenIn });
     const watcher = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
-    const feed = await web.socket({ sessionId: session.id });
+    const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
 

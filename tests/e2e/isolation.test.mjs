@@ -140,7 +140,7 @@ describe('a second namespace', () => {
   });
 
   test('receives no events of the first', async (t) => {
-    const feeds = [await hub.web('other').sse({ all: 'true' }), await hub.web('other').socket({ all: 'true' })];
+    const feeds = [await hub.web('other').openStream({ all: 'true' }), await hub.web('other').openSocket({ all: 'true' })];
     t.after(() => feeds.forEach((feed) => feed.close()));
     for (const feed of feeds) await feed.waitForGreeting();
     await cli.sendMessage(session.id, { n: 1 });

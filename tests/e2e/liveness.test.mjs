@@ -17,7 +17,7 @@ const SLACK_MS = 30_000;
 const CLOCK_MS = 2_000;
 
 async function openFeed(t, namespace, query = { all: 'true' }) {
-  const feed = await hub.web(namespace).socket(query);
+  const feed = await hub.web(namespace).openSocket(query);
   t.after(() => feed.close());
   await feed.waitForGreeting();
   return feed;

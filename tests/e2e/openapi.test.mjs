@@ -94,7 +94,7 @@ describe('every operation of docs/openapi.yaml', () => {
   before(async () => {
     const metadata = { machineId: 'm-1', alphaSessionId: 'a-1', summary: { text: 'At work', updatedAt: 1 }, more: { of: ['it'] } };
     ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/code/described', metadata, agentState: {} }));
-    feed = await own.sse({ all: 'true', sessionId: session.id });
+    feed = await own.openStream({ all: 'true', sessionId: session.id });
     suite.after(() => feed.close());
     await own.registerMachine({ id: 'm-1' });
     machine = await connectCli(suite, hub, { namespace: 'own', auth: { machineId: 'm-1' } });

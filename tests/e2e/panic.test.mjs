@@ -27,7 +27,7 @@ async function connectAll(t, namespace) {
   const web = hub.web(namespace);
   const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn: 'connect', reconnection: true });
   const direct = await connectCli(t, hub, { namespace, tokenIn: 'header', auth: { sessionId: session.id }, reconnection: true });
-  const [socket, stream] = [await web.socket({ sessionId: session.id }), await web.sse({ sessionId: session.id })];
+  const [socket, stream] = [await web.openSocket({ sessionId: session.id }), await web.openStream({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
   await Promise.all([socket.waitForGreeting(), stream.waitForGreeting()]);
   // The local runtime closes the socket of a client that sent nothing only after ten seconds.

@@ -65,7 +65,7 @@ describe('a push', { concurrency: true }, () => {
   test('is replaced by a toast if a page is visible', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sees', tag: 'demo' });
     await subscribe('sees');
-    const feed = await hub.web('sees').socket({ visibility: 'visible' });
+    const feed = await hub.web('sees').openSocket({ visibility: 'visible' });
     t.after(() => feed.close());
     await cli.sendMessage(session.id, READY);
     const { data } = await feed.nextEvent('toast');

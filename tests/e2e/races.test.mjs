@@ -17,7 +17,7 @@ const isOk = ({ status }) => status === 200;
 
 /** Two feeds of a session's events, one over each transport. */
 async function openFeeds(t, web, sessionId) {
-  const feeds = [await web.sse({ sessionId }), await web.socket({ sessionId })];
+  const feeds = [await web.openStream({ sessionId }), await web.openSocket({ sessionId })];
   t.after(() => feeds.forEach((feed) => feed.close()));
   return feeds;
 }
@@ -36,7 +36,7 @@ async function waitForLastVersion(web, sessionId, feeds, version) {
 describe('ten concurrent requests', { concurrency: true }, () => {
   test('for one tag create one session', async (t) => {
     const web = hub.web('tag');
-    const feed = await web.socket({ all: 'true' });
+    const feed = await web.openSocket({ all: 'true' });
     t.after(() => feed.close());
     const sessions = await Promise.all(numbers(10).map(() => web.openSession({ tag: 'wanted' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);

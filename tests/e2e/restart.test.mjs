@@ -72,7 +72,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
       // The timeout counts from the last keep-alive before the restart.
-      const feed = await web.socket({ sessionId: session.id });
+      const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
       await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
       assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
@@ -135,7 +135,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
     const lastKeepAlive = Date.now();
     await hub.restart();
     assert.equal(cli.socket.connected && cli.socket.active, false, 'the CLI does not reconnect');
-    const feed = await hub.web('timeout').socket({ all: 'true' });
+    const feed = await hub.web('timeout').openSocket({ all: 'true' });
     t.after(() => feed.close());
     assert.equal((await hub.web('timeout').get('/api/sessions')).body.sessions[0].active, true);
     await feed.nextUpdate({ active: false }, 2 * SESSION_MS);

@@ -58,7 +58,7 @@ describe('POST /cli/sessions', () => {
 
   test('creates one session for ten concurrent requests', async () => {
     const web = hub.web('race');
-    const feed = await web.sse({ all: 'true' });
+    const feed = await web.openStream({ all: 'true' });
     await feed.waitForGreeting();
     const sessions = await Promise.all(Array.from({ length: 10 }, () => web.openSession({ tag: 'the same' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);
@@ -340,7 +340,7 @@ describe('versioned updates of a CLI', () => {
     test(`${name} increments the version, and returns the current version and value on a mismatch`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: name });
       const second = await connectCli(t, hub, { namespace: 'updates', auth: { sessionId: session.id } });
-      const feed = await hub.web('updates').socket({ sessionId: session.id });
+      const feed = await hub.web('updates').openSocket({ sessionId: session.id });
       await feed.waitForGreeting();
       const value = field === 'metadata' ? { ...session.metadata, extra: 1 } : { requests: {}, extra: 1 };
       const update = (expectedVersion, next) => cli.emitWithAck(name, { sid: session.id, expectedVersion, [field]: next });

@@ -123,7 +123,7 @@ for (const tokenIn of ['header', 'connect']) {
 test('the largest message is sent to CLIs, and only its id to web clients; one of 8 MiB is sent to all', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'published', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
-  const feeds = [await hub.web().sse({ sessionId: session.id }), await hub.web().socket({ sessionId: session.id })];
+  const feeds = [await hub.web().openStream({ sessionId: session.id }), await hub.web().openSocket({ sessionId: session.id })];
   t.after(() => feeds.forEach((feed) => feed.close()));
   for (const bytes of [8 * MIB, LARGEST, 100]) {
     const content = sized(bytes);
@@ -146,7 +146,7 @@ test('the largest message is sent to CLIs, and only its id to web clients; one o
 test('a session with a large agent state and metadata can be listed and changed after a restart', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'large', tokenIn: 'header', reconnection: true });
   const web = hub.web();
-  const feed = await web.sse({ sessionId: session.id });
+  const feed = await web.openStream({ sessionId: session.id });
   t.after(() => feed.close());
   const metadata = sized(5 * MIB, { ...required, name: 'Large' });
   const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });

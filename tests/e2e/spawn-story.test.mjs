@@ -20,7 +20,7 @@ async function start(t, namespace, args = []) {
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
   const listen = async (query) => {
-    const feed = await web.socket(query);
+    const feed = await web.openSocket(query);
     t.after(() => feed.close());
     await feed.waitForGreeting();
     return feed;

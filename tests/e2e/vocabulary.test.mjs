@@ -74,7 +74,7 @@ describe('a CLI with names of its own', () => {
 
   test('gets a model by the name that the client wrote, which readers see too', async (t) => {
     const { web, session, cli, path, received, read } = await openSession(t, hub, { namespace: 'models' });
-    const feed = await web.socket({ sessionId: session.id });
+    const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
     for (const model of ['swift', 'model_fast', 'thorough']) {

@@ -1,7 +1,7 @@
 /** The two event channels of web clients, which carry the same events: the SSE stream and the WebSocket. */
 
 /** The method of `Web` that opens each channel. */
-export const CHANNELS = { stream: 'sse', socket: 'socket' };
+export const CHANNELS = { stream: 'openStream', socket: 'openSocket' };
 
 /** Opens a feed and waits for its greeting. It is closed after the test. */
 export async function openFeed(t, web, channel, query, options) {

@@ -132,11 +132,11 @@ export class Web {
    * @param {{lastEventId?: string, tokenInQuery?: boolean}} [options]
    * @returns {Promise<Feed>}
    */
-  async sse(query = {}, { lastEventId, tokenInQuery = false } = {}) {
-    const all = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
+  async openStream(query = {}, { lastEventId, tokenInQuery = false } = {}) {
+    const parameters = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
     const headers = { accept: 'text/event-stream', ...(tokenInQuery ? {} : this.#authorization()) };
     if (lastEventId !== undefined) headers['last-event-id'] = lastEventId;
-    const response = await open(this.url, 'GET', `/api/events?${all}`, { headers });
+    const response = await open(this.url, 'GET', `/api/events?${parameters}`, { headers });
     if (response.statusCode !== 200) throw new Error(`GET /api/events: ${response.statusCode} ${await readText(response)}`);
     const feed = new Feed(`the events of the stream ${new URLSearchParams(query)}`, () => response.destroy());
     feed.headers = response.headers;
@@ -150,9 +150,9 @@ export class Web {
    * @param {{tokenInQuery?: boolean}} [options]
    * @returns {Promise<Feed>}
    */
-  async socket(query = {}, { tokenInQuery = true } = {}) {
-    const all = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
-    const address = `${this.url.replace(/^http/, 'ws')}/api/events?${all}`;
+  async openSocket(query = {}, { tokenInQuery = true } = {}) {
+    const parameters = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
+    const address = `${this.url.replace(/^http/, 'ws')}/api/events?${parameters}`;
     const socket = new WebSocket(address, tokenInQuery ? undefined : { headers: this.#authorization() });
     const opened = deferred();
     const feed = new Feed(`the events of the socket ${new URLSearchParams(query)}`, () => socket.close());

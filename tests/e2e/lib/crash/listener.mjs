@@ -24,7 +24,7 @@ export class Listener {
 
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
-   * @param {{name: string, namespace: string, session: any, channel: 'sse' | 'socket', all?: boolean}} options
+   * @param {{name: string, namespace: string, session: any, channel: 'stream' | 'socket', all?: boolean}} options
    */
   constructor(loadTest, { name, namespace, session, channel, all = false }) {
     Object.assign(this, { loadTest, name, session, channel });
@@ -36,8 +36,8 @@ export class Listener {
 
   async connect() {
     const id = this.#lastEventId;
-    if (this.channel === 'sse') this.#feed = await this.web.sse(this.query, { lastEventId: id });
-    else this.#feed = await this.web.socket({ ...this.query, ...(id === undefined ? {} : { lastEventId: id }) });
+    if (this.channel === 'stream') this.#feed = await this.web.openStream(this.query, { lastEventId: id });
+    else this.#feed = await this.web.openSocket({ ...this.query, ...(id === undefined ? {} : { lastEventId: id }) });
   }
 
   /** Receives events until `close`. */
