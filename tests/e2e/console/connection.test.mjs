@@ -204,7 +204,7 @@ test('shows that it catches up after a gap in the events', async (t) => {
 
 test('receives events over server-sent events where WebSockets fail', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'stream', ...talk });
-  const { page, complaints } = await open(t);
+  const { page, pageErrors } = await open(t);
   let sockets = 0;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     sockets += 1;
@@ -226,7 +226,7 @@ test('receives events over server-sent events where WebSockets fail', async (t) 
   await say(cli, session.id, 'Through the stream.');
   await chat.waitForText('Through the stream.');
   assert.ok(sockets >= 2);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('renews an expired JWT without missing a message', async (t) => {

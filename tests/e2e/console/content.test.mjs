@@ -32,7 +32,7 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
   await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } } });
   await cli.sendMessage(session.id, { whatever: { nested: [1, 2, 'three'] } });
   await cli.sendMessage(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
-  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
+  const { page, pageErrors } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
   await page.getByText('context compacted: to 20 %').waitFor();
   await page.locator('summary', { hasText: 'Unknown message' }).click();
   await page.getByText('"three"').waitFor();
@@ -41,12 +41,12 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
   assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(({ outerHTML }) => outerHTML)), []);
   assert.match(await page.title(), /Session gateway$/);
   // The browser may also report that the Content-Security-Policy blocked something.
-  assert.deepEqual(complaints.filter((text) => !/Content Security Policy/.test(text)), []);
+  assert.deepEqual(pageErrors.filter((text) => !/Content Security Policy/.test(text)), []);
 });
 
 test('shows images of agents and tools, and links to external ones', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
-  const { page, complaints } = await conversation(t, 'pictures', [
+  const { page, pageErrors } = await conversation(t, 'pictures', [
     output(image),
     output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
     output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
@@ -61,7 +61,7 @@ test('shows images of agents and tools, and links to external ones', async (t) =
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
   await waitForCount(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('uses the text direction of each script, and left to right for code', async (t) => {
@@ -161,7 +161,7 @@ test('stays responsive with texts that are costly to render', async (t) => {
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
-  const { page, complaints } = await visit(t, 'costly');
+  const { page, pageErrors } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
     const { session } = await sessionWith(t, 'costly', name, [text(`This is about ${name}.\n\n${markdown}`), text('The end.\n\n```constructor\nx\n```')]);
     await page.goto(`/sessions/${session.id}`);
@@ -169,13 +169,13 @@ test('stays responsive with texts that are costly to render', async (t) => {
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
     await page.getByLabel('Message to the agent').fill('The page responds.');
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(pageErrors, []);
   }
 });
 
 test('tolerates invalid requests and attachments', async (t) => {
   const invalid = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
-  const { page, cli, session, complaints } = await conversation(t, 'invalid', [invalid, text('Said.')]);
+  const { page, cli, session, pageErrors } = await conversation(t, 'invalid', [invalid, text('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
@@ -184,14 +184,14 @@ test('tolerates invalid requests and attachments', async (t) => {
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
   await page.getByText('Unnamed file', { exact: true }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows JSON that is too deep for recursion', async (t) => {
   const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
   // Sent as a string with JSON, which the hub parses: the test's client cannot serialize such depth.
   const withDeepJson = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
-  const { page, complaints } = await conversation(t, 'deep', [
+  const { page, pageErrors } = await conversation(t, 'deep', [
     text('Before.'),
     withDeepJson({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
     withDeepJson({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
@@ -203,13 +203,13 @@ test('shows JSON that is too deep for recursion', async (t) => {
   for (const title of ['Bash', 'Unknown message']) await log.locator('summary', { hasText: title }).click();
   await log.locator('.disclosure-body .output').nth(2).waitFor();
   assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('tolerates invalid metadata of machines and sessions', async (t) => {
   const namespace = 'described';
   const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
-  const { page, cli, complaints } = await conversation(t, namespace, [text('Said.')], DESK, invalid);
+  const { page, cli, pageErrors } = await conversation(t, namespace, [text('Said.')], DESK, invalid);
   const web = hub.web(namespace);
   for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
     assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
@@ -226,21 +226,21 @@ test('tolerates invalid metadata of machines and sessions', async (t) => {
   await page.goto('/new?machine=m2');
   await page.getByRole('textbox', { name: 'Directory' }).waitFor();
   assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('treats inherited property names in URLs as unknown ids', async (t) => {
-  const { page, complaints } = await visit(t, 'inherited');
+  const { page, pageErrors } = await visit(t, 'inherited');
   for (const name of ['__proto__', 'constructor']) {
     await page.goto(`/sessions/${name}`);
     await page.getByRole('link', { name: 'Back to sessions' }).waitFor();
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   }
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
-  const { page, cli, session, complaints } = await conversation(t, 'answers', [text('Said.')]);
+  const { page, cli, session, pageErrors } = await conversation(t, 'answers', [text('Said.')]);
   const results = { gitDiffNumstat: { success: true, files: {} } };
   for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => results[name]);
   const expectText = async (path, changes, text) => {
@@ -260,7 +260,7 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   await page.getByLabel('Message to the agent').fill('/');
   await waitForCount(page.locator('.completions li'), 2);
   assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows the relative and the exact time of user messages', async (t) => {

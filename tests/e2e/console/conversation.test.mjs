@@ -10,7 +10,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 const { hub, open, visit, startSession } = await startConsole();
 
 test('signs in with a token, rejects a wrong one, and signs out', async (t) => {
-  const { page, complaints } = await open(t);
+  const { page, pageErrors } = await open(t);
   await page.goto('/');
   await page.getByLabel('Access token').fill('wrong:sign-in');
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -24,7 +24,7 @@ test('signs in with a token, rejects a wrong one, and signs out', async (t) => {
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows the error of an invalid sign-in link and removes the token from the address bar', async (t) => {
@@ -51,7 +51,7 @@ test('never shows the text of an invalid sign-in link', async (t) => {
 test('asks before switching namespaces, and keeps no data of the first one', async (t) => {
   const { session: mine, cli } = await liveSession(t, hub, { namespace: 'mine', tag: '/code/m', metadata: { path: '/code/m', host: 'h', name: 'Mine' } });
   const theirs = await hub.web('theirs').openSession({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
-  const { page, context, complaints } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
+  const { page, context, pageErrors } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
   const chat = new Chat(page);
   await chat.composer.fill('a draft of mine');
   const storedToken = () => page.evaluate(() => localStorage.getItem('access-token'));
@@ -87,11 +87,11 @@ test('asks before switching namespaces, and keeps no data of the first one', asy
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
   for (const tab of [page, other]) await tab.getByLabel('Access token').waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('sends a command, approves it and shows its output', async (t) => {
-  const { repository, page, chat, complaints } = await startSession(t, 'first', { args: ['--name', 'The notes'] });
+  const { repository, page, chat, pageErrors } = await startSession(t, 'first', { args: ['--name', 'The notes'] });
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await chat.composer.fill('echo two >> notes.txt; cat notes.txt');
   await page.keyboard.press('Enter');
@@ -104,7 +104,7 @@ test('sends a command, approves it and shows its output', async (t) => {
   await chat.waitForText('one\ntwo');
   await page.getByText('Sending …').waitFor({ state: 'detached' });
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('switches modes and models, completes commands and shows todos', async (t) => {

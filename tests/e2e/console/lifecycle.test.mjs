@@ -18,7 +18,7 @@ async function selectAction(page, item) {
 }
 
 test('starts a session in a worktree, renames, archives, resumes and deletes it', async (t) => {
-  const { repository, page, complaints } = await startSession(t, 'life');
+  const { repository, page, pageErrors } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session' }).click();
 
@@ -71,11 +71,11 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForURL(`${hub.url}/`);
   assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).status, 404);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows a machine once it is online, and starts a session on it with all options', async (t) => {
-  const { page, complaints } = await visit(t, 'machines', { ...DESK, path: '/machines' });
+  const { page, pageErrors } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   const web = hub.web('machines');
   await web.registerMachine({ id: 'm1', metadata: { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' } });
@@ -97,7 +97,7 @@ test('shows a machine once it is online, and starts a session on it with all opt
   await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(`**/sessions/${started.id}`);
   assert.deepEqual(spawnRequests, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows the error of a machine in the form', async (t) => {

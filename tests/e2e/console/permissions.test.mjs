@@ -113,7 +113,7 @@ test('shows all of a request before it is approved, whatever its form', async (t
     'an edit without changes': { file_path: 'a', old_string: command, new_string: command },
     'a string': `${'line\n'.repeat(20)}${command}`,
   };
-  const { page, complaints } = await visit(t, 'all');
+  const { page, pageErrors } = await visit(t, 'all');
   for (const [name, args] of Object.entries(input)) {
     const { path } = await sessionWithRequests(t, 'all', name, { r1: { tool: 'Bash', arguments: args, createdAt: 1 } });
     await page.goto(path);
@@ -121,7 +121,7 @@ test('shows all of a request before it is approved, whatever its form', async (t
     await card.getByText(command).waitFor();
     await card.getByRole('heading', { name: 'Allow Bash?' }).waitFor();
     await card.getByRole('button', { name: 'Approve', exact: true }).waitFor();
-    assert.deepEqual(complaints, [], name);
+    assert.deepEqual(pageErrors, [], name);
   }
 });
 
@@ -161,7 +161,7 @@ test('asks for another review of a changed request, and keeps the open request w
 });
 
 test('shows completed requests with their tool calls', async (t) => {
-  const { page, chat, complaints } = await startSession(t, 'answered');
+  const { page, chat, pageErrors } = await startSession(t, 'answered');
   await chat.send('echo allowed');
   await chat.answer('Approve');
   await chat.waitForText('Exit code 0.');
@@ -187,7 +187,7 @@ test('shows completed requests with their tool calls', async (t) => {
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
   // The requests have no items of their own.
   await waitForCount(chat.log.locator('summary'), 2);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows completed requests without a tool call in order', async (t) => {

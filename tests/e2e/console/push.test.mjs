@@ -48,7 +48,7 @@ async function setVisibility(page, visibility) {
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const device = service.addBrowser();
-  const { agent, page, context, complaints, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
+  const { agent, page, context, pageErrors, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
   await mockPushManager(context, device.subscription);
   await page.goto(`${hub.url}/settings`);
   await on(page).click();
@@ -71,7 +71,7 @@ test('notifies a browser while the page is hidden, and a click opens the session
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await page.waitForURL(`**${data.url}`);
   await chat.request().waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows a toast instead of a push while the page is visible', async (t) => {
@@ -246,7 +246,7 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
   });
   const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
   const device = service.addBrowser();
-  const { page, context, complaints } = await open(t);
+  const { page, context, pageErrors } = await open(t);
   await mockPushManager(context, device.subscription);
   await page.goto(site);
   await page.evaluate('subscribe()');
@@ -257,7 +257,7 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
   await deliverPush(page, payload);
   assert.deepEqual(await waitForNotification(page), payload);
   assert.deepEqual(await clickNotification(page), [`/sessions/${session.id}`]);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 /** Serves these files, and forwards all other requests to the hub. */

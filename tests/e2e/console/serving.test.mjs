@@ -103,7 +103,7 @@ test('can be installed, and opens offline', async (t) => {
 });
 
 test('the service worker caches every file of the console', async (t) => {
-  const { page, complaints } = await visit(t, 'cached', DESK);
+  const { page, pageErrors } = await visit(t, 'cached', DESK);
   await page.evaluate(() => navigator.serviceWorker.ready);
   const cached = await page.evaluate(async () => {
     const paths = [];
@@ -112,7 +112,7 @@ test('the service worker caches every file of the console', async (t) => {
   });
   const built = readdirSync(path.join(ROOT, 'web', 'dist', 'assets')).map((file) => `/assets/${file}`);
   assert.deepEqual(cached, ['/', ...built].sort());
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('opening a file directly does not replace the cached page', async (t) => {
@@ -131,7 +131,7 @@ test('opening a file directly does not replace the cached page', async (t) => {
  */
 async function longOpenPage(t, namespace) {
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } });
-  const { page, context, complaints } = await open(t, { ...DESK, serviceWorkers: 'block' });
+  const { page, context, pageErrors } = await open(t, { ...DESK, serviceWorkers: 'block' });
   await page.addInitScript(() => {
     const now = performance.now.bind(performance);
     performance.now = () => now() + 60_000;
@@ -143,7 +143,7 @@ async function longOpenPage(t, namespace) {
     window.sameDocument = true;
   });
   const isSameDocument = () => page.evaluate(() => window.sameDocument === true);
-  return { session, cli, page, context, complaints, chat, isSameDocument };
+  return { session, cli, page, context, pageErrors, chat, isSameDocument };
 }
 
 /** Responds with 404 for matching files until the page is reloaded, like a hub after a deploy. */
@@ -206,7 +206,7 @@ test('after a deploy, a page with attached files is reloaded once they are remov
 });
 
 test('a failed preload alone does not reload the page', async (t) => {
-  const { page, isSameDocument, complaints } = await longOpenPage(t, 'preload');
+  const { page, isSameDocument, pageErrors } = await longOpenPage(t, 'preload');
   // Only the preload requests a missing file.
   await page.evaluate(() => {
     const append = document.head.appendChild.bind(document.head);
@@ -220,11 +220,11 @@ test('a failed preload alone does not reload the page', async (t) => {
   assert.equal((await failed).status(), 404);
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), true);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('code stays plain without a page reload if the highlighter cannot be fetched', async (t) => {
-  const { session, cli, page, chat, isSameDocument, complaints } = await longOpenPage(t, 'plain');
+  const { session, cli, page, chat, isSameDocument, pageErrors } = await longOpenPage(t, 'plain');
   await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
   const missing = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
   const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
@@ -234,5 +234,5 @@ test('code stays plain without a page reload if the highlighter cannot be fetche
   await say('Done.');
   await chat.waitForText('Done.');
   assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });

@@ -75,7 +75,7 @@ async function findViolations(page) {
 test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
   const id = await createSample(t);
   for (const [size, device] of Object.entries(SIZES)) {
-    const { page, complaints } = await open(t, { ...device, bypassCSP: true });
+    const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
     await page.addInitScript({ path: axe });
     await page.clock.setFixedTime(NOW);
     const checkThemes = async (name, onTheme = () => {}) => {
@@ -104,7 +104,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
         if (process.env.UPDATE_SCREENS && screens.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
     }
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(pageErrors, []);
   }
 });
 

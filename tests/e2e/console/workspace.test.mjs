@@ -10,7 +10,7 @@ import { startConsole } from '../lib/console.mjs';
 const { hub, startSession } = await startConsole();
 
 test('shows staged and unstaged changes with diffs, and updates them after the agent has worked', async (t) => {
-  const { repository, agent, page, chat, complaints } = await startSession(t, 'changes', { args: ['--auto-approve'] });
+  const { repository, agent, page, chat, pageErrors } = await startSession(t, 'changes', { args: ['--auto-approve'] });
   repository.write('notes.txt', 'one\ntwo\n');
   repository.git('add', 'notes.txt');
   repository.write('src/main.rs', 'fn main() {\n    println!("goodbye");\n}\n');
@@ -41,7 +41,7 @@ test('shows staged and unstaged changes with diffs, and updates them after the a
   await chat.waitForText('Exit code 0.');
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows an error outside a repository, with a retry', async (t) => {
@@ -55,7 +55,7 @@ test('shows an error outside a repository, with a retry', async (t) => {
 });
 
 test('browses files by mouse and keyboard, searches and shows them', async (t) => {
-  const { repository, page, complaints } = await startSession(t, 'files');
+  const { repository, page, pageErrors } = await startSession(t, 'files');
   // An inherited property name.
   repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
@@ -98,7 +98,7 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
   const download = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Download dot.png' }).click();
   assert.equal((await download).suggestedFilename(), 'dot.png');
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('on a phone, shows either the tree or the file', async (t) => {
@@ -128,7 +128,7 @@ function dispatchFiles(page, kind, files) {
 }
 
 test('uploads files by picker, paste and drop, removes one, and attaches the others', async (t) => {
-  const { repository, page, chat, complaints } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
+  const { repository, page, chat, pageErrors } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
   await dispatchFiles(page, 'paste', [['pasted.txt', 'pasted\n']]);
@@ -141,7 +141,7 @@ test('uploads files by picker, paste and drop, removes one, and attaches the oth
   assert.deepEqual((await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]), ['picked.txt', 'pasted.txt', 'dropped.txt']);
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
   await files.waitFor({ state: 'detached' });
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 });
 
 test('shows upload progress, and retries a failed upload', async (t) => {

@@ -25,7 +25,7 @@ export async function startBrowser(t) {
 }
 
 /**
- * Opens a page in a new browser context, isolated from all others. `complaints` collects the page's errors, including violations of
+ * Opens a page in a new browser context, isolated from all others. `pageErrors` collects the page's errors, including violations of
  * the Content-Security-Policy.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('playwright-core').Browser} browser
@@ -37,13 +37,13 @@ export async function openPage(t, browser, hub, options = DESK) {
   context.setDefaultTimeout(TIMEOUT_MS);
   t.after(() => context.close());
   const page = await context.newPage();
-  const complaints = [];
-  page.on('pageerror', (error) => complaints.push(String(error)));
+  const pageErrors = [];
+  page.on('pageerror', (error) => pageErrors.push(String(error)));
   page.on('console', (message) => {
     // Network errors are caused by the tests.
-    if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text())) complaints.push(message.text());
+    if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text())) pageErrors.push(message.text());
   });
-  return { page, context, complaints };
+  return { page, context, pageErrors };
 }
 
 /** Returns the sign-in link that `npm run dev` prints. */
