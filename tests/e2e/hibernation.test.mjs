@@ -71,7 +71,7 @@ describe('a hibernating object', { concurrency: true }, () => {
         test(name, async () => {
           const { target, namespace, cli, second, runner, ids } = all;
           const tallyBefore = await target.tally(namespace);
-          await target.sleep(namespace);
+          await target.hibernate(namespace);
           await act(all);
           const tallyAfter = await target.tally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
@@ -171,7 +171,7 @@ describe('a hibernating object', { concurrency: true }, () => {
       test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
         const { target, namespace, web, session, cli } = all;
         const tallyBefore = await target.tally(namespace);
-        await target.sleep(namespace);
+        await target.hibernate(namespace);
         cli.terminate();
         const noticed = async () => (await target.tally(namespace)).events.length > tallyBefore.events.length;
         await eventually(noticed, 'the object to notice');
@@ -189,7 +189,7 @@ async function waitUntilHibernated(target, namespace) {
     return events.every(({ to }) => to !== null && to < Date.now() - IDLE_MS);
   };
   await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
-  assert.equal(await target.sleep(namespace), false, 'the runtime has hibernated it');
+  assert.equal(await target.hibernate(namespace), false, 'the runtime has hibernated it');
 }
 
 describe('an idle object', { concurrency: true }, () => {
@@ -201,7 +201,7 @@ describe('an idle object', { concurrency: true }, () => {
 
   for (const tokenIn of ['header', 'connect']) {
     test(`hibernates with its connections, and again after it was woken (token by ${tokenIn})`, async (t) => {
-      const namespace = `asleep-${tokenIn}`;
+      const namespace = `hibernated-${tokenIn}`;
       const { web, session, cli, runner, machine, feeds } = await connectAll(t, { target: hub, namespace, tokenIn });
       for (const wake of [
         () => web.get(`/api/sessions/${session.id}/skills`),
@@ -218,10 +218,10 @@ describe('an idle object', { concurrency: true }, () => {
       const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
-      await hub.sleep(namespace);
+      await hub.hibernate(namespace);
       // This wake sets the alarm to the next ping. Before, it was set to the time limit of CONNECT.
       await cli.emitWithAck('ping', {});
-      await hub.sleep(namespace);
+      await hub.hibernate(namespace);
       const tallyBefore = await hub.tally(namespace);
       await cli.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
       // The client has answered the ping before it sends this.
@@ -239,7 +239,7 @@ describe('an idle object', { concurrency: true }, () => {
       const web = hub.web(namespace);
       const session = await web.openSession({ tag: namespace });
       const feed = await openFeed(t, web, channel, { all: 'true' });
-      await hub.sleep(namespace);
+      await hub.hibernate(namespace);
       const tallyBefore = await hub.tally(namespace);
       await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', PING_TIMEOUT_MS);
       const tallyAfter = await hub.tally(namespace);
@@ -255,13 +255,13 @@ describe('an idle object', { concurrency: true }, () => {
     const { web, session, cli } = await connected(t, 'ends', 'header');
     const feed = await web.openSocket({ all: 'true' });
     t.after(() => feed.close());
-    await hub.sleep('ends');
+    await hub.hibernate('ends');
     const last = Date.now();
     await cli.keepAlive(session.id);
-    await hub.sleep('ends');
+    await hub.hibernate('ends');
     // Other events do not extend the time.
     assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
-    await hub.sleep('ends');
+    await hub.hibernate('ends');
     await feed.nextUpdate({ active: false }, PING_TIMEOUT_MS);
     assert.ok(Date.now() >= last + SESSION_MS - KEEP_ALIVE_PRECISION_MS - CLOCK_MS, 'not too early');
     assert.equal(cli.socket.connected, true);
@@ -273,7 +273,7 @@ describe('an idle object', { concurrency: true }, () => {
     const { web, session, cli } = await connected(t, 'waits', 'connect');
     const answer = deferred();
     await cli.serve('listSlashCommands', () => answer.promise);
-    await hub.sleep('waits');
+    await hub.hibernate('waits');
     const call = web.get(`/api/sessions/${session.id}/slash-commands`);
     await cli.events.next(({ name }) => name === 'rpc-request', 'the call');
     const { wakes } = await hub.tally('waits');

@@ -107,16 +107,16 @@ describe('a push', { concurrency: true }, () => {
   });
 
   test('is retried also if the object hibernates meanwhile', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'sleeps', tag: 'demo' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'hibernates', tag: 'demo' });
     let isBusy = true;
-    const browser = await subscribe('sleeps', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
+    const browser = await subscribe('hibernates', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
     await cli.sendMessage(session.id, READY);
     await browser.next();
-    await waitForOutcome('sleeps', 'sending');
+    await waitForOutcome('hibernates', 'sending');
     isBusy = false;
-    await hub.sleep('sleeps');
+    await hub.hibernate('hibernates');
     assert.equal((await browser.next()).payload.title, 'Session Ready');
-    await waitForOutcome('sleeps', 'sent');
+    await waitForOutcome('hibernates', 'sent');
   });
 });
 

@@ -69,10 +69,10 @@ describe('events that a web client missed', { concurrency: true }, () => {
       for (const feed of [closedFeed, continuousFeed]) assert.deepEqual(await readUntil(feed, 1), [1]);
       closedFeed.close();
       for (const n of [2, 3]) {
-        assert.equal(await hub.sleep(namespace), true, 'the object was active');
+        assert.equal(await hub.hibernate(namespace), true, 'the object was active');
         await cli.sendMessage(session.id, { n });
       }
-      assert.equal(await hub.sleep(namespace), true);
+      assert.equal(await hub.hibernate(namespace), true);
       const resumedFeed = await resumeFeed(t, web, channel, query, closedFeed.all.at(-1).eventId);
       assert.equal((await resumedFeed.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 4 });

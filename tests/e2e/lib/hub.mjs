@@ -201,7 +201,7 @@ export class Hub {
    * @param {string} namespace
    * @returns {Promise<boolean>} whether it was in memory
    */
-  async sleep(namespace) {
+  async hibernate(namespace) {
     try {
       const options = { name: namespace, webSockets: 'hibernate' };
       await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
