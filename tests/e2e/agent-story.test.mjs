@@ -33,9 +33,9 @@ for (const [how, args] of [
     const namespace = `story${args.join('')}`;
     const { repository, agent, web, feed, send, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);
 
-    const shown = await session();
-    assert.deepEqual([shown.active, shown.tag, shown.mode], [true, repository.folder, 'remote']);
-    const { path: folder, name, machineId } = shown.metadata;
+    const found = await session();
+    assert.deepEqual([found.active, found.tag, found.mode], [true, repository.folder, 'remote']);
+    const { path: folder, name, machineId } = found.metadata;
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);

@@ -127,7 +127,7 @@ function report(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
     'messages stored': sum(before.map(({ history }) => history.length)),
     'messages in flight at the kills': inFlight,
     'versioned updates': sum(before.map(({ session }) => session.metadata.marks.length + session.agentState.marks.length)),
-    'commands run by the agent': agent.ran.length,
+    'commands run by the agent': agent.executedCommands.length,
     'kills of the agent': agent.kills,
     'permission requests answered': sum(before.map(({ completed }) => completed.length)),
     'event channels resumed without a gap': sum(listeners.map(({ resumed }) => resumed.ok)),

@@ -58,21 +58,21 @@ async function connectAll(t, { target, namespace, tokenIn }) {
 }
 
 describe('a hibernating object', { concurrency: true }, () => {
-  for (const [name, way] of Object.entries(CONNECTION_METHODS)) {
+  for (const [name, method] of Object.entries(CONNECTION_METHODS)) {
     describe(`with its CLIs by ${name}`, { concurrency: false }, () => {
       const suite = new Lifetime();
       /** @type {Awaited<ReturnType<typeof connectAll>>} */
-      let all;
-      before(async () => (all = await connectAll(suite, way)));
+      let clients;
+      before(async () => (clients = await connectAll(suite, method)));
       after(() => suite.end());
 
       /** Hibernates the object and runs `act`, which must wake it once and close no socket. */
       function testWake(name, act) {
         test(name, async () => {
-          const { target, namespace, cli, second, runner, ids } = all;
+          const { target, namespace, cli, second, runner, ids } = clients;
           const tallyBefore = await target.tally(namespace);
           await target.hibernate(namespace);
-          await act(all);
+          await act(clients);
           const tallyAfter = await target.tally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
           assert.deepEqual([cli, second, runner].map(({ socket }) => socket.id), ids, 'no socket has reconnected');
@@ -169,7 +169,7 @@ describe('a hibernating object', { concurrency: true }, () => {
       });
 
       test('is woken by a CLI that disconnects, and does not call it any longer', async () => {
-        const { target, namespace, web, session, cli } = all;
+        const { target, namespace, web, session, cli } = clients;
         const tallyBefore = await target.tally(namespace);
         await target.hibernate(namespace);
         cli.terminate();

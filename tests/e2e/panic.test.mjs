@@ -52,27 +52,27 @@ async function assertAllConnected({ session, bridged, direct, feeds, web }) {
 describe('a panic', () => {
   for (const where of ['worker', 'object']) {
     test(`in the ${where} fails waiting requests with 503 and closes no socket`, async (t) => {
-      const all = await connectAll(t, `in-the-${where}`);
+      const clients = await connectAll(t, `in-the-${where}`);
       const calls = [deferred(), deferred()];
       let called = 0;
-      await all.direct.serve('listSkills', () => {
+      await clients.direct.serve('listSkills', () => {
         calls[called++]?.resolve();
         return new Promise(() => {});
       });
-      const skills = `/api/sessions/${all.session.id}/skills`;
+      const skills = `/api/sessions/${clients.session.id}/skills`;
       // A request that its client aborted must not prevent the 503 of the others.
       const controller = new AbortController();
-      const headers = { authorization: `Bearer ${all.web.token}` };
+      const headers = { authorization: `Bearer ${clients.web.token}` };
       const aborted = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: controller.signal }));
       await withTimeout(calls[0].promise, 'the call to reach the CLI');
       controller.abort();
       await aborted;
-      const waiting = all.web.get(skills);
+      const waiting = clients.web.get(skills);
       await withTimeout(calls[1].promise, 'the call to reach the CLI');
-      const panicking = all.web.get(skills, { headers: { 'x-trap': where } });
+      const panicking = clients.web.get(skills, { headers: { 'x-trap': where } });
       for (const response of [panicking, waiting]) assertInterrupted(await withTimeout(response, 'a response', AT_ONCE_MS));
-      await assertAllConnected(all);
-      assert.deepEqual(all.losses, []);
+      await assertAllConnected(clients);
+      assert.deepEqual(clients.losses, []);
     });
   }
 
@@ -94,42 +94,42 @@ describe('a panic', () => {
     { where: 'object', trap: 'socket', path: '/api/events', message: 'The socket cannot be accepted' },
   ]) {
     test(`of Rust code in the ${where} closes no other socket, and is logged once with its message and location`, async (t) => {
-      const all = await connectAll(t, `unwrapped-in-the-${where}`);
+      const clients = await connectAll(t, `unwrapped-in-the-${where}`);
       const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
       const before = panics();
-      assertInterrupted(await all.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
+      assertInterrupted(await clients.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
       const logged = await hub.stderr.next((text) => text.includes(message), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
-      await assertAllConnected(all);
-      assert.deepEqual(all.losses, []);
+      await assertAllConnected(clients);
+      assert.deepEqual(clients.losses, []);
       assert.equal(panics() - before, 1);
     });
   }
 
   test('on a frame closes its sender’s socket, and later frames work', async (t) => {
-    const all = await connectAll(t, 'frame');
-    const message = { sid: all.session.id, message: { text: 'trap', kind: 'trap' }, localId: 'again' };
-    await all.direct.waitForReconnect(() => all.direct.socket.emit('message', message));
-    assert.deepEqual(all.losses, ['direct']);
-    const { seq } = await all.bridged.sendMessage(all.session.id, { text: 'in between' });
+    const clients = await connectAll(t, 'frame');
+    const message = { sid: clients.session.id, message: { text: 'trap', kind: 'trap' }, localId: 'again' };
+    await clients.direct.waitForReconnect(() => clients.direct.socket.emit('message', message));
+    assert.deepEqual(clients.losses, ['direct']);
+    const { seq } = await clients.bridged.sendMessage(clients.session.id, { text: 'in between' });
     assert.equal(seq, 1, 'the frame was not stored');
-    for (const feed of all.feeds) await feed.nextEvent('message-received', all.session.id);
-    await all.direct.nextUpdate('new-message');
-    await assertAllConnected(all);
+    for (const feed of clients.feeds) await feed.nextEvent('message-received', clients.session.id);
+    await clients.direct.nextUpdate('new-message');
+    await assertAllConnected(clients);
   });
 
   test('after a commit closes all sockets, because some clients may have missed the change', async (t) => {
-    const all = await connectAll(t, 'commit');
-    const path = `/api/sessions/${all.session.id}/messages`;
+    const clients = await connectAll(t, 'commit');
+    const path = `/api/sessions/${clients.session.id}/messages`;
     const body = { text: 'sent twice', localId: 'once' };
-    const reconnected = all.bridged.waitForReconnect(() => {});
-    await all.direct.waitForReconnect(async () => {
-      assertInterrupted(await withTimeout(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'a response', AT_ONCE_MS));
+    const reconnected = clients.bridged.waitForReconnect(() => {});
+    await clients.direct.waitForReconnect(async () => {
+      assertInterrupted(await withTimeout(clients.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'a response', AT_ONCE_MS));
     });
     await reconnected;
-    await Promise.all(all.feeds.map((feed) => feed.waitForEnd('its end')));
-    assert.equal((await all.web.post(path, body)).body.message.seq, 1);
-    assert.deepEqual((await all.web.readHistory(all.session.id)).map(({ localId }) => localId), ['once']);
+    await Promise.all(clients.feeds.map((feed) => feed.waitForEnd('its end')));
+    assert.equal((await clients.web.post(path, body)).body.message.seq, 1);
+    assert.deepEqual((await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId), ['once']);
   });
 
   test('closes the socket of a client that is still connecting', async () => {

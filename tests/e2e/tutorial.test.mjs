@@ -115,7 +115,7 @@ test('the commands of the quick start and the tutorial print what the pages show
   const terminal = new Terminal(t, { cwd: project, home });
   const tutorial = steps('docs/TUTORIAL.md');
   assert.ok(tutorial.length >= 15, `${tutorial.length} blocks were found`);
-  const shownEvents = [];
+  const expectedEvents = [];
   let events;
   for (const { commands, answers } of tutorial) {
     const localCommands = commands.replaceAll(ADDRESS, hub.url);
@@ -124,7 +124,7 @@ test('the commands of the quick start and the tutorial print what the pages show
       const query = `sessionId=${agent.sessionId}`;
       events = start(t, 'the fourth terminal', 'curl', ['-sS', '-N', '-H', authorization, `${hub.url}/api/events?${query}`]);
       await events.lines.first((line) => line.includes('connection-changed'), 'the first event');
-      shownEvents.push(answers[0]);
+      expectedEvents.push(answers[0]);
       continue;
     }
     const output = await terminal.type(localCommands);
@@ -132,8 +132,8 @@ test('the commands of the quick start and the tutorial print what the pages show
     const [answer, ...inFourthTerminal] = answers;
     if (answer !== undefined) assertShows(output, answer, commands);
     else assert.equal(output.trim(), '', commands);
-    shownEvents.push(...inFourthTerminal);
+    expectedEvents.push(...inFourthTerminal);
   }
-  assert.ok(shownEvents.length >= 2);
-  for (const answer of shownEvents) assertShows(events.lines.all.join('\n'), answer, 'the fourth terminal');
+  assert.ok(expectedEvents.length >= 2);
+  for (const answer of expectedEvents) assertShows(events.lines.all.join('\n'), answer, 'the fourth terminal');
 });

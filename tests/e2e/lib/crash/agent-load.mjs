@@ -52,8 +52,8 @@ export class AgentLoad {
     await this.#start();
   }
 
-  /** The numbers of the commands that ran, from the log that they write. */
-  get ran() {
+  /** The numbers of the executed commands, from the log that each of them appends to. */
+  get executedCommands() {
     return readFileSync(path.join(this.dir, 'log'), 'utf8').trimEnd().split('\n').map(Number);
   }
 

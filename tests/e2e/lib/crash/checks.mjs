@@ -48,15 +48,15 @@ export function checkMessages({ clis, writers }, { session, history, row, messag
 export function checkReaders({ clis, listeners }, { history }) {
   const text = new Map(history.map((message) => [message.seq, JSON.stringify(message)]));
   const isStored = (message) => JSON.stringify(message) === text.get(message.seq);
-  for (const { name, received, known } of clis) {
+  for (const { name, received, knownSeqs } of clis) {
     // A CLI knows of its own messages by their acknowledgements.
-    assert.equal(known.size, history.length, `${name} knows all messages`);
+    assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
     for (const { seq, content } of received) assert.deepEqual(content, history[seq - 1].content, `${name}, message ${seq}`);
   }
   for (const { name, received, fetched, resumed } of listeners) {
     assert.deepEqual(received.filter((message) => !isStored(message)), [], `${name} received only stored messages`);
-    const known = new Set([...received.map(({ seq }) => seq), ...fetched.keys()]);
-    assert.equal(known.size, history.length, `${name} knows all messages`);
+    const knownSeqs = new Set([...received.map(({ seq }) => seq), ...fetched.keys()]);
+    assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
     if (resumed.gap === 0) assert.equal(received.length, history.length, `${name}, without a gap, received all messages`);
   }
 }
@@ -83,14 +83,14 @@ export function checkRequests({ clis, approver }, { session, completed }) {
   assert.deepEqual(Object.keys(completedRequests).sort(), made.sort(), 'all requests are completed');
   const stored = Object.fromEntries(completed.map(({ id, value }) => [id, JSON.parse(value)]));
   assert.deepEqual(stored, completedRequests, 'the database has the same');
-  for (const [id, status] of approver.decided) {
+  for (const [id, status] of approver.decisions) {
     assert.equal(completedRequests[id].status, status, `the decision on ${id}`);
     assert.ok(clis.some(({ answers }) => answers.get(id) === (status === 'approved')), `a CLI received that ${id} is ${status}`);
   }
 }
 
 /** The agent ran each command once and in order. Only a command that a kill interrupted may not have run. */
-export function checkAgent({ name, kills, writer, ran }, { session, history }) {
+export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
   assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seqs have no gap');
   const byLocalId = new Map(history.map((message) => [message.localId, message]));
   const calls = history.map(partOf).filter((part) => part?.type === 'tool_use');
@@ -105,8 +105,8 @@ export function checkAgent({ name, kills, writer, ran }, { session, history }) {
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(ends.filter((end) => !valid.includes(end)), []);
   const isDone = ends.map((end) => end === DONE);
-  const expected = isDone.flatMap((done, at) => (done || ran.includes(at + 1) ? [at + 1] : []));
-  assert.deepEqual(ran, expected, 'each command ran once and in order');
+  const expected = isDone.flatMap((done, at) => (done || executedCommands.includes(at + 1) ? [at + 1] : []));
+  assert.deepEqual(executedCommands, expected, 'each command ran once and in order');
   assert.equal(session.active, true);
 }
 

@@ -23,7 +23,7 @@ export class ReliableCli {
   thinkingValues = [false];
   lastAckedThinking = 0;
   /** The seqs of all stored messages that it knows of. @type {Set<number>} */
-  known = new Set();
+  knownSeqs = new Set();
   #unacked = new Map();
   #connections = 0;
   #buffered = [];
@@ -69,7 +69,7 @@ export class ReliableCli {
 
   /** Waits until it knows of all messages up to a seq. */
   waitForMessages(seq) {
-    return this.signal.waitUntil(() => this.known.size >= seq, `to know ${seq} messages`);
+    return this.signal.waitUntil(() => this.knownSeqs.size >= seq, `to know ${seq} messages`);
   }
 
   /** The number of unacknowledged messages. */
@@ -127,7 +127,7 @@ export class ReliableCli {
     this.socket.emit('message', { sid: this.session.id, message, localId }, ({ ok, id, seq, error }) => {
       this.loadTest.expect(ok, `${localId} was refused: ${error}`);
       this.acked.set(localId, { id, seq });
-      this.known.add(seq);
+      this.knownSeqs.add(seq);
       this.#unacked.delete(localId);
       this.signal.notify();
     });
@@ -171,7 +171,7 @@ export class ReliableCli {
     for (const message of messages) {
       if (message.seq <= (this.received.at(-1)?.seq ?? 0)) continue;
       this.received.push(message);
-      this.known.add(message.seq);
+      this.knownSeqs.add(message.seq);
     }
     this.signal.notify();
   }

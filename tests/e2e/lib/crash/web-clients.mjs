@@ -37,7 +37,7 @@ export class Writer {
 /** Answers the permission requests of a session with random decisions. */
 export class Approver {
   /** The decisions by request id: `approved` or `denied`. @type {Map<string, string>} */
-  decided = new Map();
+  decisions = new Map();
 
   /** @param {import('./load-test.mjs').LoadTest} loadTest @param {{name: string, namespace: string, session: any}} options */
   constructor(loadTest, { name, namespace, session }) {
@@ -63,8 +63,8 @@ export class Approver {
     );
     const isDone = answer.status === 200 || (mayBeAnswered && answer.body.code === 'request_not_found');
     this.loadTest.expect(isDone, `${verb} of ${id} was refused: ${answer.text}`);
-    this.loadTest.expect(!this.decided.has(id), `${id} was pending again after its answer`);
-    this.decided.set(id, status);
+    this.loadTest.expect(!this.decisions.has(id), `${id} was pending again after its answer`);
+    this.decisions.set(id, status);
   }
 }
 
