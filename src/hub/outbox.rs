@@ -8,24 +8,45 @@ use super::{Hub, State};
 use crate::model::owner::Owner;
 use crate::wire::engineio;
 
+/// The close reason for a CLI with too many unread bytes.
+const STALLED_CLI: &str = "Too much is unread: reconnect";
+/// The close code for a client with too many unread bytes.
+const CLOSE_STALLED: u16 = 4408;
+
 impl Hub {
-    /// Sets who is at the other end of a socket, in memory and in the attachment that survives hibernation.
+    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
     pub(super) fn set_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
-        self.rt.attach(conn, &serde_json::to_string(&peer).unwrap_or_default());
+        self.write_attachment(conn, &peer);
         state.connections.insert(conn, peer);
+    }
+
+    /// Writes the peer of a socket to its attachment.
+    pub(super) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
+        self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }
 
     /// Sends an update to CLIs, and disconnects those with too many unread bytes.
     pub(super) fn send_update(&self, state: &mut State, to: &[ConnId], frame: &str) {
+        for conn in self.send_unless_stalled(state, to, frame, STALLED_CLI) {
+            self.ping_if_needed(state, conn);
+        }
+    }
+
+    /// Sends a frame, and disconnects the clients with too many unread bytes. Returns the other sockets.
+    pub(super) fn send_unless_stalled(
+        &self,
+        state: &mut State,
+        to: &[ConnId],
+        frame: &str,
+        close_reason: &str,
+    ) -> Vec<ConnId> {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
             to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
         self.rt.send(&ready, frame);
-        for conn in ready {
-            self.ping_if_needed(state, conn);
-        }
         for conn in stalled {
-            self.disconnect_stalled(state, conn);
+            self.disconnect(state, conn, CLOSE_STALLED, close_reason);
         }
+        ready
     }
 
     /// Sends a CLI a reply or a call. A CLI can be due many replies at once without being slow, so its unread bytes are
@@ -44,7 +65,7 @@ impl Hub {
         let is_behind =
             state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
         if is_behind {
-            self.disconnect_stalled(&mut state, conn);
+            self.disconnect(&mut state, conn, CLOSE_STALLED, STALLED_CLI);
         }
         is_behind
     }
@@ -57,10 +78,6 @@ impl Hub {
             connection.send_window.record_ping();
             self.rt.send(&[conn], &engineio::Packet::Ping("").encode());
         }
-    }
-
-    fn disconnect_stalled(&self, state: &mut State, conn: ConnId) {
-        self.disconnect(state, conn, 4408, "Too much is unread: reconnect");
     }
 
     /// Closes a socket and forgets it.

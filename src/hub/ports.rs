@@ -76,6 +76,9 @@ pub trait Runtime: Send + Sync {
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
     /// Logs a message at the level `debug`.
     fn log_debug(&self, message: &str);
+    fn kv_get(&self, key: &str) -> Option<String> {
+        self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
+    }
     /// Whether the previous instance may have ended by anything but hibernation, although its sockets are open.
     fn was_interrupted(&self) -> bool;
 }

@@ -45,7 +45,7 @@ impl Hub {
             this: Weak::clone(this),
         });
         hub.restore_event_log();
-        // In a task: an alarm that woke the object is handled first and sets the next one, and each setting is a write.
+        // In a task, because an alarm that woke the object is handled first and sets the next one: each setting is a write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
@@ -57,7 +57,7 @@ impl Hub {
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
     let hibernated = !state.is_idle() && !rt.was_interrupted();
-    let stored = rt.kv_list(EPOCH).pop().map(|(_, value)| value);
+    let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
     let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.encode()));
@@ -70,7 +70,7 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 
 impl State {
     fn restore(config: &Config, rt: &dyn Runtime, now: u64) -> Self {
-        let last_tick = rt.kv_list(LAST_TICK).pop().and_then(|(_, at)| at.parse().ok());
+        let last_tick = rt.kv_get(LAST_TICK).and_then(|at| at.parse().ok());
         Self {
             connections: Connections::default(),
             frame_bytes: 0,
@@ -81,7 +81,7 @@ impl State {
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
             journal: Default::default(),
-            namespace_stored: !rt.kv_list(NAMESPACE).is_empty(),
+            namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),
             in_flight: Default::default(),
             upload_slots: Default::default(),

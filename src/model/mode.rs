@@ -109,50 +109,6 @@ impl Flavor {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::model::vocabulary::Vocabulary;
-
-    fn flavor(name: Option<&str>) -> Flavor {
-        Vocabulary::default().flavor(name)
-    }
-
-    fn valid_modes(flavor_name: Option<&str>) -> Vec<&'static str> {
-        let flavor = flavor(flavor_name);
-        let modes = PermissionMode::VARIANTS.iter().copied();
-        modes.filter(|mode| flavor.accepts_permission_mode(mode.parse().unwrap())).collect()
-    }
-
-    #[test]
-    fn each_flavor_accepts_the_permission_modes_of_the_specification() {
-        let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
-        let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
-        assert_eq!(valid_modes(Some("alpha")), alpha);
-        assert_eq!(valid_modes(Some("beta")), sandboxed);
-        assert_eq!(valid_modes(Some("delta")), sandboxed);
-        assert_eq!(valid_modes(Some("epsilon")), ["default", "yolo"]);
-        assert_eq!(valid_modes(Some("gamma")), ["default", "plan", "ask", "yolo"]);
-    }
-
-    #[test]
-    fn the_default_flavor_is_alpha() {
-        assert_eq!(valid_modes(None), valid_modes(Some("alpha")));
-        assert!(flavor(None).accepts_model_modes());
-    }
-
-    #[test]
-    fn an_unknown_flavor_accepts_the_default_permission_mode_only() {
-        for name in ["zeta", "", "Alpha", "alpha ", "unknown"] {
-            assert_eq!(valid_modes(Some(name)), ["default"], "{name:?}");
-        }
-    }
-
-    #[test]
-    fn only_alpha_accepts_model_modes() {
-        let accepting: Vec<_> = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-            .into_iter()
-            .filter(|name| flavor(Some(name)).accepts_model_modes())
-            .collect();
-        assert_eq!(accepting, ["alpha"]);
-    }
 
     #[test]
     fn keywords_are_matched_exactly() {

@@ -178,7 +178,7 @@ impl NamespaceObject {
             return Ok(Rc::clone(running));
         }
         let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
-        let stored = runtime.kv_list(storage_keys::NAMESPACE).pop().map(|(_, value)| value);
+        let stored = runtime.kv_get(storage_keys::NAMESPACE);
         let name = stored.as_deref().or(namespace).ok_or(StartError::UnknownNamespace)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::hub_config(&self.env, namespace)?;

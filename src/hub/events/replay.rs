@@ -20,10 +20,10 @@ impl Hub {
     /// Restores the log after hibernation or a restart.
     pub(in crate::hub) fn restore_event_log(&self) {
         let mut state = self.state();
-        let head = self.rt.kv_list(HEAD_KEY).pop();
+        let head = self.rt.kv_get(HEAD_KEY);
         let last_published =
             state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
-        match head.and_then(|(_, head)| LogHead::decode(&head)) {
+        match head.and_then(|head| LogHead::decode(&head)) {
             Some(LogHead::On(span)) => {
                 state.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
                 state.log = Some(EventLog::restore(span, last_published));

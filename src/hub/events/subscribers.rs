@@ -137,12 +137,7 @@ impl Hub {
 
     /// Sends a frame to web clients, and disconnects those with too many unread bytes.
     fn send_to_web_clients(&self, state: &mut State, to: &[ConnId], frame: &str) {
-        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
-            to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
-        self.rt.send(&ready, frame);
-        for conn in stalled {
-            self.disconnect(state, conn, 4408, "Too much is unread: reconnect with `lastEventId`");
-        }
+        self.send_unless_stalled(state, to, frame, "Too much is unread: reconnect with `lastEventId`");
     }
 
     /// Handles a frame of a web client: any text acknowledges a heartbeat.
@@ -151,7 +146,7 @@ impl Hub {
         if let Peer::Web(subscription) = &mut connection.peer
             && subscription.record_heartbeat_ack(self.rt.now())
         {
-            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+            self.write_attachment(conn, &connection.peer);
         }
     }
 

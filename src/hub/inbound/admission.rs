@@ -116,24 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_its_namespace_and_no_other() {
-        let auth = r#"{"token":"secret:team","sessionId":"s","clientType":"x","other":1}"#;
-        let Admission::Granted { namespace, auth } = connect(None, auth) else { panic!() };
-        assert_eq!((namespace.as_ref(), auth.session_id.as_deref()), ("team", Some("s")));
-        let contradiction = connect(None, r#"{"token":"secret:team","namespace":"other"}"#);
-        assert!(refusal(contradiction).contains("Invalid namespace"));
-    }
-
-    #[test]
-    fn a_connect_without_a_good_token_is_refused_as_the_official_client_expects() {
-        for auth in ["", "{}", r#"{"token":"wrong"}"#] {
-            assert_eq!(refusal(connect(None, auth)), r#"44/cli,{"message":"Invalid token"}"#);
-        }
-        assert_eq!(refusal(admit_frame(&tokens(), None, "40")), r#"44{"message":"Invalid namespace"}"#);
-        assert!(refusal(connect(None, r#"{"token":5}"#)).contains("`token`"));
-    }
-
-    #[test]
     fn a_token_may_come_with_the_upgrade_instead() {
         let team = Namespace::parse("team").unwrap();
         let granted = connect(Some(&team), "");

@@ -20,7 +20,7 @@ impl Hub {
                 if std::mem::replace(&mut cli.ping_unanswered, true) {
                     silent.push(conn);
                 } else {
-                    self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+                    self.write_attachment(conn, &connection.peer);
                     to_ping.push(conn);
                 }
             }
@@ -44,7 +44,7 @@ impl Hub {
         let Some(connection) = state.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
         if std::mem::take(&mut cli.ping_unanswered) {
-            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+            self.write_attachment(conn, &connection.peer);
         }
     }
 }

@@ -96,43 +96,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_method_is_expected_for_two_seconds() {
-        let mut grace = GracePeriods::default();
-        grace.method_lost(session(), "m".into(), 1_000);
-        assert!(grace.is_expected(&session(), "m", 2_999));
-        assert!(!grace.is_expected(&session(), "m", 3_000));
-        assert!(!grace.is_expected(&session(), "other", 1_000));
-        assert!(!grace.is_expected(&Owner::Machine("s".into()), "m", 1_000));
-        assert!(grace.wait(&session(), "other", 1_000, 3_000).is_none());
-    }
-
-    #[test]
-    fn a_waiting_call_resumes_when_its_method_is_registered() {
-        let mut grace = GracePeriods::default();
-        grace.method_lost(session(), "m".into(), 0);
-        let mut call = grace.wait(&session(), "m", 10, 2_010).unwrap();
-        grace.method_registered(&session(), "other", 20);
-        assert_eq!(call.try_recv(), Ok(None));
-        grace.method_registered(&session(), "m", 30);
-        assert_eq!(call.try_recv(), Ok(Some(())));
-        assert!(!grace.is_expected(&session(), "m", 40), "it is registered");
-    }
-
-    #[test]
-    fn a_waiting_call_is_canceled_at_its_deadline() {
-        let mut grace = GracePeriods::default();
-        grace.method_lost(session(), "m".into(), 0);
-        let mut call = grace.wait(&session(), "m", 1_999, 3_999).unwrap();
-        assert_eq!(grace.next_deadline(), Some(3_999));
-        grace.expire(3_998);
-        assert_eq!(call.try_recv(), Ok(None));
-        grace.expire(3_999);
-        assert!(call.try_recv().is_err());
-        assert_eq!(grace.next_deadline(), None);
-        assert!(grace.lost_methods.is_empty());
-    }
-
-    #[test]
     fn after_a_restart_all_methods_are_expected_for_ten_seconds_or_two_after_the_first_registration() {
         let mut grace = GracePeriods::default();
         grace.owner_lost(session(), None, 0);

@@ -237,20 +237,9 @@ fn read_result(args: &[&serde_json::value::RawValue]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::value::RawValue;
 
     fn session(id: &str) -> Owner {
         Owner::Session(id.into())
-    }
-
-    fn acknowledge(rpc: &mut Rpc, conn: ConnId, ack: u64, text: &str) {
-        let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
-        rpc.complete(conn, ack, &[&raw]);
-    }
-
-    /// The result of a call, if it has one.
-    fn result(call: &mut Call) -> Option<RpcResult> {
-        call.receiver.try_recv().unwrap()
     }
 
     #[test]
@@ -263,66 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_completes_its_call() {
-        let mut rpc = Rpc::default();
-        rpc.register(session("s"), "gitStatus", "s:gitStatus", 1, 0);
-        let mut call = rpc.open_call(&session("s"), "gitStatus", 77, 1000).unwrap();
-        assert_eq!((call.conn, call.name.as_str()), (1, "s:gitStatus"));
-        acknowledge(&mut rpc, 1, 77, r#""{\"success\":true}""#);
-        assert_eq!(result(&mut call), Some(Ok(r#"{"success":true}"#.into())));
-    }
-
-    #[test]
     fn a_method_belongs_to_the_session_or_machine_that_registered_it() {
         let mut rpc = Rpc::default();
         rpc.register(session("s"), "readFile", "readFile", 1, 0);
         for owner in [session("t"), Owner::Machine("s".into())] {
             assert!(rpc.open_call(&owner, "readFile", 1, 9).is_none(), "{owner:?}");
-        }
-    }
-
-    #[test]
-    fn the_last_registration_wins_and_survives_the_other_socket() {
-        let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1, 0);
-        rpc.register(session("s"), "m", "m", 2, 0);
-        rpc.unregister(session("s"), "m", 1);
-        rpc.disconnect(1, 0);
-        assert_eq!(rpc.open_call(&session("s"), "m", 5, 9).unwrap().conn, 2);
-    }
-
-    #[test]
-    fn another_socket_cannot_complete_a_call() {
-        let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1, 0);
-        let mut call = rpc.open_call(&session("s"), "m", 5, 9).unwrap();
-        acknowledge(&mut rpc, 2, 5, "{}");
-        rpc.fail_undecodable(2, 5);
-        assert_eq!(result(&mut call), None);
-    }
-
-    #[test]
-    fn a_call_fails_at_its_deadline_or_when_its_socket_closes() {
-        let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1, 0);
-        let mut late = rpc.open_call(&session("s"), "m", 1, 100).unwrap();
-        let mut interrupted = rpc.open_call(&session("s"), "m", 2, 200).unwrap();
-        assert_eq!(rpc.next_deadline(), Some(100));
-        rpc.expire(100);
-        assert_eq!(result(&mut late), Some(Err(RpcError::TimedOut("m".into()))));
-        rpc.disconnect(1, 0);
-        assert_eq!(result(&mut interrupted), Some(Err(RpcError::Disconnected("m".into()))));
-        assert_eq!(rpc.next_deadline(), None);
-    }
-
-    #[test]
-    fn a_result_that_is_no_json_object_is_an_error() {
-        for text in [r#""not json""#, "[]", "null", r#""[1]""#, r#""{""#] {
-            let mut rpc = Rpc::default();
-            rpc.register(session("s"), "m", "m", 1, 0);
-            let mut call = rpc.open_call(&session("s"), "m", 1, 9).unwrap();
-            acknowledge(&mut rpc, 1, 1, text);
-            assert_eq!(result(&mut call), Some(Err(RpcError::InvalidResult("m".into()))), "{text}");
         }
     }
 }

@@ -284,25 +284,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_delivery_is_restored_as_not_in_flight() {
-        let mut delivery = delivery_to(&["a", "b"]);
-        delivery.failures.push(failure());
-        delivery.in_flight = true;
-        let restored: Delivery = serde_json::from_str(&serde_json::to_string(&delivery).unwrap()).unwrap();
-        assert_eq!(restored, Delivery { in_flight: false, ..delivery });
-    }
-
-    #[test]
-    fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_restored() {
-        let stored = r#"{"notification":{"kind":"ready","sessionId":"s","body":"b"},"at":1,"due":1,"sent":1,
-            "targets":[{"endpoint":"https://a.com/1","due":7,"tries":2}],"failed":[]}"#;
-        let delivery: Delivery = serde_json::from_str(stored).unwrap();
-        let id = EndpointId::of("https://a.com/1");
-        let target = Target { id, due_at: 7, attempts: 2, is_short: false, failure: None };
-        assert_eq!((delivery.targets, delivery.sent_count, delivery.unlisted_failures), (vec![target], 1, 0));
-    }
-
-    #[test]
     fn a_stored_delivery_to_a_thousand_subscribers_is_small_whatever_their_results() {
         let service = format!("https://{}.com", "a.".repeat(120));
         for result in [SendResult::Retry(None), SendResult::RateLimited(1), SendResult::Rejected] {
@@ -318,19 +299,5 @@ mod tests {
             let bytes = serde_json::to_string(&delivery).unwrap().len();
             assert!(bytes < 80_000, "{bytes}");
         }
-    }
-
-    #[test]
-    fn a_removed_subscription_counts_as_failed() {
-        let mut delivery = delivery_to(&["a", "b", "c"]);
-        delivery.targets[0].failure = Some(failure());
-        delivery.remove_unsubscribed(|id| id == EndpointId::of("c"));
-        assert_eq!((delivery.targets.len(), delivery.failure_count()), (1, 2));
-        let reason = UNSUBSCRIBED.to_owned();
-        assert_eq!(
-            delivery.failures,
-            [Failure { status: None, reason, ..failure() }],
-            "the service is known from before"
-        );
     }
 }

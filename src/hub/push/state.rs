@@ -27,7 +27,7 @@ pub struct PushState {
 }
 
 impl PushState {
-    /// Restores the state from the entries under [`KEY_PREFIX`], after a sleep or restart.
+    /// Restores the state from the entries under [`KEY_PREFIX`], after hibernation or a restart.
     pub fn restore(entries: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, value) in entries {

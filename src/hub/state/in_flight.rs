@@ -124,16 +124,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_one_answer_in_flight() {
-        let mut in_flight = InFlight::default();
-        assert!(in_flight.begin_answer("s", "r"));
-        assert!(!in_flight.begin_answer("s", "r"));
-        assert!(in_flight.begin_answer("s", "other") && in_flight.begin_answer("t", "r"));
-        in_flight.end_answer("s", "r");
-        assert!(in_flight.begin_answer("s", "r"));
-    }
-
-    #[test]
     fn a_reactivation_is_expected_until_it_is_cleared() {
         let mut in_flight = InFlight::default();
         assert!(in_flight.begin_resume("s") && !in_flight.begin_resume("s"));

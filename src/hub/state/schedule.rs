@@ -72,28 +72,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_earlier_deadline_moves_the_alarm() {
-        let mut schedule = Schedule::default();
-        assert!(schedule.request_alarm(100));
-        assert!(!schedule.request_alarm(100));
-        assert!(!schedule.request_alarm(200));
-        assert!(schedule.request_alarm(50));
-        schedule.on_alarm(50);
-        assert!(schedule.request_alarm(200));
-    }
-
-    #[test]
-    fn an_alarm_that_could_not_be_set_can_be_requested_again() {
-        let mut schedule = Schedule::default();
-        assert!(schedule.request_alarm(100));
-        schedule.alarm_failed(100);
-        assert!(schedule.request_alarm(200));
-        assert!(schedule.request_alarm(50));
-        schedule.alarm_failed(200);
-        assert!(!schedule.request_alarm(60), "the alarm at 50 is still set");
-    }
-
-    #[test]
     fn each_tick_is_due_once() {
         let mut schedule = Schedule::new(60_500);
         let none = DueTicks { heartbeat: false, ping: false };
