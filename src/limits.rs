@@ -338,7 +338,7 @@ pub const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 /// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
 pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
 /// How many errors a queued notification stores, each of subscribers that failed and of subscribers that are retried. With
-/// 1,000 subscribers it must fit a value of the key-value storage (2 MB).
+/// [`MAX_PUSH_SUBSCRIPTIONS`] it must fit a value of the key-value storage (2 MB).
 pub const MAX_PUSH_FAILURES: usize = 10;
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
@@ -351,6 +351,8 @@ pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 /// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event of an object to 50 outgoing
 /// requests.
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
+/// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
+pub const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;
 /// How long the hub assumes that there are no subscribers after it read none, in milliseconds. The database may be restored
 /// to a moment when there were some.
 pub const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;

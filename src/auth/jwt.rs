@@ -22,9 +22,9 @@ pub struct WebClaims {
     pub ns: Namespace,
 }
 
-/// The content of a valid token.
+/// The content of a valid JWT.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerifiedToken {
+pub struct VerifiedJwt {
     pub claims: WebClaims,
     /// The Unix time in seconds from which the token is invalid.
     pub expires_at: i64,
@@ -75,7 +75,7 @@ impl JwtKey {
     ///
     /// `exp` is required (RFC 7519 section 4.1.4), `nbf` is respected, `crit` is rejected. There is no leeway for clock skew:
     /// the hub that verifies a token has issued it.
-    pub fn verify(&self, token: &str, now_secs: i64) -> Option<VerifiedToken> {
+    pub fn verify(&self, token: &str, now_secs: i64) -> Option<VerifiedJwt> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -88,7 +88,7 @@ impl JwtKey {
         let expires_at = claims.expiration?.timestamp();
         let not_before = claims.not_before.map(|time| time.timestamp());
         let is_valid = now_secs < expires_at && not_before.is_none_or(|not_before| not_before <= now_secs);
-        is_valid.then(|| VerifiedToken { claims: claims.custom.clone(), expires_at })
+        is_valid.then(|| VerifiedJwt { claims: claims.custom.clone(), expires_at })
     }
 }
 

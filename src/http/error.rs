@@ -5,6 +5,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
+use crate::limits::{MIN_BODY_BYTES, STALL_TIMEOUT_MS};
 
 /// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +46,8 @@ impl ErrorResponse {
     }
 
     pub fn body_stalled() -> Self {
-        let message = "The request body was too slow: less than 64 KiB in 15 seconds.";
+        let (kib, seconds) = (MIN_BODY_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
+        let message = format!("The request body was too slow: less than {kib} KiB in {seconds} seconds.");
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
     }
 
@@ -103,7 +105,7 @@ impl From<Error> for ErrorResponse {
             Error::ModeNotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
             Error::PathCheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
-            Error::UploadStalled { .. } => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
+            Error::UploadStalled => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),

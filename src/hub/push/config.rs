@@ -1,6 +1,6 @@
 //! The configuration of web push.
 
-use crate::limits::DEFAULT_PUSH_SUBSCRIPTIONS;
+use crate::limits::{DEFAULT_PUSH_SUBSCRIPTIONS, MAX_PUSH_SUBSCRIPTIONS};
 use crate::push::vapid::VapidKeys;
 
 /// How the deployment sends push messages.
@@ -24,8 +24,10 @@ impl Default for PushConfig {
 
 pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     let Some(text) = text else { return Ok(DEFAULT_PUSH_SUBSCRIPTIONS) };
-    let number = text.trim().parse().ok().filter(|number| (1..=1_000).contains(number));
-    number.ok_or_else(|| format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to 1000, but is `{text}`."))
+    let number = text.trim().parse().ok().filter(|number| (1..=MAX_PUSH_SUBSCRIPTIONS).contains(number));
+    number.ok_or_else(|| {
+        format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to {MAX_PUSH_SUBSCRIPTIONS}, but is `{text}`.")
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::hub::peers::rpc::{Call, RpcError};
 use crate::hub::ports::{UploadBody, UploadFault};
 use crate::limits::{
     MAX_FILE_BYTES, MAX_FILE_NAME_CHARS, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS,
-    MIN_BODY_BYTES, STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS,
+    UPLOAD_BYTES_PER_MS,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -169,9 +169,7 @@ impl From<UploadFault> for Error {
             ),
             UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
             UploadFault::Broken => Self::InvalidBody("It ended early.".into()),
-            UploadFault::Stalled => {
-                Self::UploadStalled { kib: MIN_BODY_BYTES / 1024, seconds: STALL_TIMEOUT_MS / 1000 }
-            }
+            UploadFault::Stalled => Self::UploadStalled,
         }
     }
 }
