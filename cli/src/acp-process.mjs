@@ -22,9 +22,10 @@ export class AcpProcess {
    * Starts the agent.
    * @param {{argv: string[], cwd: string, env: Record<string, string>, log: {debug: (text: string) => void},
    *   onUpdate: (params: any) => void, onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
+   *   `untilReadable`: reading the agent's output waits for it, which slows the agent down
    */
-  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation }) {
+  constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, untilReadable = async () => {} }) {
     const [program, ...args] = argv;
     // Detached: the leader of a process group of its own.
     const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
@@ -53,7 +54,12 @@ export class AcpProcess {
       .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
     // Its other processes could keep the pipes open, and with them the process would count as running.
     child.once('exit', this.#killNow);
-    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
+    const transform = async (chunk, controller) => {
+      await untilReadable();
+      controller.enqueue(chunk);
+    };
+    const output = Readable.toWeb(child.stdout).pipeThrough(new TransformStream({ transform }));
+    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), output));
     // An agent that closed its output cannot answer.
     this.connection.closed.then(() => this.end());
   }

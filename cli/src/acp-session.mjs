@@ -11,6 +11,10 @@ const REPLAY_SILENCE_MS = 300;
 
 const CLOSE_MS = 1000;
 
+/** Limit on the modes and models in the session's metadata; the hub accepts 128,000 bytes of each. */
+const MAX_CHOICES = 300;
+const MAX_DESCRIPTION_CHARS = 200;
+
 const CLIENT = {
   protocolVersion: 1,
   clientInfo: { name: 'session-gateway-agent', title: 'Session gateway agent', version: '0.1.0' },
@@ -225,6 +229,10 @@ export class AcpSession {
 const succeed = () => true;
 
 /** The choices of an option, which may be in groups. */
-const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]);
+const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]).slice(0, MAX_CHOICES);
 
-const describe = ({ id, name, description }) => ({ id, name: name ?? id, ...(description ? { description } : {}) });
+const describe = ({ id, name, description }) => ({
+  id,
+  name: name ?? id,
+  ...(description ? { description: description.slice(0, MAX_DESCRIPTION_CHARS) } : {}),
+});

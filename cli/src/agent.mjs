@@ -17,6 +17,9 @@ import { toPrompt } from './prompt.mjs';
 import { toAgentMode, toAgentModel, toPermissionMode } from './settings.mjs';
 import { createTranslator, titleToSummary } from './translate/translator.mjs';
 
+/** How many messages may wait for space in the outbox. Above this, the agent's output is not read. */
+const MAX_WAITING = 200;
+
 /** How long the start of a session waits for the agent. A later failure is reported in the conversation. */
 const START_MS = 10_000;
 
@@ -37,6 +40,7 @@ export class AcpAgent {
   #opening = null;
   #translator = null;
   #outgoing = Promise.resolve();
+  #waitingCount = 0;
   #reply = null;
   #commands = [];
   #summary = '';
@@ -221,6 +225,9 @@ export class AcpAgent {
       onUpdate: (update, isReplayed) => this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update)),
       onPermission: (params, signal) =>
         this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
+      untilReadable: async () => {
+        while (this.#waitingCount > MAX_WAITING && !this.#isStopped) await this.#outgoing;
+      },
       onElicitation: (params, signal) =>
         this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true }),
     });
@@ -288,8 +295,9 @@ export class AcpAgent {
 
   /** Queues a message behind the earlier ones: while the outbox is full, sending waits. */
   #sendInOrder(message, localId) {
+    this.#waitingCount += 1;
     const sent = this.#outgoing.then(() => this.sendMessage(message, localId));
-    this.#outgoing = sent.catch(() => {});
+    this.#outgoing = sent.catch(() => {}).finally(() => (this.#waitingCount -= 1));
     return sent;
   }
 

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { askToRun, setUp } from './support/setup.mjs';
 
@@ -71,6 +72,22 @@ test('an error of the agent is a message, and the next prompt works', async (t) 
   prompt(session.id, [{ say: 'whole' }]);
   await hub.untilReady(session.id, 2);
   assert.deepEqual(hub.transcript(session.id), ['half', 'Error: The model answered 400', '(ready)', 'whole', '(ready)']);
+});
+
+test('an agent that writes faster than the hub stores waits, and nothing is lost', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const isFlooded = () => calls('flooded').length === 1;
+  prompt(session.id, [{ flood: 1500 }]);
+  await hub.waitUntil(() => hub.sessions.get(session.id).thinking, 'the turn');
+  hub.token = 'another';
+  hub.cutConnections();
+  await eventually(() => session.outbox.bytes >= 4 * 1024 * 1024, 'the outbox to be full');
+  assert.equal(isFlooded(), false);
+  hub.token = TOKEN;
+  await hub.untilReady(session.id, 1);
+  const numbers = hub.transcript(session.id).slice(0, -1).map((line) => Number(line.split(' ')[0]));
+  assert.deepEqual(numbers, Array.from({ length: 1500 }, (_, i) => i));
 });
 
 test('an abort drops the prompts that wait', async (t) => {

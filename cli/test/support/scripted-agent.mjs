@@ -37,6 +37,13 @@ async function runPrompt({ sessionId, prompt }, client) {
       if (answer.outcome.outcome === 'cancelled') return { stopReason: 'cancelled' };
     }
     if (step.elicit) record('answer', await client.request('elicitation/create', { sessionId, mode: 'form', ...step.elicit }));
+    if (step.flood) {
+      for (let i = 0; i < step.flood; i += 1) {
+        const content = { type: 'text', text: `${i} ${'x'.repeat(10_000)}` };
+        await update({ sessionUpdate: 'agent_message_chunk', messageId: `flood-${i}`, content });
+      }
+      record('flooded', {});
+    }
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
