@@ -1,10 +1,12 @@
 /** The program: its command line, and the agent that it connects to the hub. */
 
+import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
+import { describeService } from './service.mjs';
 import { askForNpx, chooseForSpawn, installedAgents, resolveLaunch } from './launch.mjs';
 
 const HELP = `Usage: session-gateway-agent --agent NAME --dir PATH [options]
@@ -15,6 +17,7 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
 
   --agent NAME        ${Object.keys(AGENTS).join(', ')}
   --dir PATH          the directory in which the agent works
+  --service           print a user service (systemd, launchd) that keeps this machine online
   --npx               download the agent with npx if it is not installed, without asking
   --flavor WORD       the agent kind to report (default: that of the agent; acp for a COMMAND)
   --auto-approve      approve all permission requests of the agent
@@ -39,7 +42,7 @@ export function readArgs(argv, env) {
   const more = {
     homeVariable: HOME_VARIABLE,
     home: '.session-gateway-agent',
-    options: { agent: { type: 'string' }, npx: { type: 'boolean' } },
+    options: { agent: { type: 'string' }, npx: { type: 'boolean' }, service: { type: 'boolean' } },
   };
   const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
   if (options.help) return options;
@@ -50,14 +53,20 @@ export function readArgs(argv, env) {
     throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
   }
   const flavor = options.flavor ?? findAgent(agent)?.flavor ?? OTHER_FLAVOR;
-  return { ...options, agent, command, npx, flavor };
+  return { ...options, agent, command, npx, flavor, service: values.service ?? false };
 }
 
 /** Checks that the agent can be started, and asks whether npx may download it. */
 async function prepare(options) {
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
-  return { ...options, npx };
+  if (!options.service) return { ...options, npx };
+  const [argv, { env, platform, execPath: node }] = [process.argv.slice(2), process];
+  const agreed = npx && !options.npx ? ['--npx'] : [];
+  process.stdout.write(
+    describeService({ argv: [...agreed, ...argv], env, platform, node, entry: program.entry, dir: options.dir, home: homedir() }),
+  );
+  return null;
 }
 
 /** @type {import('session-gateway-cli-kit/program').Program} */

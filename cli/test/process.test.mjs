@@ -109,6 +109,15 @@ test('an archived session is resumed with its agent', async (t) => {
   await hub.untilReady(sessionId, 1);
 });
 
+test('--service prints the definition of a service and ends', { skip: process.platform !== 'linux' }, async (t) => {
+  const { dir, run } = await setUp(t, 'claude-agent-acp');
+  const { child, exit } = run('--agent', 'claude', '--service');
+  let out = '';
+  child.stdout.on('data', (text) => (out += text));
+  assert.deepEqual(await exit, [0, null]);
+  assert.ok(out.includes(`"--dir" "${dir}" "--hub"`), out);
+});
+
 test('the title of a session of opencode is read from its list', async (t) => {
   const { hub, start } = await setUp(t, 'opencode');
   const { ids } = await start('--agent', 'opencode');

@@ -16,8 +16,8 @@ import { findToken } from './token.mjs';
  * @property {string} devVars path of the `.dev.vars` that may have the token
  * @property {string} homeVariable the environment variable with the folder of the state
  * @property {(argv: string[], env: Record<string, string | undefined>) => Record<string, any>} readArgs
- * @property {(options: Record<string, any>) => Promise<Record<string, any>>} [prepare] completes the options, and may ask at
- *   the terminal; not called in sessions that a machine starts
+ * @property {(options: Record<string, any>) => Promise<Record<string, any> | null>} [prepare] completes the options, and may ask at
+ *   the terminal; returns null when there is nothing to serve; not called in sessions that a machine starts
  * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings of a session at its start
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
  * @property {(root: string, options: Record<string, any>) => string} [tagOf] the default tag; without it, the directory
@@ -54,6 +54,7 @@ async function main(program) {
   }
   const startedByRunner = process.send !== undefined;
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
+  if (options === null) return;
   const log = makeLog(options);
   const app = await startApp({
     ...options,
