@@ -4,14 +4,15 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { conversation, isReady, partOf, waitForRequest, startAgent } from './lib/agent.mjs';
+import { isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
 after(() => hub.stop());
 
-async function start(t, namespace, args = []) {
+/** Starts an agent in a new repository, and opens a feed of its session. */
+async function startInRepository(t, namespace, args = []) {
   const repository = new Repository(t);
   repository.write('hello.txt', 'Hello from the repository\n');
   repository.commit('first');
@@ -21,8 +22,8 @@ async function start(t, namespace, args = []) {
   t.after(() => feed.close());
   await feed.waitForGreeting();
   const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
-  const session = async () => (await web.get(`/api/sessions/${agent.sessionId}`)).body.session;
-  return { repository, agent, web, feed, send, session };
+  const readSession = () => web.readSession(agent.sessionId);
+  return { repository, agent, web, feed, send, readSession };
 }
 
 for (const [how, args] of [
@@ -31,11 +32,11 @@ for (const [how, args] of [
 ]) {
   test(`an agent runs commands and sends their output (${how})`, async (t) => {
     const namespace = `story${args.join('')}`;
-    const { repository, agent, web, feed, send, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);
+    const { repository, agent, web, feed, send, readSession } = await startInRepository(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);
 
-    const found = await session();
-    assert.deepEqual([found.active, found.tag, found.mode], [true, repository.folder, 'remote']);
-    const { path: folder, name, machineId } = found.metadata;
+    const session = await readSession();
+    assert.deepEqual([session.active, session.tag, session.mode], [true, repository.folder, 'remote']);
+    const { path: folder, name, machineId } = session.metadata;
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);
@@ -45,9 +46,9 @@ for (const [how, args] of [
     const output = await feed.next(({ message }) => message && partOf(message)?.type === 'tool_result', 'output');
     assert.match(partOf(output.message).content, /Hello from the repository/);
     await feed.next(isReady, 'the agent to be ready');
-    assert.equal((await session()).thinking, false);
+    assert.equal((await readSession()).thinking, false);
     assert.equal(readFileSync(path.join(repository.folder, 'result.txt'), 'utf8'), 'done\n');
-    const texts = await conversation(web, agent.sessionId);
+    const texts = await readConversation(web, agent.sessionId);
     assert.deepEqual(texts, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
 
     const status = (await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body;
@@ -56,24 +57,24 @@ for (const [how, args] of [
     await send('/todo add Write the tests');
     await feed.next(({ data }) => data?.todos?.length === 1, 'the todo');
     await feed.next(isReady, 'the agent to be ready again');
-    assert.deepEqual((await session()).todos.map(({ content, status: state }) => [content, state]), [['Write the tests', 'pending']]);
+    assert.deepEqual((await readSession()).todos.map(({ content, status: state }) => [content, state]), [['Write the tests', 'pending']]);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.deepEqual(summary.todoProgress, { completed: 0, total: 1 });
 
     await send('exit 3');
     await feed.next(isReady, 'the agent to be ready once more');
-    assert.equal((await conversation(web, agent.sessionId)).at(-1), 'Exit code 3.');
+    assert.equal((await readConversation(web, agent.sessionId)).at(-1), 'Exit code 3.');
 
     assert.deepEqual(await agent.end(), [0, null]);
     await feed.next(({ data }) => data?.active === false, 'the end of the session');
-    const ended = await session();
+    const ended = await readSession();
     assert.deepEqual([ended.active, ended.thinking, ended.metadata.lifecycleState], [false, false, 'completed']);
     assert.equal((await send('too late')).status, 409);
   });
 }
 
 test('an agent runs a command only after its permission request is approved', async (t) => {
-  const { repository, agent, web, feed, send, session } = await start(t, 'careful', ['--no-machine']);
+  const { repository, agent, web, feed, send, readSession } = await startInRepository(t, 'careful', ['--no-machine']);
   const ask = async (command) => {
     assert.equal((await send(command)).status, 200);
     const id = await waitForRequest(feed, command);
@@ -82,30 +83,30 @@ test('an agent runs a command only after its permission request is approved', as
     return id;
   };
   const answer = (id, verb, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${verb}`, body);
-  const outcome = async (id) => (await session()).agentState.completedRequests[id].status;
+  const readStatus = async (id) => (await readSession()).agentState.completedRequests[id].status;
 
-  const wanted = await ask('touch wanted.txt');
-  assert.deepEqual((await answer(wanted, 'approve')).body, { ok: true });
+  const approvedId = await ask('touch wanted.txt');
+  assert.deepEqual((await answer(approvedId, 'approve')).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready');
   assert.equal(readFileSync(path.join(repository.folder, 'wanted.txt'), 'utf8'), '');
-  assert.equal(await outcome(wanted), 'approved');
+  assert.equal(await readStatus(approvedId), 'approved');
 
-  const refused = await ask('touch refused.txt');
-  assert.deepEqual((await answer(refused, 'deny', { reason: 'Not this one' })).body, { ok: true });
+  const deniedId = await ask('touch refused.txt');
+  assert.deepEqual((await answer(deniedId, 'deny', { reason: 'Not this one' })).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready again');
-  assert.equal(await outcome(refused), 'denied');
-  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', '> touch refused.txt', '= Denied.\nReason: Not this one']);
+  assert.equal(await readStatus(deniedId), 'denied');
+  assert.deepEqual(await readConversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', '> touch refused.txt', '= Denied.\nReason: Not this one']);
 
-  const open = await ask('touch never.txt');
+  const pendingId = await ask('touch never.txt');
   await agent.end();
   await feed.next((event) => event.data?.active === false, 'the end of the session');
-  assert.equal(await outcome(open), 'canceled');
-  assert.deepEqual((await session()).agentState.requests, {});
+  assert.equal(await readStatus(pendingId), 'canceled');
+  assert.deepEqual((await readSession()).agentState.requests, {});
   for (const file of ['refused.txt', 'never.txt']) assert.equal(existsSync(path.join(repository.folder, file)), false, file);
 });
 
 test('a restarted agent continues its session', async (t) => {
-  const { repository, agent, web, feed, send } = await start(t, 'again', ['--auto-approve', '--no-machine']);
+  const { repository, agent, web, feed, send } = await startInRepository(t, 'again', ['--auto-approve', '--no-machine']);
   await send('echo one');
   await feed.next(isReady, 'the agent to be ready');
   await agent.end();
@@ -113,7 +114,7 @@ test('a restarted agent continues its session', async (t) => {
   assert.equal(second.sessionId, agent.sessionId);
   await send('echo two');
   await feed.next(isReady, 'the agent to be ready');
-  const texts = await conversation(web, agent.sessionId);
+  const texts = await readConversation(web, agent.sessionId);
   assert.deepEqual(texts, ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
 });
 
@@ -123,12 +124,12 @@ test('an agent reconnects after a restart of the hub and handles missed messages
   const repository = new Repository(t);
   const { sessionId } = await startAgent(t, own, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
   const web = own.web();
-  assert.equal((await web.get(`/api/sessions/${sessionId}`)).body.session.active, true);
+  assert.equal((await web.readSession(sessionId)).active, true);
   await own.restart();
   const feed = await web.openSocket({ sessionId });
   t.after(() => feed.close());
   const sent = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
   assert.equal(sent.status, 200, sent.text);
   await feed.next(isReady, 'the agent to be ready', 60_000);
-  assert.deepEqual(await conversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
+  assert.deepEqual(await readConversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
 });

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from './lib/await.mjs';
-import { checkAgent, checkLiveness, checkMessages, checkReaders, checkRequests, checkUpdates, readSession } from './lib/crash/checks.mjs';
+import { checkAgent, checkLiveness, checkMessages, checkReaders, checkRequests, checkUpdates, readStoredSession } from './lib/crash/checks.mjs';
 import { SessionLoad } from './lib/crash/session-load.mjs';
 import { AgentLoad } from './lib/crash/agent-load.mjs';
 import { ReliableCli } from './lib/crash/reliable-cli.mjs';
@@ -93,10 +93,10 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   assert.deepEqual(loadTest.violations, [], `seed ${SEED}`);
 
   // Killed once more, so that the checks read stored data, not the hub's memory.
-  const before = await Promise.all(loads.map(readSession));
+  const before = await Promise.all(loads.map(readStoredSession));
   await hub.killRuntime();
   for (const [at, load] of loads.entries()) {
-    const found = await readSession(load);
+    const found = await readStoredSession(load);
     assert.deepEqual(found.history, before[at].history);
     checkMessages(load, found);
     checkReaders(load, found);
@@ -106,12 +106,12 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     checkLiveness(load, found);
     await eventually(() => load.callers[0].call(), 'the CLI to register its methods again');
   }
-  checkAgent(agent, await readSession(agent));
+  checkAgent(agent, await readStoredSession(agent));
   const { machine } = (await web.get(`/cli/machines/${machineClient.machine.id}`)).body;
   assert.equal(machine.active, true);
   checkUpdates([metadata], machine.metadata, machine.metadataVersion);
   checkUpdates([state], machine.runnerState, machine.runnerStateVersion);
-  const { activeAt: _, ...untouched } = (await web.get(`/api/sessions/${idle.id}`)).body.session;
+  const { activeAt: _, ...untouched } = await web.readSession(idle.id);
   assert.deepEqual(untouched, (({ activeAt, ...rest }) => rest)(idle));
 
   report(t, loadTest, { loads, agent, before, recoveries, inFlight });

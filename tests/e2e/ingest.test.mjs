@@ -55,7 +55,7 @@ for (const tokenIn of ['connect', 'header']) {
       before = body.page.nextBeforeSeq;
     }
     assert.deepEqual(seqs(backwards), upTo(COUNT).reverse());
-    assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.seq, COUNT);
+    assert.equal((await web.readSession(session.id)).seq, COUNT);
 
     // The other CLI and the feed have received the same messages in the same order.
     const last = ({ payload }) => payload?.body?.message?.seq === COUNT;

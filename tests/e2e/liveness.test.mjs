@@ -23,20 +23,18 @@ async function openFeed(t, namespace, query = { all: 'true' }) {
   return feed;
 }
 
-const readSession = async (namespace, id) => (await hub.web(namespace).get(`/api/sessions/${id}`)).body.session;
-
 describe('a keep-alive', () => {
   test('makes a session active, which is published at once', async (t) => {
     const web = hub.web('alive');
     const session = await web.openSession({ tag: 'alive' });
     const feed = await openFeed(t, 'alive');
     const cli = await connectCli(t, hub, { namespace: 'alive', auth: { sessionId: session.id } });
-    assert.equal((await readSession('alive', session.id)).active, false, 'a connected socket does not make a session active');
+    assert.equal((await web.readSession(session.id)).active, false, 'a connected socket does not make a session active');
     const time = Date.now();
     await cli.keepAlive(session.id, { mode: 'remote', permissionMode: 'acceptEdits', modelMode: 'model_fast' });
     const { data } = await feed.nextUpdate({ active: true });
     assert.deepEqual([data.thinking, data.mode, data.permissionMode, data.modelMode], [false, 'remote', 'acceptEdits', 'model_fast']);
-    const now = await readSession('alive', session.id);
+    const now = await web.readSession(session.id);
     assert.deepEqual([now.active, now.mode, now.permissionMode, now.modelMode], [true, 'remote', 'acceptEdits', 'model_fast']);
     assert.ok(now.activeAt >= time - CLOCK_MS && now.activeAt <= Date.now() + CLOCK_MS);
   });
@@ -52,7 +50,7 @@ describe('a keep-alive', () => {
     await feed.nextUpdate({ thinking: false, mode: 'local' });
     await cli.keepAlive(session.id, { permissionMode: 'plan' });
     await feed.nextUpdate({ permissionMode: 'plan' });
-    const now = await readSession('thinking', session.id);
+    const now = await hub.web('thinking').readSession(session.id);
     assert.deepEqual([now.thinking, now.mode, now.permissionMode], [false, 'local', 'plan']);
   });
 
@@ -70,14 +68,14 @@ describe('a keep-alive', () => {
     const session = await hub.web('odd').openSession({ tag: 'odd' });
     const cli = await connectCli(t, hub, { namespace: 'odd', auth: { sessionId: session.id } });
     await cli.emitWithAck('session-alive', { sid: session.id, time: Date.now() - 11 * 60_000 });
-    assert.equal((await readSession('odd', session.id)).active, false, 'a keep-alive of eleven minutes ago');
+    assert.equal((await hub.web('odd').readSession(session.id)).active, false, 'a keep-alive of eleven minutes ago');
     for (const payload of [{ sid: session.id }, { sid: session.id, time: 'now' }, { sid: session.id, time: Date.now(), thinking: 'yes' }]) {
       assert.equal((await cli.emitWithAck('session-alive', payload)).ok, false, JSON.stringify(payload));
     }
     const foreign = await hub.web('not-odd').openSession({ tag: 'foreign' });
     await cli.keepAlive(foreign.id);
     assert.equal((await cli.nextError()).code, 'access-denied');
-    assert.equal((await readSession('not-odd', foreign.id)).active, false);
+    assert.equal((await hub.web('not-odd').readSession(foreign.id)).active, false);
   });
 
   test('makes a session active again after session-end, which is published at once', async (t) => {
@@ -87,7 +85,7 @@ describe('a keep-alive', () => {
     await feed.nextUpdate({ thinking: true });
     await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     await feed.nextUpdate({ active: false, thinking: false });
-    const now = await readSession('ended', session.id);
+    const now = await hub.web('ended').readSession(session.id);
     assert.deepEqual([now.active, now.thinking], [false, false]);
     await cli.keepAlive(session.id);
     await feed.nextUpdate({ active: true });
@@ -100,7 +98,7 @@ async function waitUntilInactive(feed, earliest, namespace, id) {
   assert.ok(data.updatedAt - data.activeAt >= SESSION_MS, `${data.updatedAt - data.activeAt} ms by the hub's clock`);
   const at = Date.now();
   assert.ok(at >= earliest - CLOCK_MS, `${earliest - at} ms too early`);
-  const { active, thinking } = await readSession(namespace, id);
+  const { active, thinking } = await hub.web(namespace).readSession(id);
   assert.deepEqual([active, thinking], [false, false]);
 }
 
@@ -157,7 +155,7 @@ describe('the timeout', { concurrency: true }, () => {
     t.after(() => clearInterval(keepAlives));
     const matches = ({ sessionId, data }) => sessionId === silent.session.id && data.active === false;
     await feed.next(matches, 'the end of the session without keep-alives', SESSION_MS + SLACK_MS);
-    assert.equal((await readSession('steady', session.id)).active, true);
+    assert.equal((await hub.web('steady').readSession(session.id)).active, true);
     const ends = feed.all.filter(({ sessionId, data }) => sessionId === session.id && data.active === false);
     assert.deepEqual(ends, []);
     const published = feed.all.filter(({ sessionId, data }) => sessionId === session.id && data.active === true);

@@ -46,7 +46,7 @@ async function assertAllConnected({ session, bridged, direct, feeds, web }) {
     assert.equal(update.message.content.text, text);
     for (const feed of feeds) assert.equal((await feed.nextEvent('message-received', session.id)).message.content.text, text);
   }
-  assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.active, true);
+  assert.equal((await web.readSession(session.id)).active, true);
 }
 
 describe('a panic', () => {

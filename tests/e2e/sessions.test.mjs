@@ -1,7 +1,8 @@
-/** Sessions, messages and machines over REST and from CLIs: create, list, rename, update by version, delete. */
+/** Sessions over REST and from CLIs: create, list, rename, update by version, delete. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { assertRefused } from './lib/assertions.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -18,20 +19,8 @@ const RAW_JSON =
 const withRawNumbers = (fields) => ({ ...fields, opaque: JSON.rawJSON('9007199254740993'), form: JSON.rawJSON('1.0') });
 const RAW_NUMBERS = '"opaque":9007199254740993,"form":1.0}';
 
-async function readSession(web, id) {
-  const { status, body, text } = await web.get(`/api/sessions/${id}`);
-  assert.equal(status, 200, text);
-  return body.session;
-}
-
 async function listSessions(web, query = '') {
   return (await web.get(`/api/sessions${query}`)).body.sessions;
-}
-
-function assertRefused(answer, status, code, field) {
-  assert.deepEqual([answer.status, answer.body?.code], [status, code], answer.text);
-  assert.equal(typeof answer.body.error, 'string');
-  if (field !== undefined) assert.match(answer.body.error, new RegExp(`\`${field}\``));
 }
 
 describe('POST /cli/sessions', () => {
@@ -148,7 +137,7 @@ describe('the list', () => {
     ];
     const call = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
     await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } } });
-    assert.deepEqual((await readSession(hub.web('todos'), session.id)).todos, todos);
+    assert.deepEqual((await hub.web('todos').readSession(session.id)).todos, todos);
     assert.deepEqual((await listSessions(hub.web('todos')))[0].todoProgress, { completed: 1, total: 2 });
   });
 });
@@ -159,7 +148,7 @@ describe('renaming', () => {
     const web = hub.web('names');
     const answer = await web.patch(`/api/sessions/${session.id}`, { name: '  Fix the build  ', unknown: 'ignored' });
     assert.deepEqual([answer.status, answer.body], [200, { ok: true, metadataVersion: 2 }]);
-    const renamed = await readSession(web, session.id);
+    const renamed = await web.readSession(session.id);
     assert.deepEqual(renamed.metadata, { ...session.metadata, name: 'Fix the build' });
     assert.equal(renamed.metadataVersion, 2);
     const { sid, metadata, agentState } = await cli.nextUpdate('update-session');
@@ -174,7 +163,7 @@ describe('renaming', () => {
     assertRefused(await rename({ name: 'three', expectedVersion: 1 }), 409, 'version_conflict');
     const both = await Promise.all(['left', 'right'].map((name) => rename({ name, expectedVersion: 2 })));
     assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409], 'one of two wins');
-    assert.equal((await readSession(web, id)).metadataVersion, 3);
+    assert.equal((await web.readSession(id)).metadataVersion, 3);
   });
 
   test('accepts 1 to 255 characters of any number of bytes', async () => {
@@ -182,7 +171,7 @@ describe('renaming', () => {
     const { id } = await web.openSession({ tag: 'length' });
     const longest = '𝒳'.repeat(255);
     assert.equal((await web.patch(`/api/sessions/${id}`, { name: longest })).status, 200);
-    assert.equal((await readSession(web, id)).metadata.name, longest);
+    assert.equal((await web.readSession(id)).metadata.name, longest);
     for (const name of ['', '   ', `${longest}x`, 7, null, undefined]) {
       assertRefused(await web.patch(`/api/sessions/${id}`, { name }), 400, 'invalid_field', 'name');
     }
@@ -190,7 +179,7 @@ describe('renaming', () => {
     for (const raw of ['{"name":', '[]', '"name"']) {
       assertRefused(await web.request('PATCH', `/api/sessions/${id}`, { raw }), 400, 'invalid_body');
     }
-    assert.equal((await readSession(web, id)).metadata.name, longest);
+    assert.equal((await web.readSession(id)).metadata.name, longest);
   });
 });
 
@@ -217,123 +206,6 @@ describe('deleting', () => {
   });
 });
 
-describe('messages', () => {
-  test('require an active session, and a text or attachments', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'send' });
-    const web = hub.web('messages');
-    const send = (body) => web.post(`/api/sessions/${session.id}/messages`, body);
-    const file = { id: 'a', filename: 'a.txt', mimeType: 'text/plain', size: 1, path: '/uploads/a.txt' };
-    for (const [body, field] of [
-      [{}, 'text'],
-      [{ text: '' }, 'text'],
-      [{ text: '', attachments: [] }, 'text'],
-      [{ text: 5 }, 'text'],
-      [{ text: 'x'.repeat(1024 * 1024 + 1) }, 'text'],
-      [{ text: 'x', localId: 9 }, 'localId'],
-      [{ attachments: [{ ...file, path: undefined }] }, 'path'],
-      [{ attachments: [{ ...file, size: '1' }] }, 'size'],
-      [{ attachments: file }, 'attachments'],
-    ]) {
-      const answer = await send(body);
-      assert.equal(answer.status, 400, `${field}: ${answer.text}`);
-      assert.match(answer.body.error, new RegExp(field), answer.text);
-    }
-    assert.equal((await send({ text: 'x'.repeat(1024 * 1024) })).status, 200, 'a text of 1 MiB');
-    assert.equal((await send({ attachments: [file] })).status, 200, 'attachments alone');
-    const [, { content }] = await web.readHistory(session.id);
-    assert.deepEqual(content, { role: 'user', content: { type: 'text', text: '', attachments: [file] }, meta: { sentFrom: 'web' } });
-
-    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
-    assertRefused(await send({ text: 'too late' }), 409, 'session_inactive');
-    assert.equal((await web.readHistory(session.id)).length, 2);
-  });
-
-  test('are read in pages, backwards by beforeSeq and forwards by afterSeq', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'pages' });
-    const web = hub.web('messages');
-    for (let n = 1; n <= 7; n += 1) await cli.sendMessage(session.id, { n });
-    const page = async (query, from = 'api') => (await web.get(`/${from}/sessions/${session.id}/messages${query}`)).body;
-    const seqs = ({ messages }) => messages.map(({ seq }) => seq);
-
-    const newest = await page('?limit=3');
-    assert.deepEqual([seqs(newest), newest.hasMore], [[7, 6, 5], true]);
-    assert.deepEqual(newest.page, { limit: 3, beforeSeq: null, nextBeforeSeq: 5, hasMore: true });
-    const oldest = await page(`?limit=50&beforeSeq=${newest.page.nextBeforeSeq}`);
-    assert.deepEqual([seqs(oldest), oldest.hasMore], [[4, 3, 2, 1], false]);
-    assert.deepEqual(oldest.page, { limit: 50, beforeSeq: 5, nextBeforeSeq: null, hasMore: false });
-    assert.deepEqual(seqs(await page('')), [7, 6, 5, 4, 3, 2, 1]);
-    assert.deepEqual(seqs(await page('?afterSeq=5')), [6, 7]);
-    assert.deepEqual(seqs(await page('?afterSeq=2&limit=2', 'cli')), [3, 4]);
-    assert.deepEqual(seqs(await page('', 'cli')), [1, 2, 3, 4, 5, 6, 7]);
-
-    for (const from of ['api', 'cli']) {
-      for (const [query, field] of [
-        ['?limit=0', 'limit'],
-        ['?limit=201', 'limit'],
-        ['?limit=ten', 'limit'],
-        ['?limit=-1', 'limit'],
-        ['?beforeSeq=x', 'beforeSeq'],
-        ['?beforeSeq=-1', 'beforeSeq'],
-        ['?afterSeq=1.5', 'afterSeq'],
-      ]) {
-        const answer = await web.get(`/${from}/sessions/${session.id}/messages${query}`);
-        assertRefused(answer, 400, 'invalid_field', field);
-      }
-    }
-  });
-
-  test('with the localId of an earlier message are not stored again, from the web or the CLI', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'localId' });
-    const web = hub.web('messages');
-    const send = async (text, localId) => (await web.post(`/api/sessions/${session.id}/messages`, { text, localId })).body;
-    const first = await send('once', 'web-1');
-    assert.deepEqual([first.message.seq, first.message.localId], [1, 'web-1']);
-    assert.deepEqual(await send('twice', 'web-1'), first);
-    const ack = await cli.sendMessage(session.id, { n: 1 }, 'cli-1');
-    assert.deepEqual(await cli.sendMessage(session.id, { n: 2 }, 'cli-1'), ack);
-    const race = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
-    assert.deepEqual([...new Set(race.map(({ seq }) => seq))], [3]);
-    const history = await web.readHistory(session.id);
-    assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
-    assert.deepEqual(history[1].content, { n: 1 });
-    // Another session may use the same local ids.
-    const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });
-    assert.equal((await other.cli.sendMessage(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
-  });
-
-  test('go to the other sockets of their session, not to their sender', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'two sockets' });
-    const second = await connectCli(t, hub, { namespace: 'messages', auth: { sessionId: session.id } });
-    await cli.sendMessage(session.id, { from: 'the first' }, 'l1');
-    const update = await second.nextUpdate('new-message');
-    const { seq, localId, content } = update.message;
-    assert.deepEqual([update.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
-    await second.sendMessage(session.id, { from: 'the second' });
-    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first update of the first CLI');
-    const own = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
-    assert.deepEqual(own, []);
-  });
-
-  test('given as a string of JSON are parsed', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
-    await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
-    await cli.sendMessage(session.id, 'plain text');
-    const contents = (await hub.web('messages').readHistory(session.id)).map(({ content }) => content);
-    assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'plain text']);
-  });
-
-  test('that are malformed are refused in the acknowledgement, and the socket stays open', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'malformed' });
-    for (const payload of [{}, { sid: session.id }, { sid: 5, message: {} }, 'text', null, { sid: session.id, message: {}, localId: 5 }]) {
-      const ack = await cli.emitWithAck('message', payload);
-      assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
-    }
-    cli.socket.emit('session-alive', { sid: session.id });
-    assert.equal(typeof (await cli.nextError()).message, 'string', 'an error event instead of an acknowledgement');
-    assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
-  });
-});
-
 describe('versioned updates of a CLI', () => {
   const PARTS = { metadata: 'update-metadata', agentState: 'update-state' };
   for (const [field, name] of Object.entries(PARTS)) {
@@ -352,7 +224,7 @@ describe('versioned updates of a CLI', () => {
       assert.deepEqual([received.sid, received[field], received[other]], [session.id, { version: 2, value }, null]);
       const { data } = await feed.nextUpdate({ [`${field}Version`]: 2 });
       assert.deepEqual(data[field], value);
-      const stored = await readSession(hub.web('updates'), session.id);
+      const stored = await hub.web('updates').readSession(session.id);
       assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
 
       for (const [payload, word] of [
@@ -366,7 +238,7 @@ describe('versioned updates of a CLI', () => {
         assert.equal(ack.result, 'error', JSON.stringify(payload));
         assert.match(ack.reason, new RegExp(word), ack.reason);
       }
-      assert.equal((await readSession(hub.web('updates'), session.id))[`${field}Version`], 2);
+      assert.equal((await hub.web('updates').readSession(session.id))[`${field}Version`], 2);
       feed.close();
     });
 
@@ -377,7 +249,7 @@ describe('versioned updates of a CLI', () => {
       );
       const results = (await Promise.all(tries)).map(({ result }) => result);
       assert.deepEqual(results.sort(), ['success', ...Array(9).fill('version-mismatch')]);
-      assert.equal((await readSession(hub.web('updates'), session.id))[`${field}Version`], 2);
+      assert.equal((await hub.web('updates').readSession(session.id))[`${field}Version`], 2);
     });
   }
 });
@@ -411,53 +283,5 @@ describe('JSON that the hub does not interpret', () => {
     const renamed = (await web.get(`/api/sessions/${id}`)).text;
     assert.ok(renamed.includes('"zeta":1,"alpha":2'), renamed);
     assert.ok(renamed.includes('"opaque":9007199254740993') && renamed.includes('"form":1.0'), renamed);
-  });
-});
-
-describe('machines', () => {
-  test('are registered, updated by version, and listed while they are online', async (t) => {
-    const web = hub.web('machines');
-    const metadata = { host: 'box', platform: 'linux', displayName: 'The box', future: [1] };
-    const machine = await web.registerMachine({ id: 'm-1', metadata, runnerState: { status: 'running' } });
-    assert.deepEqual([machine.id, machine.namespace, machine.active], ['m-1', 'machines', false]);
-    assert.deepEqual([machine.metadataVersion, machine.runnerStateVersion], [1, 1]);
-    assert.deepEqual([machine.metadata, machine.runnerState], [metadata, { status: 'running' }]);
-    assert.deepEqual((await web.get('/api/machines')).body, { machines: [] }, 'it is not online yet');
-    assert.deepEqual((await web.get('/cli/machines/m-1')).body.machine.metadata, metadata);
-
-    const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm-1' } });
-    const second = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm-1' } });
-    await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
-    await web.registerMachine({ id: 'm-2' });
-    await cli.emitWithAck('machine-alive', { machineId: 'm-2', time: Date.now() });
-    const online = (await web.get('/api/machines')).body.machines;
-    assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the last active one first');
-    for (const field of ['seq', 'createdAt', 'updatedAt', 'activeAt']) assert.equal(typeof online[0][field], 'number', field);
-
-    for (const [name, field, value] of [
-      ['machine-update-metadata', 'metadata', { ...metadata, displayName: 'Renamed' }],
-      ['machine-update-state', 'runnerState', { status: 'busy' }],
-    ]) {
-      const update = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
-      assert.deepEqual(await update(1), { result: 'success', version: 2, [field]: value });
-      assert.deepEqual(await update(1), { result: 'version-mismatch', version: 2, [field]: value });
-      const received = await second.nextUpdate('update-machine');
-      assert.deepEqual([received.machineId, received[field]], ['m-1', { version: 2, value }]);
-      const stored = (await web.get('/cli/machines/m-1')).body.machine;
-      assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
-    }
-  });
-
-  test('require an id and metadata of the right types', async () => {
-    const web = hub.web('machines');
-    for (const [body, field] of [
-      [{ metadata: {} }, 'id'],
-      [{ id: '', metadata: {} }, 'id'],
-      [{ id: 'm', metadata: 5 }, 'metadata'],
-      [{ id: 'm' }, 'metadata'],
-    ]) {
-      assertRefused(await web.post('/cli/machines', body), 400, 'invalid_field', field);
-    }
-    assertRefused(await web.get('/cli/machines/unknown'), 404, 'machine_not_found');
   });
 });

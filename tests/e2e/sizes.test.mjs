@@ -53,7 +53,7 @@ const VALUES = [
     limit: LARGEST,
     value: (bytes) => sized(bytes, required),
     send: (cli, sid, metadata, expectedVersion) => cli.emitWithAck('update-metadata', { sid, expectedVersion, metadata }, TIMEOUT_MS),
-    read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.metadata,
+    read: async (web, id) => (await web.readSession(id)).metadata,
   },
   {
     name: 'an agent state',
@@ -61,7 +61,7 @@ const VALUES = [
     limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, agentState, expectedVersion) => cli.emitWithAck('update-state', { sid, expectedVersion, agentState }, TIMEOUT_MS),
-    read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.agentState,
+    read: async (web, id) => (await web.readSession(id)).agentState,
   },
   {
     name: 'a runner state',

@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { conversation, isReady, waitForRequest, startAgent } from './lib/agent.mjs';
+import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -13,37 +13,36 @@ const hub = await startHub();
 after(() => hub.stop());
 
 /** Creates a repository with one commit, and starts an agent with a machine in it. */
-async function start(t, namespace, args = []) {
+async function startInRepository(t, namespace, args = []) {
   const repository = new Repository(t);
   repository.write('notes.txt', 'one\n');
   repository.commit('first');
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const listen = async (query) => {
+  const openFeed = async (query) => {
     const feed = await web.openSocket(query);
     t.after(() => feed.close());
     await feed.waitForGreeting();
     return feed;
   };
   const act = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
-  const session = async (id) => (await web.get(`/api/sessions/${id}`)).body.session;
   const spawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
   const listSessions = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
-  return { repository, agent, web, listen, act, session, spawn, listSessions };
+  return { repository, agent, web, openFeed, act, spawn, listSessions };
 }
 
 test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
-  const { repository, agent, web, listen, act, session, spawn, listSessions } = await start(t, 'worktree');
-  const all = await listen({ all: 'true' });
+  const { repository, agent, web, openFeed, act, spawn, listSessions } = await startInRepository(t, 'worktree');
+  const namespaceFeed = await openFeed({ all: 'true' });
 
   const spawned = await spawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
   assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
   const id = spawned.body.sessionId;
-  await all.nextEvent('session-added', id);
+  await namespaceFeed.nextEvent('session-added', id);
   const worktreePath = path.join(repository.folder, '.worktrees', 'fix-notes');
   const isCheckedOut = () => repository.git('worktree', 'list').includes(`${worktreePath} `);
   assert.ok(isCheckedOut());
-  const startedSession = await session(id);
+  const startedSession = await web.readSession(id);
   assert.equal(startedSession.active, true);
   const { createdAt, ...worktree } = startedSession.metadata.worktree;
   assert.deepEqual(worktree, { basePath: repository.folder, branch: 'fix-notes', name: 'fix-notes', worktreePath });
@@ -51,16 +50,16 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual([startedSession.metadata.path, startedSession.metadata.machineId], [worktreePath, agent.machineId]);
   assert.deepEqual((await listSessions()).sort(), [agent.sessionId, id].sort());
 
-  const feed = await listen({ sessionId: id });
-  const work = async (command, attachments) => {
+  const feed = await openFeed({ sessionId: id });
+  const runApproved = async (command, attachments) => {
     assert.equal((await act(id, 'messages', { text: command, attachments })).status, 200);
     const request = await waitForRequest(feed, command);
     assert.deepEqual((await act(id, `permissions/${request}/approve`, {})).body, { ok: true });
     await feed.next(isReady, 'the agent to be ready');
   };
-  await work('export WHO=me; echo two >> notes.txt; cat notes.txt');
+  await runApproved('export WHO=me; echo two >> notes.txt; cat notes.txt');
   const before = ['> export WHO=me; echo two >> notes.txt; cat notes.txt', '= one\ntwo', 'Exit code 0.'];
-  assert.deepEqual(await conversation(web, id), before);
+  assert.deepEqual(await readConversation(web, id), before);
   const status = (await web.get(`/api/sessions/${id}/git-status`)).body;
   assert.deepEqual([status.branch, status.files.map((file) => [file.path, file.status])], ['fix-notes', [['notes.txt', 'modified']]]);
   const { files } = (await web.get(`/api/sessions/${id}/git-diff-numstat`)).body;
@@ -71,19 +70,19 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   const upload = await act(id, 'upload', { filename: 'more.txt', mimeType: 'text/plain', content: btoa('three\n') });
   assert.deepEqual([upload.status, upload.body.success], [200, true], upload.text);
   const attachment = { id: 'one', filename: 'more.txt', mimeType: 'text/plain', size: 6, path: upload.body.path };
-  await work('cat "$ATTACHMENTS" >> notes.txt; cat notes.txt', [attachment]);
+  await runApproved('cat "$ATTACHMENTS" >> notes.txt; cat notes.txt', [attachment]);
   before.push(
     `Attachments ($ATTACHMENTS has their paths):\n- more.txt (6 bytes): ${upload.body.path}`,
     '> cat "$ATTACHMENTS" >> notes.txt; cat notes.txt',
     '= one\ntwo\nthree',
     'Exit code 0.',
   );
-  assert.deepEqual(await conversation(web, id), before);
+  assert.deepEqual(await readConversation(web, id), before);
 
   assert.deepEqual((await act(id, 'archive', { reason: 'Done for today' })).body, { ok: true });
   await agent.lines.first((line) => line.includes(`session ${id} ended`), 'the end of its process');
-  await all.next((event) => event.sessionId === id && event.data?.metadata?.lifecycleState === 'archived', 'it to be archived');
-  const archived = await session(id);
+  await namespaceFeed.next((event) => event.sessionId === id && event.data?.metadata?.lifecycleState === 'archived', 'it to be archived');
+  const archived = await web.readSession(id);
   assert.deepEqual([archived.active, archived.metadata.archiveReason], [false, 'Done for today']);
   assert.deepEqual([await listSessions(), await listSessions('?archived=only')], [[agent.sessionId], [id]]);
   const { machines } = (await web.get('/api/machines')).body;
@@ -91,23 +90,23 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   const history = await web.readHistory(id);
 
   assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
-  const resumed = await session(id);
+  const resumed = await web.readSession(id);
   assert.deepEqual([resumed.active, resumed.metadata.archivedBy], [true, undefined]);
   assert.equal(resumed.metadata.alphaSessionId, startedSession.metadata.alphaSessionId);
   assert.deepEqual(resumed.metadata.worktree, startedSession.metadata.worktree);
-  await work('echo $WHO');
+  await runApproved('echo $WHO');
   assert.deepEqual((await act(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
   assert.equal(existsSync(upload.body.path), false);
   assert.deepEqual((await web.readHistory(id)).slice(0, history.length), history);
   const seqs = (await web.readHistory(id)).map(({ seq }) => seq);
   assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
   const resumedText = `Resumed: the shell continues in ${worktreePath}, with WHO as set before.`;
-  assert.deepEqual(await conversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
+  assert.deepEqual(await readConversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
 
   assert.equal((await web.delete(`/api/sessions/${id}`)).status, 409);
   assert.equal((await act(id, 'archive')).status, 200);
   assert.deepEqual((await web.delete(`/api/sessions/${id}`)).body, { ok: true });
-  await all.nextEvent('session-removed', id);
+  await namespaceFeed.nextEvent('session-removed', id);
   assert.equal((await web.get(`/api/sessions/${id}`)).status, 404);
   // Deleting a session keeps its worktree.
   assert.ok(isCheckedOut());
@@ -115,7 +114,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 });
 
 test('a refusal to spawn or resume is returned with its reason', async (t) => {
-  const { repository, act, session, spawn, listSessions } = await start(t, 'refused', ['--auto-approve']);
+  const { repository, web, act, spawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
   for (const [body, reason] of [
     [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
@@ -132,46 +131,46 @@ test('a refusal to spawn or resume is returned with its reason', async (t) => {
   const refusal = await act(sessionId, 'resume');
   assert.deepEqual([refusal.status, refusal.body.code], [503, 'cli_refused']);
   assert.match(refusal.body.error, /There is no directory .*removed on this machine/);
-  assert.equal((await session(sessionId)).metadata.lifecycleState, 'archived');
+  assert.equal((await web.readSession(sessionId)).metadata.lifecycleState, 'archived');
   assert.deepEqual(await listSessions('?archived=only'), [sessionId]);
 });
 
 test('a machine keeps running when its session is archived, and can resume it', async (t) => {
-  const { agent, web, listen, act } = await start(t, 'own', ['--auto-approve']);
-  const feed = await listen({ sessionId: agent.sessionId });
-  const work = async (text) => {
+  const { agent, web, openFeed, act } = await startInRepository(t, 'own', ['--auto-approve']);
+  const feed = await openFeed({ sessionId: agent.sessionId });
+  const runCommand = async (text) => {
     await act(agent.sessionId, 'messages', { text });
     await feed.next(isReady, 'the agent to be ready');
   };
-  await work('echo one');
+  await runCommand('echo one');
   await act(agent.sessionId, 'archive');
   await agent.lines.first((line) => line.includes('The machine keeps running'), 'the log line that the machine keeps running');
   assert.deepEqual((await act(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
   await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'the metadata of its new process');
-  await work('echo two');
-  const texts = await conversation(web, agent.sessionId);
+  await runCommand('echo two');
+  const texts = await readConversation(web, agent.sessionId);
   assert.deepEqual(texts.filter((line) => line.startsWith('=')), ['= one', '= two']);
   assert.equal(texts.filter((line) => line.startsWith('Resumed')).length, 1);
 });
 
 test('an aborted command ends, and the session is active again at once', async (t) => {
-  const { agent, web, listen, act, session } = await start(t, 'abort', ['--auto-approve']);
-  const feed = await listen({ sessionId: agent.sessionId });
+  const { agent, web, openFeed, act } = await startInRepository(t, 'abort', ['--auto-approve']);
+  const feed = await openFeed({ sessionId: agent.sessionId });
   await act(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
   await feed.next(({ data }) => data?.thinking === true, 'the command to run');
   assert.deepEqual((await act(agent.sessionId, 'abort')).body, { ok: true });
   await feed.nextUpdate({ active: false });
   await feed.nextUpdate({ active: true });
-  assert.equal((await session(agent.sessionId)).thinking, false);
+  assert.equal((await web.readSession(agent.sessionId)).thinking, false);
   assert.equal((await act(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
   await feed.next(isReady, 'the agent to be ready');
-  const texts = await conversation(web, agent.sessionId);
+  const texts = await readConversation(web, agent.sessionId);
   assert.ok(texts.includes('Aborted. Ended by SIGTERM.'), texts.join('\n'));
 });
 
 test('a file of the maximum size is uploaded unchanged', async (t) => {
-  const { agent, web, listen, act } = await start(t, 'large', ['--auto-approve']);
-  const feed = await listen({ sessionId: agent.sessionId });
+  const { agent, web, openFeed, act } = await startInRepository(t, 'large', ['--auto-approve']);
+  const feed = await openFeed({ sessionId: agent.sessionId });
   const bytes = randomBytes(50 * 1024 * 1024);
   const file = { filename: 'large.bin', mimeType: 'application/octet-stream' };
   const upload = await act(agent.sessionId, 'upload', { ...file, content: bytes.toString('base64') });
@@ -180,5 +179,5 @@ test('a file of the maximum size is uploaded unchanged', async (t) => {
   await act(agent.sessionId, 'messages', { text: 'sha256sum < "$ATTACHMENTS"', attachments });
   await feed.next(isReady, 'the agent to be ready');
   const digest = createHash('sha256').update(bytes).digest('hex');
-  assert.ok((await conversation(web, agent.sessionId)).includes(`= ${digest}  -`));
+  assert.ok((await readConversation(web, agent.sessionId)).includes(`= ${digest}  -`));
 });

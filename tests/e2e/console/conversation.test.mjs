@@ -111,7 +111,7 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   const { repository, agent, page, chat } = await startSession(t, 'modes');
   repository.write('.agents/commands/greet.md', '# Greet\n\n```sh\necho hello there\n```\n');
   repository.write('.agents/skills/review/SKILL.md', '---\nname: review\ndescription: Reads changes\n---\n');
-  const sessionField = async (name) => (await hub.web('modes').get(`/api/sessions/${agent.sessionId}`)).body.session[name];
+  const sessionField = async (name) => (await hub.web('modes').readSession(agent.sessionId))[name];
 
   await page.getByLabel('Permission mode').selectOption('Bypass');
   await page.getByLabel('Permission mode').and(page.locator('[title="Never asks"]')).waitFor();

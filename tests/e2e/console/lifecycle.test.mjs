@@ -62,7 +62,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await chat.send('cat made.txt');
   await inList.waitFor();
   await page.locator('summary', { hasText: 'cat made.txt' }).waitFor();
-  assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).body.session.active, true);
+  assert.equal((await hub.web('life').readSession(id)).active, true);
 
   await selectAction(page, 'Archive');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();

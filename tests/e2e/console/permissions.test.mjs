@@ -333,7 +333,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   assert.deepEqual(answered, [['r1', { shape: ['Square'], name: ['Tile'] }], ['r2', 'Not now, as']]);
 
   // A new request with the same id starts without a draft.
-  const { agentStateVersion: expectedVersion } = (await hub.web(namespace).get(`/api/sessions/${session.id}`)).body.session;
+  const { agentStateVersion: expectedVersion } = await hub.web(namespace).readSession(session.id);
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
   await deny();
   await waitForValue(reason, '');

@@ -45,7 +45,7 @@ export const partOf = ({ content }) => content.content?.data?.message?.content?.
  * @param {string} id
  * @returns {Promise<string[]>}
  */
-export async function conversation(web, id) {
+export async function readConversation(web, id) {
   const lines = [];
   for (const message of await web.readHistory(id)) {
     const part = partOf(message);

@@ -101,6 +101,13 @@ export class Web {
     return answer.body.machine;
   }
 
+  /** Reads a session. */
+  async readSession(id) {
+    const answer = await this.get(`/api/sessions/${id}`);
+    if (answer.status !== 200) throw new Error(`GET /api/sessions/${id}: ${answer.status} ${answer.text}`);
+    return answer.body.session;
+  }
+
   /** Reads all messages of a session in ascending order. */
   async readHistory(sessionId) {
     const messages = [];

@@ -9,11 +9,11 @@ const DONE = 'Exit code 0.';
 const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 
 /** Reads a session from the hub and from the database. @param {import('./session-load.mjs').SessionLoad} load */
-export async function readSession({ web, session: { id }, loadTest }) {
+export async function readStoredSession({ web, session: { id }, loadTest }) {
   const database = await loadTest.hub.database();
   const rows = (sql) => database.prepare(sql).bind(id).all().then(({ results }) => results);
   return {
-    session: (await web.get(`/api/sessions/${id}`)).body.session,
+    session: await web.readSession(id),
     history: await web.readHistory(id),
     row: (await rows('SELECT * FROM sessions WHERE id = ?'))[0],
     messages: await rows(

@@ -1,0 +1,127 @@
+/** Messages over REST and from CLIs: validation, pages, deduplication by local id, and publication. */
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { assertRefused } from './lib/assertions.mjs';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+describe('messages', () => {
+  test('require an active session, and a text or attachments', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'send' });
+    const web = hub.web('messages');
+    const send = (body) => web.post(`/api/sessions/${session.id}/messages`, body);
+    const file = { id: 'a', filename: 'a.txt', mimeType: 'text/plain', size: 1, path: '/uploads/a.txt' };
+    for (const [body, field] of [
+      [{}, 'text'],
+      [{ text: '' }, 'text'],
+      [{ text: '', attachments: [] }, 'text'],
+      [{ text: 5 }, 'text'],
+      [{ text: 'x'.repeat(1024 * 1024 + 1) }, 'text'],
+      [{ text: 'x', localId: 9 }, 'localId'],
+      [{ attachments: [{ ...file, path: undefined }] }, 'path'],
+      [{ attachments: [{ ...file, size: '1' }] }, 'size'],
+      [{ attachments: file }, 'attachments'],
+    ]) {
+      const answer = await send(body);
+      assert.equal(answer.status, 400, `${field}: ${answer.text}`);
+      assert.match(answer.body.error, new RegExp(field), answer.text);
+    }
+    assert.equal((await send({ text: 'x'.repeat(1024 * 1024) })).status, 200, 'a text of 1 MiB');
+    assert.equal((await send({ attachments: [file] })).status, 200, 'attachments alone');
+    const [, { content }] = await web.readHistory(session.id);
+    assert.deepEqual(content, { role: 'user', content: { type: 'text', text: '', attachments: [file] }, meta: { sentFrom: 'web' } });
+
+    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+    assertRefused(await send({ text: 'too late' }), 409, 'session_inactive');
+    assert.equal((await web.readHistory(session.id)).length, 2);
+  });
+
+  test('are read in pages, backwards by beforeSeq and forwards by afterSeq', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'pages' });
+    const web = hub.web('messages');
+    for (let n = 1; n <= 7; n += 1) await cli.sendMessage(session.id, { n });
+    const page = async (query, from = 'api') => (await web.get(`/${from}/sessions/${session.id}/messages${query}`)).body;
+    const seqs = ({ messages }) => messages.map(({ seq }) => seq);
+
+    const newest = await page('?limit=3');
+    assert.deepEqual([seqs(newest), newest.hasMore], [[7, 6, 5], true]);
+    assert.deepEqual(newest.page, { limit: 3, beforeSeq: null, nextBeforeSeq: 5, hasMore: true });
+    const oldest = await page(`?limit=50&beforeSeq=${newest.page.nextBeforeSeq}`);
+    assert.deepEqual([seqs(oldest), oldest.hasMore], [[4, 3, 2, 1], false]);
+    assert.deepEqual(oldest.page, { limit: 50, beforeSeq: 5, nextBeforeSeq: null, hasMore: false });
+    assert.deepEqual(seqs(await page('')), [7, 6, 5, 4, 3, 2, 1]);
+    assert.deepEqual(seqs(await page('?afterSeq=5')), [6, 7]);
+    assert.deepEqual(seqs(await page('?afterSeq=2&limit=2', 'cli')), [3, 4]);
+    assert.deepEqual(seqs(await page('', 'cli')), [1, 2, 3, 4, 5, 6, 7]);
+
+    for (const from of ['api', 'cli']) {
+      for (const [query, field] of [
+        ['?limit=0', 'limit'],
+        ['?limit=201', 'limit'],
+        ['?limit=ten', 'limit'],
+        ['?limit=-1', 'limit'],
+        ['?beforeSeq=x', 'beforeSeq'],
+        ['?beforeSeq=-1', 'beforeSeq'],
+        ['?afterSeq=1.5', 'afterSeq'],
+      ]) {
+        const answer = await web.get(`/${from}/sessions/${session.id}/messages${query}`);
+        assertRefused(answer, 400, 'invalid_field', field);
+      }
+    }
+  });
+
+  test('with the localId of an earlier message are not stored again, from the web or the CLI', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'localId' });
+    const web = hub.web('messages');
+    const send = async (text, localId) => (await web.post(`/api/sessions/${session.id}/messages`, { text, localId })).body;
+    const first = await send('once', 'web-1');
+    assert.deepEqual([first.message.seq, first.message.localId], [1, 'web-1']);
+    assert.deepEqual(await send('twice', 'web-1'), first);
+    const ack = await cli.sendMessage(session.id, { n: 1 }, 'cli-1');
+    assert.deepEqual(await cli.sendMessage(session.id, { n: 2 }, 'cli-1'), ack);
+    const race = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
+    assert.deepEqual([...new Set(race.map(({ seq }) => seq))], [3]);
+    const history = await web.readHistory(session.id);
+    assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
+    assert.deepEqual(history[1].content, { n: 1 });
+    // Another session may use the same local ids.
+    const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });
+    assert.equal((await other.cli.sendMessage(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
+  });
+
+  test('go to the other sockets of their session, not to their sender', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'two sockets' });
+    const second = await connectCli(t, hub, { namespace: 'messages', auth: { sessionId: session.id } });
+    await cli.sendMessage(session.id, { from: 'the first' }, 'l1');
+    const update = await second.nextUpdate('new-message');
+    const { seq, localId, content } = update.message;
+    assert.deepEqual([update.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
+    await second.sendMessage(session.id, { from: 'the second' });
+    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first update of the first CLI');
+    const own = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
+    assert.deepEqual(own, []);
+  });
+
+  test('given as a string of JSON are parsed', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
+    await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
+    await cli.sendMessage(session.id, 'plain text');
+    const contents = (await hub.web('messages').readHistory(session.id)).map(({ content }) => content);
+    assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'plain text']);
+  });
+
+  test('that are malformed are refused in the acknowledgement, and the socket stays open', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'malformed' });
+    for (const payload of [{}, { sid: session.id }, { sid: 5, message: {} }, 'text', null, { sid: session.id, message: {}, localId: 5 }]) {
+      const ack = await cli.emitWithAck('message', payload);
+      assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
+    }
+    cli.socket.emit('session-alive', { sid: session.id });
+    assert.equal(typeof (await cli.nextError()).message, 'string', 'an error event instead of an acknowledgement');
+    assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
+  });
+});
