@@ -13,6 +13,7 @@ import { AgentEndedError } from './acp-process.mjs';
 import { AcpSession, SessionUnavailableError, describeError } from './acp-session.mjs';
 import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
+import { LiveText } from './live-text.mjs';
 import { toPrompt } from './prompt.mjs';
 import { toAgentMode, toAgentModel, toPermissionMode } from './settings.mjs';
 import { createTranslator, titleToSummary } from './translate/translator.mjs';
@@ -29,7 +30,7 @@ const LATE_UPDATES_MS = 250;
 /** Time limit of the reply to a canceled prompt. Then the process is ended. */
 const CANCEL_MS = 5000;
 
-/** Interval of sending the output of running calls. */
+/** Interval of sending text that was held back and the output of running calls. */
 const OUTPUT_MS = 1000;
 
 export class AcpAgent {
@@ -55,6 +56,7 @@ export class AcpAgent {
     Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled });
     Object.assign(this, { publishMetadata: parts.publishMetadata, requestIds: parts.requestIds });
     this.sendMessage = send;
+    this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
     this.approvals = new Approvals({ permissions, settings, send: (records) => this.#send(records) });
     this.queue = new TaskQueue({
@@ -169,6 +171,7 @@ export class AcpAgent {
     task.readyId = messages.localIds(turn.id).ready;
     const translator = this.#translator;
     this.#reply = session.prompt(blocks);
+    this.liveText.start(translator);
     try {
       const { stopReason } = await this.#reply;
       await delay(LATE_UPDATES_MS);
@@ -182,6 +185,7 @@ export class AcpAgent {
       await this.#send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
       if (!task.isAborted) await this.#sendInOrder(messages.text(this.#describeFailure(error)));
     } finally {
+      this.liveText.stop();
       this.#reply = null;
     }
   }

@@ -23,6 +23,21 @@ test('a prompt, a tool call and its approval are messages of the session', async
   assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
 });
 
+test('what the agent writes is sent piece by piece, and then stored under the same id', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const words = ['One', ' two', ' three.'];
+  prompt(session.id, words.flatMap((say) => [{ say }, { wait: 250 }]));
+  await hub.untilReady(session.id, 1);
+  const { messages, deltas } = hub.sessions.get(session.id);
+  assert.deepEqual(
+    deltas.map(({ text, offset, kind }) => [text, offset, kind]),
+    [['One', 0, 'text'], [' two', 3, 'text'], [' three.', 7, 'text']],
+  );
+  const stored = messages.find(({ localId }) => localId === deltas[0].id);
+  assert.equal(stored.content.content.data.message.content[0].text, 'One two three.');
+});
+
 test('prompts are sent one at a time and in order', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start();

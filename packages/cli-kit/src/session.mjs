@@ -37,6 +37,8 @@ const FLUSH_MS = 5000;
  * @property {Settings} settings the current ones, which `configure` and `apply` change
  * @property {(changes: Partial<Settings>) => void} apply changes settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
+ * @property {(delta: {id: string, text: string, offset: number, kind?: string}) => void} sendDelta sends a piece of a message
+ *   that is being written, whose `localId` will be `id`; it is dropped without a connection
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
@@ -159,6 +161,7 @@ export class Session {
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
       send: (message, localId) => this.outbox.push(message, localId),
+      sendDelta: (delta) => this.socket.send('message-delta', { sid: this.id, ...delta }),
       permissions: this.permissions,
       publishMetadata: (fields) => this.#publishMetadata(fields),
       requestIds: () => Object.keys({ ...this.agentState.value?.requests, ...this.agentState.value?.completedRequests }),

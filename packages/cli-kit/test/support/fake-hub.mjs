@@ -247,6 +247,7 @@ export class FakeHub extends EventEmitter {
       if (session.thinking !== thinking) (session.thinkingChanges ??= []).push(thinking);
       Object.assign(session, { active: true, thinking, mode, permissionMode });
     });
+    socket.on('message-delta', ({ sid, ...delta }) => (this.sessions.get(sid).deltas ??= []).push(delta));
     socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
     this.emit('change');
   }
