@@ -22,7 +22,7 @@ const { hub, open, startSession, visit } = await startConsole({ vars: { PUSH_ALL
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 /** Opens the settings in a browser that uses the local push service. */
-async function settings(t, namespace, subscription) {
+async function openSettings(t, namespace, subscription) {
   const opened = await open(t);
   await mockPushManager(opened.context, subscription);
   await opened.page.goto(signInUrl(hub, namespace, '/settings'));
@@ -30,8 +30,8 @@ async function settings(t, namespace, subscription) {
   return opened;
 }
 
-const on = (page) => page.getByRole('button', { name: 'Turn notifications on' });
-const off = (page) => page.getByRole('button', { name: 'Turn notifications off' });
+const turnOnButton = (page) => page.getByRole('button', { name: 'Turn notifications on' });
+const turnOffButton = (page) => page.getByRole('button', { name: 'Turn notifications off' });
 
 /** Returns the number of subscriptions of a namespace. */
 async function countSubscriptions(namespace) {
@@ -47,19 +47,19 @@ async function setVisibility(page, visibility) {
 }
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
-  const device = service.addBrowser();
+  const browser = service.addBrowser();
   const { agent, page, context, pageErrors, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
-  await mockPushManager(context, device.subscription);
+  await mockPushManager(context, browser.subscription);
   await page.goto(`${hub.url}/settings`);
-  await on(page).click();
-  await off(page).waitFor();
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   assert.equal(await countSubscriptions('asks'), 1);
 
   await page.getByRole('link', { name: /The notes/ }).first().click();
   await chat.composer.waitFor();
   await setVisibility(page, 'hidden');
   await chat.send('rm notes.txt');
-  const { payload } = await device.next();
+  const { payload } = await browser.next();
   const { title, body, tag, data } = payload;
   assert.deepEqual([title, body, tag, data.url], ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`]);
   await deliverPush(page, payload);
@@ -75,11 +75,11 @@ test('notifies a browser while the page is hidden, and a click opens the session
 });
 
 test('shows a toast instead of a push while the page is visible', async (t) => {
-  const device = service.addBrowser();
+  const browser = service.addBrowser();
   const { session, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
-  const { page } = await settings(t, 'looks', device.subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const { page } = await openSettings(t, 'looks', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await cli.sendMessage(session.id, READY);
   await page.getByText('alpha is waiting in The talk').waitFor();
@@ -88,75 +88,75 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   const outcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
   await eventually(async () => (await outcomes())[0] === 'toast', 'the outcome');
   assert.deepEqual(await outcomes(), ['toast']);
-  assert.ok(!service.messages.some(({ path: to }) => to === device.path));
+  assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
 });
 
 test('registers the subscription again after a reload, and turns notifications off', async (t) => {
-  const device = service.addBrowser();
-  const { page } = await settings(t, 'stays', device.subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'stays', browser.subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   // The hub may drop the oldest of too many subscriptions.
-  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: device.subscription.endpoint } });
+  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
   assert.equal(await countSubscriptions('stays'), 0);
   await page.goto(`${hub.url}/machines`);
   await eventually(async () => (await countSubscriptions('stays')) === 1, 'the subscription');
   await page.goto(`${hub.url}/settings`);
-  await off(page).click();
-  await on(page).waitFor();
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
   assert.equal(await countSubscriptions('stays'), 0);
   await page.reload();
-  await on(page).waitFor();
+  await turnOnButton(page).waitFor();
 });
 
 test('replaces a subscription for another key', async (t) => {
-  const device = service.addBrowser();
-  const { page } = await settings(t, 'keys', device.subscription);
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, 'keys', browser.subscription);
   const other = (await service.addBrowser()).subscription.keys.p256dh;
   await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
   await page.reload();
-  await on(page).click();
-  await off(page).waitFor();
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
   assert.equal(await page.evaluate(() => localStorage.getItem('subscription key')), publicKey);
 });
 
 test('turns notifications off at sign-out', async (t) => {
-  const { page } = await settings(t, 'leaves', service.addBrowser().subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const { page } = await openSettings(t, 'leaves', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
   assert.equal(await countSubscriptions('leaves'), 0);
 });
 
 test('turns notifications off when switching namespaces', async (t) => {
-  const { page } = await settings(t, 'first', service.addBrowser().subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const { page } = await openSettings(t, 'first', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   await page.goto(signInUrl(hub, 'second', '/settings'));
   await page.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByText('Namespace second').waitFor();
-  await on(page).waitFor();
+  await turnOnButton(page).waitFor();
   assert.equal(await countSubscriptions('second'), 0);
 });
 
 test('turns notifications off while the hub is unreachable', async (t) => {
-  const { page } = await settings(t, 'unreachable', service.addBrowser().subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const { page } = await openSettings(t, 'unreachable', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   await page.route('**/api/push/subscribe', (route) => route.abort());
-  await off(page).click();
-  await on(page).waitFor();
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
   await page.unroute('**/api/push/subscribe');
   await page.reload();
-  await on(page).waitFor();
+  await turnOnButton(page).waitFor();
 });
 
 test('turning notifications off wins over a registration in flight', async (t) => {
-  const { page } = await settings(t, 'overtaken', service.addBrowser().subscription);
-  await on(page).click();
-  await off(page).waitFor();
+  const { page } = await openSettings(t, 'overtaken', service.addBrowser().subscription);
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
   // The settings register the subscription again whenever they are opened.
   await page.getByRole('link', { name: 'Machines' }).click();
   const [delayed, released] = [deferred(), deferred()];
@@ -168,33 +168,33 @@ test('turning notifications off wins over a registration in flight', async (t) =
     await route.fallback();
   });
   await page.getByRole('link', { name: 'Settings' }).click();
-  await off(page).waitFor();
+  await turnOffButton(page).waitFor();
   await withTimeout(delayed.promise, 'the registration of the subscription');
-  await off(page).click();
+  await turnOffButton(page).click();
   const registered = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
   released.resolve();
   await registered;
-  await on(page).waitFor();
+  await turnOnButton(page).waitFor();
   assert.equal(await countSubscriptions('overtaken'), 0);
 });
 
 test('explains why notifications are unavailable', async (t) => {
-  const without = () => delete window.PushManager;
-  const onPhone = () => {
+  const removePushManager = () => delete window.PushManager;
+  const simulatePhone = () => {
     delete window.PushManager;
     Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
   };
-  const blocked = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
+  const denyPermission = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
   for (const [script, text] of [
-    [blocked, /blocks notifications from this page\. Open the site settings/],
-    [without, /This browser does not support notifications/],
-    [onPhone, /Add to Home Screen/],
+    [denyPermission, /blocks notifications from this page\. Open the site settings/],
+    [removePushManager, /This browser does not support notifications/],
+    [simulatePhone, /Add to Home Screen/],
   ]) {
     const { page, context } = await open(t);
     await context.addInitScript(script);
     await page.goto(signInUrl(hub, 'without', '/settings'));
     await page.getByText(text).waitFor();
-    assert.equal(await on(page).count(), 0);
+    assert.equal(await turnOnButton(page).count(), 0);
   }
 });
 
@@ -202,8 +202,8 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'log', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await visit(t, 'log', { ...DESK, path: '/settings' });
   await page.getByText('Recent notifications').click();
-  const none = page.getByText('No notifications yet.');
-  await none.waitFor();
+  const emptyLog = page.getByText('No notifications yet.');
+  await emptyLog.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await setVisibility(page, 'hidden');
   const waitForOutcome = (outcome) => eventually(async () => (await hub.web('log').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
@@ -213,7 +213,7 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   await refresh.click();
   // The log stays empty until a browser has had notifications on.
   await page.getByRole('button', { name: 'Refresh', disabled: false }).waitFor();
-  await none.waitFor();
+  await emptyLog.waitFor();
 
   const rejecting = service.addBrowser(() => ({ status: 403 }));
   const busy = service.addBrowser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
@@ -237,22 +237,22 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
 
 test('the example page and service worker of PROTOCOL.md work', async (t) => {
   const text = readFileSync(path.join(ROOT, 'docs', 'PROTOCOL.md'), 'utf8');
-  const chapter = /^## Push notifications\n([^]*?)^## /m.exec(text)[1];
-  const [ofPage, ofWorker, ...more] = [...chapter.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
-  assert.deepEqual([more.length, ofPage.includes('subscribe'), ofWorker.includes('notificationclick')], [0, true, true]);
-  const site = await serve(t, {
-    '/': ['text/html', `<script>const token = ${JSON.stringify(hub.token('protocol'))};\n${ofPage}</script>`],
-    '/service-worker.js': ['text/javascript', ofWorker],
+  const section = /^## Push notifications\n([^]*?)^## /m.exec(text)[1];
+  const [pageCode, workerCode, ...otherBlocks] = [...section.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
+  assert.deepEqual([otherBlocks.length, pageCode.includes('subscribe'), workerCode.includes('notificationclick')], [0, true, true]);
+  const siteUrl = await serveFiles(t, {
+    '/': ['text/html', `<script>const token = ${JSON.stringify(hub.token('protocol'))};\n${pageCode}</script>`],
+    '/service-worker.js': ['text/javascript', workerCode],
   });
   const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
-  const device = service.addBrowser();
+  const browser = service.addBrowser();
   const { page, context, pageErrors } = await open(t);
-  await mockPushManager(context, device.subscription);
-  await page.goto(site);
+  await mockPushManager(context, browser.subscription);
+  await page.goto(siteUrl);
   await page.evaluate('subscribe()');
   assert.equal(await countSubscriptions('protocol'), 1);
   await cli.sendMessage(session.id, READY);
-  const { payload } = await device.next();
+  const { payload } = await browser.next();
   assert.equal(payload.body, 'alpha is waiting in The talk');
   await deliverPush(page, payload);
   assert.deepEqual(await waitForNotification(page), payload);
@@ -261,7 +261,7 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
 });
 
 /** Serves these files, and forwards all other requests to the hub. */
-async function serve(t, files) {
+async function serveFiles(t, files) {
   const server = http.createServer(async (request, response) => {
     const [type, content] = files[request.url] ?? [];
     if (content !== undefined) return response.writeHead(200, { 'content-type': type }).end(content);

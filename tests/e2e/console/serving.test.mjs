@@ -36,8 +36,8 @@ test('responds to unknown paths with a 404 and a JSON error', async () => {
   const web = hub.web('nowhere', null);
   for (const path of ['/anything/else', '/index.php', '/assets/gone.js', '/sessions', '/sessions/a/b/c', '/_headers', '/_redirects', '/favicon.ico']) {
     for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
-      const { status, body, headers: answered } = await web.get(path, { headers });
-      assert.deepEqual([status, body?.code, answered['content-type']], [404, 'not_found', 'application/json'], path);
+      const { status, body, headers: responseHeaders } = await web.get(path, { headers });
+      assert.deepEqual([status, body?.code, responseHeaders['content-type']], [404, 'not_found', 'application/json'], path);
     }
   }
 });
@@ -58,8 +58,8 @@ test('the Content-Security-Policy allows only the console’s own files and no f
       assert.ok(policy.split('; ').includes(part), part);
     }
     assert.doesNotMatch(policy, /unsafe|\*|https?:/);
-    const { 'x-content-type-options': sniff, 'referrer-policy': referrer, 'cache-control': cache } = headers;
-    assert.deepEqual([sniff, referrer, cache], ['nosniff', 'no-referrer', 'no-cache']);
+    const names = ['x-content-type-options', 'referrer-policy', 'cache-control'];
+    assert.deepEqual(names.map((name) => headers[name]), ['nosniff', 'no-referrer', 'no-cache']);
   }
 });
 
@@ -215,9 +215,9 @@ test('a failed preload alone does not reload the page', async (t) => {
       return append(link);
     };
   });
-  const failed = page.waitForResponse((response) => response.url().includes('/assets/gone-settings-'));
+  const preloadResponse = page.waitForResponse((response) => response.url().includes('/assets/gone-settings-'));
   await page.getByRole('link', { name: 'Settings' }).click();
-  assert.equal((await failed).status(), 404);
+  assert.equal((await preloadResponse).status(), 404);
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), true);
   assert.deepEqual(pageErrors, []);
@@ -226,12 +226,12 @@ test('a failed preload alone does not reload the page', async (t) => {
 test('code stays plain without a page reload if the highlighter cannot be fetched', async (t) => {
   const { session, cli, page, chat, isSameDocument, pageErrors } = await longOpenPage(t, 'plain');
   await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
-  const missing = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
-  await say('```rust\nfn main() {}\n```');
-  await missing;
+  const highlighterResponse = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
+  const sendText = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  await sendText('```rust\nfn main() {}\n```');
+  await highlighterResponse;
   await chat.waitForText('fn main() {}');
-  await say('Done.');
+  await sendText('Done.');
   await chat.waitForText('Done.');
   assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
   assert.deepEqual(pageErrors, []);

@@ -21,20 +21,20 @@ test('groups sessions by directory and machine and updates their activity', asyn
   await waitForCount(group('laptop').getByRole('link'), 2);
   await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
 
-  const siteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
-  await siteRow('ready.*gamma');
+  const waitForSiteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
+  await waitForSiteRow('ready.*gamma');
   await cli.keepAlive(session.id, { thinking: true });
-  await siteRow('working');
+  await waitForSiteRow('working');
   const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
-  await siteRow('2 requests pending');
+  await waitForSiteRow('2 requests pending');
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {} } });
   const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
   await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
   await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
-  await siteRow('ended');
+  await waitForSiteRow('ended');
 });
 
 test('shows the modes of each flavor, and models only if it has any', async (t) => {
@@ -61,8 +61,8 @@ test('adds, finds and removes sessions without a reload', async (t) => {
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const web = hub.web('live');
   const names = ['Write the parser', 'Draw the map'];
-  const made = [];
-  for (const [at, name] of names.entries()) made.push(await web.openSession({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
+  const sessions = [];
+  for (const [at, name] of names.entries()) sessions.push(await web.openSession({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
   for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('parser laptop');
@@ -70,44 +70,44 @@ test('adds, finds and removes sessions without a reload', async (t) => {
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('nothing like it');
   await page.getByText('No session matches').waitFor();
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('');
-  await web.delete(`/api/sessions/${made[1].id}`);
+  await web.delete(`/api/sessions/${sessions[1].id}`);
   await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
   await page.getByRole('link', { name: /Write the parser/ }).click();
   await page.getByText('No messages yet').waitFor();
-  await web.delete(`/api/sessions/${made[0].id}`);
+  await web.delete(`/api/sessions/${sessions[0].id}`);
   await page.getByText('This session was deleted.').waitFor();
 });
 
 test('shortcuts move between sessions and their views', async (t) => {
   const web = hub.web('keys');
-  const { page: empty } = await visit(t, 'keys');
-  await empty.getByRole('heading', { name: 'No sessions yet' }).waitFor();
-  await empty.keyboard.press('j');
-  await empty.keyboard.press('?');
-  await empty.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
-  await empty.goBack();
-  assert.equal(new URL(empty.url()).pathname, '/');
+  const { page: emptyPage } = await visit(t, 'keys');
+  await emptyPage.getByRole('heading', { name: 'No sessions yet' }).waitFor();
+  await emptyPage.keyboard.press('j');
+  await emptyPage.keyboard.press('?');
+  await emptyPage.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
+  await emptyPage.goBack();
+  assert.equal(new URL(emptyPage.url()).pathname, '/');
 
   for (const name of ['First', 'Second']) await web.openSession({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
   const { page } = await visit(t, 'keys');
   const names = page.getByRole('complementary').locator('.session-title');
   await names.nth(1).waitFor();
   const [first, second] = await names.allTextContents();
-  const heading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
+  const waitForHeading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
   await page.keyboard.press('j');
-  await heading(first);
+  await waitForHeading(first);
   await page.keyboard.press('j');
-  await heading(second);
+  await waitForHeading(second);
   await page.keyboard.press('k');
-  await heading(first);
+  await waitForHeading(first);
   for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
     await page.keyboard.press(key);
     await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
   }
   await page.keyboard.press('n');
-  await heading('New session');
+  await waitForHeading('New session');
   await page.keyboard.press('?');
-  await heading('Settings');
+  await waitForHeading('Settings');
 });
 
 test('on a phone, the focus moves to the opened session and back to its row', async (t) => {

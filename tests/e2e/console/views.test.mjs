@@ -20,16 +20,16 @@ const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const SIZES = { phone: PHONE, desk: DESK };
 const THEMES = ['light', 'dark'];
 
-/** The views. `shows`: a text to wait for. `screens`: the sizes and themes with a screenshot. */
+/** The views. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the sizes and themes with a screenshot. */
 const VIEWS = [
-  { name: 'sessions', path: () => '/', shows: 'Parse the dates', screens: ['phone light'] },
-  { name: 'conversation', path: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screens: ['phone light', 'phone dark', 'desk light'] },
-  { name: 'changes', path: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
-  { name: 'files', path: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screens: ['desk dark'] },
-  { name: 'machines', path: () => '/machines', shows: 'online', screens: [] },
-  { name: 'new', path: () => '/new', shows: 'Skip permission requests', screens: [] },
-  { name: 'archive', path: () => '/archive', shows: 'Rename the tables', screens: [] },
-  { name: 'settings', path: () => '/settings', shows: 'Appearance', screens: [] },
+  { name: 'sessions', path: () => '/', shows: 'Parse the dates', screenshots: ['phone light'] },
+  { name: 'conversation', path: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screenshots: ['phone light', 'phone dark', 'desk light'] },
+  { name: 'changes', path: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screenshots: ['desk light', 'phone dark'] },
+  { name: 'files', path: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screenshots: ['desk dark'] },
+  { name: 'machines', path: () => '/machines', shows: 'online', screenshots: [] },
+  { name: 'new', path: () => '/new', shows: 'Skip permission requests', screenshots: [] },
+  { name: 'archive', path: () => '/archive', shows: 'Rename the tables', screenshots: [] },
+  { name: 'settings', path: () => '/settings', shows: 'Appearance', screenshots: [] },
 ];
 
 /** Creates sessions with every kind of content. */
@@ -37,8 +37,8 @@ async function createSample(t) {
   const { session, cli } = await liveSession(t, hub, { namespace: 'views', tag: '/code/almanac', metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' } });
   await fillSample(hub, session, cli);
   // A keep-alive in flight at the end of the test fails.
-  const beat = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
-  t.after(() => clearInterval(beat));
+  const timer = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
+  t.after(() => clearInterval(timer));
   return session.id;
 }
 
@@ -90,7 +90,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     await checkThemes('sign-in');
     await page.goto(signInUrl(hub, 'views'));
     await page.waitForURL((url) => url.hash === '');
-    for (const { name, path: pathOf, shows, opens, screens } of VIEWS) {
+    for (const { name, path: pathOf, shows, opens, screenshots } of VIEWS) {
       await page.goto(pathOf(id));
       const text = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
       await text.waitFor();
@@ -101,7 +101,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       await waitUntilLoaded(page);
       if (name === 'conversation') await measureMessages(page);
       await checkThemes(name, async (theme) => {
-        if (process.env.UPDATE_SCREENS && screens.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
+        if (process.env.UPDATE_SCREENS && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
     }
     assert.deepEqual(pageErrors, []);
@@ -114,14 +114,14 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await page.addInitScript({ path: axe });
   await page.goto(signInUrl(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();
-  const more = page.getByRole('button', { name: 'Session actions' });
-  await more.focus();
+  const menuButton = page.getByRole('button', { name: 'Session actions' });
+  await menuButton.focus();
   await page.keyboard.press('Enter');
   const rename = page.getByRole('menuitem', { name: 'Rename' });
   await waitForFocus(rename);
   assert.deepEqual(await findViolations(page), []);
   await page.keyboard.press('Escape');
-  await waitForFocus(more);
+  await waitForFocus(menuButton);
   await page.keyboard.press('Enter');
   await waitForFocus(rename);
   await page.keyboard.press('ArrowDown');
@@ -130,7 +130,7 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   assert.deepEqual(await findViolations(page), []);
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
-  await waitForFocus(more);
+  await waitForFocus(menuButton);
   await page.keyboard.press('Enter');
   await waitForFocus(rename);
   await page.keyboard.press('Enter');
@@ -138,7 +138,7 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await page.keyboard.press('Enter');
   await page.locator('dialog').waitFor({ state: 'detached' });
   await page.getByRole('heading', { name: 'Read the dates', level: 1 }).waitFor();
-  await waitForFocus(more);
+  await waitForFocus(menuButton);
   await page.keyboard.press('c');
   await waitForFocus(page.getByLabel('Message to the agent'));
   await page.keyboard.type('/');
@@ -153,21 +153,21 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   assert.deepEqual(await findViolations(page), []);
 });
 
-/** Takes a screenshot once two in a row are equal: the last changes cannot be waited for. */
+/** Takes screenshots until two in a row are equal, because no event follows the last change of the page. */
 async function takeStableScreenshot(page) {
   // Hovered elements look different.
   await page.mouse.move(0, 0);
   const take = () => page.screenshot({ animations: 'disabled', caret: 'hide' });
-  let before;
-  let now = await take();
-  do [before, now] = [now, await take()];
-  while (!before.equals(now));
-  return now;
+  let previous;
+  let current = await take();
+  do [previous, current] = [current, await take()];
+  while (!previous.equals(current));
+  return current;
 }
 
 /** Saves a screenshot as a PNG with a palette, a third of the size. */
 async function saveScreenshot(page, name) {
   const sharp = createRequire(createRequire(import.meta.url).resolve('miniflare'))('sharp');
-  const small = await sharp(await takeStableScreenshot(page)).removeAlpha().png({ palette: true, colours: 256, dither: 0, compressionLevel: 9, effort: 10 }).toBuffer();
-  writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), small);
+  const png = await sharp(await takeStableScreenshot(page)).removeAlpha().png({ palette: true, colours: 256, dither: 0, compressionLevel: 9, effort: 10 }).toBuffer();
+  writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), png);
 }
