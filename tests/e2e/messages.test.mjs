@@ -44,7 +44,7 @@ describe('messages', () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'pages' });
     const web = hub.web('messages');
     for (let n = 1; n <= 7; n += 1) await cli.sendMessage(session.id, { n });
-    const page = async (query, from = 'api') => (await web.get(`/${from}/sessions/${session.id}/messages${query}`)).body;
+    const page = async (query, prefix = 'api') => (await web.get(`/${prefix}/sessions/${session.id}/messages${query}`)).body;
     const seqs = ({ messages }) => messages.map(({ seq }) => seq);
 
     const newest = await page('?limit=3');
@@ -58,7 +58,7 @@ describe('messages', () => {
     assert.deepEqual(seqs(await page('?afterSeq=2&limit=2', 'cli')), [3, 4]);
     assert.deepEqual(seqs(await page('', 'cli')), [1, 2, 3, 4, 5, 6, 7]);
 
-    for (const from of ['api', 'cli']) {
+    for (const prefix of ['api', 'cli']) {
       for (const [query, field] of [
         ['?limit=0', 'limit'],
         ['?limit=201', 'limit'],
@@ -68,7 +68,7 @@ describe('messages', () => {
         ['?beforeSeq=-1', 'beforeSeq'],
         ['?afterSeq=1.5', 'afterSeq'],
       ]) {
-        const answer = await web.get(`/${from}/sessions/${session.id}/messages${query}`);
+        const answer = await web.get(`/${prefix}/sessions/${session.id}/messages${query}`);
         assertRefused(answer, 400, 'invalid_field', field);
       }
     }
@@ -83,8 +83,8 @@ describe('messages', () => {
     assert.deepEqual(await send('twice', 'web-1'), first);
     const ack = await cli.sendMessage(session.id, { n: 1 }, 'cli-1');
     assert.deepEqual(await cli.sendMessage(session.id, { n: 2 }, 'cli-1'), ack);
-    const race = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
-    assert.deepEqual([...new Set(race.map(({ seq }) => seq))], [3]);
+    const acks = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
+    assert.deepEqual([...new Set(acks.map(({ seq }) => seq))], [3]);
     const history = await web.readHistory(session.id);
     assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
     assert.deepEqual(history[1].content, { n: 1 });
@@ -106,7 +106,7 @@ describe('messages', () => {
     assert.deepEqual(own, []);
   });
 
-  test('given as a string of JSON are parsed', async (t) => {
+  test('that are strings of JSON are parsed', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
     await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
     await cli.sendMessage(session.id, 'plain text');

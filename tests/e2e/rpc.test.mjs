@@ -48,8 +48,8 @@ describe('the git repository of an agent', () => {
     repository.git('add', 'staged.txt');
     repository.write('new.txt', 'not tracked\n');
     ({ sessionId } = await startAgent(suite, hub, { dir: repository.folder, namespace: 'git', args: ['--no-machine'] }));
-    read = async (what, query = {}) => {
-      const answer = await hub.web('git').get(`/api/sessions/${sessionId}/${what}?${new URLSearchParams(query)}`);
+    read = async (route, query = {}) => {
+      const answer = await hub.web('git').get(`/api/sessions/${sessionId}/${route}?${new URLSearchParams(query)}`);
       return { ...answer.body, status: answer.status };
     };
   });
@@ -128,16 +128,16 @@ describe('the git repository of an agent', () => {
   });
 
   test('rejects paths outside of it', async () => {
-    for (const what of ['file', 'directory', 'git-diff-file']) {
+    for (const route of ['file', 'directory', 'git-diff-file']) {
       for (const path of ['../secret', 'src/../../secret', '..', 'src/..', '/etc/passwd', 'a\0b', '..\\secret']) {
-        const refused = await read(what, { path });
-        assert.deepEqual([refused.status, refused.code], [400, 'invalid_path'], `${what} ${path}`);
+        const refused = await read(route, { path });
+        assert.deepEqual([refused.status, refused.code], [400, 'invalid_path'], `${route} ${path}`);
         assert.match(refused.error, /`path`/);
       }
     }
-    for (const what of ['file', 'git-diff-file']) {
-      assert.deepEqual((await read(what)).code, 'invalid_path', `${what} without a path`);
-      assert.deepEqual((await read(what, { path: '' })).code, 'invalid_path', `${what} with an empty path`);
+    for (const route of ['file', 'git-diff-file']) {
+      assert.deepEqual((await read(route)).code, 'invalid_path', `${route} without a path`);
+      assert.deepEqual((await read(route, { path: '' })).code, 'invalid_path', `${route} with an empty path`);
     }
     const repeated = await hub.web('git').get(`/api/sessions/${sessionId}/file?path=a&path=b`);
     assert.equal(repeated.status, 400);
@@ -160,8 +160,8 @@ describe('a call', () => {
       });
     }
     const web = hub.web('params');
-    for (const [what, [query]] of Object.entries(ROUTES)) {
-      assert.equal((await web.get(`/api/sessions/${session.id}/${what}${query}`)).status, 200, what);
+    for (const [route, [query]] of Object.entries(ROUTES)) {
+      assert.equal((await web.get(`/api/sessions/${session.id}/${route}${query}`)).status, 200, route);
     }
     assert.deepEqual(received, {
       gitStatus: { cwd: '/code/params' },
@@ -179,7 +179,7 @@ describe('a call', () => {
     assert.deepEqual(received.runRipgrep.args.slice(0, 2), ['--files', '--iglob']);
   });
 
-  test('returns the CLI’s result unchanged, also a failure and unknown fields', async (t) => {
+  test('returns the CLI’s result unchanged, including failures and unknown fields', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'asis', tag: 'as is' });
     const web = hub.web('asis');
     for (const result of [
@@ -197,31 +197,31 @@ describe('a call', () => {
     const idle = await web.openSession({ tag: 'without a CLI' });
     const { session } = await liveSession(t, hub, { namespace: 'unserved', tag: 'a CLI that serves nothing' });
     for (const { id } of [idle, session]) {
-      for (const [what, [query, method]] of Object.entries(ROUTES)) {
-        const { status, body } = await web.get(`/api/sessions/${id}/${what}${query}`);
-        assert.deepEqual([status, body], [200, { success: false, error: `No handler registered for ${method}` }], what);
+      for (const [route, [query, method]] of Object.entries(ROUTES)) {
+        const { status, body } = await web.get(`/api/sessions/${id}/${route}${query}`);
+        assert.deepEqual([status, body], [200, { success: false, error: `No handler registered for ${method}` }], route);
       }
     }
   });
 
   test('has no handler after rpc-unregister, or after its socket closed', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'leaving', tag: 'leaving' });
-    const success = async () => (await hub.web('leaving').get(`/api/sessions/${session.id}/skills`)).body.success;
+    const callSucceeds = async () => (await hub.web('leaving').get(`/api/sessions/${session.id}/skills`)).body.success;
     await cli.serve('listSkills', () => ({ success: true }));
-    assert.equal(await success(), true);
+    assert.equal(await callSucceeds(), true);
     await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
-    assert.equal(await success(), false);
+    assert.equal(await callSucceeds(), false);
 
     const second = await connectCli(t, hub, { namespace: 'leaving', auth: { sessionId: session.id } });
     await second.serve(`${session.id}:listSkills`, () => ({ success: true }));
-    assert.equal(await success(), true);
+    assert.equal(await callSucceeds(), true);
     await second.serve(`${session.id}:gitStatus`, () => {
       second.terminate();
       return new Promise(() => {});
     });
     const { body } = await hub.web('leaving').get(`/api/sessions/${session.id}/git-status`);
     assert.equal(body.success, false, 'the hub has noticed that the socket is closed');
-    assert.equal(await success(), false);
+    assert.equal(await callSucceeds(), false);
   });
 
   test('without an answer times out, and a late answer is ignored', async (t) => {
@@ -238,7 +238,7 @@ describe('a call', () => {
     assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body.skills, ['in time']);
   });
 
-  for (const [how, leave] of [
+  for (const [how, disconnect] of [
     ['closes', (cli) => cli.close()],
     ['is terminated', (cli) => cli.terminate()],
   ]) {
@@ -246,7 +246,7 @@ describe('a call', () => {
       test(`fails at once when its socket ${how} (token by ${tokenIn})`, async (t) => {
         const { session, cli } = await liveSession(t, hub, { namespace: 'closing', tag: `${how} ${tokenIn}`, tokenIn });
         await cli.serve('listSkills', () => {
-          leave(cli);
+          disconnect(cli);
           return new Promise(() => {});
         });
         // Long before the timeout of 30 s.
@@ -260,16 +260,16 @@ describe('a call', () => {
   test('goes to the socket that registered last, and to no other after that one unregisters', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
     const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
-    const answer = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
+    const call = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
     await cli.serve('listSkills', () => ({ success: true, from: 'first' }));
     await second.serve(`${session.id}:listSkills`, () => ({ success: true, from: 'second' }));
-    assert.equal((await answer()).from, 'second');
+    assert.equal((await call()).from, 'second');
     await cli.serve('listSkills', () => ({ success: true, from: 'first again' }));
-    assert.equal((await answer()).from, 'first again');
+    assert.equal((await call()).from, 'first again');
     await second.emitWithAck('rpc-unregister', { method: `${session.id}:listSkills` });
-    assert.equal((await answer()).from, 'first again', 'the replaced socket cannot unregister the method');
+    assert.equal((await call()).from, 'first again', 'the replaced socket cannot unregister the method');
     await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
-    assert.deepEqual(await answer(), { success: false, error: 'No handler registered for listSkills' });
+    assert.deepEqual(await call(), { success: false, error: 'No handler registered for listSkills' });
   });
 
   test('cannot be registered for a session or machine that the socket did not name', async (t) => {
@@ -307,27 +307,27 @@ describe('a call', () => {
     }
   });
 
-  test('gets its own answer among 50 concurrent ones', async (t) => {
+  test('gets its own answer among 50 concurrent calls', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many' });
     const waiting = [];
-    const allStarted = deferred();
+    const allArrived = deferred();
     await cli.serve('readFile', ({ path }) => {
       const { promise, resolve } = deferred();
       waiting.push(() => resolve({ success: true, content: path }));
-      if (waiting.length === 50) allStarted.resolve();
+      if (waiting.length === 50) allArrived.resolve();
       return promise;
     });
     const paths = Array.from({ length: 50 }, (_, n) => `file-${n}`);
     const calls = Promise.all(paths.map((path) => hub.web('many').get(`/api/sessions/${session.id}/file?path=${path}`)));
-    await withTimeout(allStarted.promise, 'all calls to arrive');
+    await withTimeout(allArrived.promise, 'all calls to arrive');
     waiting.reverse().forEach((answer) => answer());
     assert.deepEqual((await calls).map(({ body }) => body.content), paths);
   });
 
   test('fails if the CLI’s answer is not a JSON object', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'odd' });
-    for (const odd of [[], 'text', null]) {
-      await cli.serve('listSkills', () => odd);
+    for (const result of [[], 'text', null]) {
+      await cli.serve('listSkills', () => result);
       const { status, body } = await hub.web('odd').get(`/api/sessions/${session.id}/skills`);
       assert.deepEqual([status, body.success, typeof body.error], [200, false, 'string']);
     }

@@ -87,7 +87,7 @@ describe('POST /cli/sessions', () => {
 });
 
 describe('the list', () => {
-  test('has summaries, first active sessions, then the last changed', async (t) => {
+  test('contains summaries: active sessions first, then the most recently changed', async (t) => {
     const web = hub.web('list');
     const [old, middle, recent] = [
       await web.openSession({ tag: 'old', metadata: { summary: { text: 'What it is about', updatedAt: 5 }, flavor: 'gamma' } }),
@@ -161,8 +161,8 @@ describe('renaming', () => {
     const rename = (body) => web.patch(`/api/sessions/${id}`, body);
     assert.deepEqual((await rename({ name: 'two', expectedVersion: 1 })).body, { ok: true, metadataVersion: 2 });
     assertRefused(await rename({ name: 'three', expectedVersion: 1 }), 409, 'version_conflict');
-    const both = await Promise.all(['left', 'right'].map((name) => rename({ name, expectedVersion: 2 })));
-    assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409], 'one of two wins');
+    const responses = await Promise.all(['left', 'right'].map((name) => rename({ name, expectedVersion: 2 })));
+    assert.deepEqual(responses.map(({ status }) => status).sort(), [200, 409], 'one of two succeeds');
     assert.equal((await web.readSession(id)).metadataVersion, 3);
   });
 
@@ -184,7 +184,7 @@ describe('renaming', () => {
 });
 
 describe('deleting', () => {
-  test('is refused while the session is active, and then deletes its messages too', async (t) => {
+  test('is refused for an active session, and removes the messages of an inactive one', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'deleted', tag: 'delete' });
     const web = hub.web('deleted');
     await cli.sendMessage(session.id, { text: 'soon deleted' }, 'local');
@@ -207,8 +207,8 @@ describe('deleting', () => {
 });
 
 describe('versioned updates of a CLI', () => {
-  const PARTS = { metadata: 'update-metadata', agentState: 'update-state' };
-  for (const [field, name] of Object.entries(PARTS)) {
+  const EVENTS = { metadata: 'update-metadata', agentState: 'update-state' };
+  for (const [field, name] of Object.entries(EVENTS)) {
     test(`${name} increments the version, and returns the current version and value on a mismatch`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: name });
       const second = await connectCli(t, hub, { namespace: 'updates', auth: { sessionId: session.id } });
@@ -219,15 +219,15 @@ describe('versioned updates of a CLI', () => {
 
       assert.deepEqual(await update(1, value), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1, { path: '/late', host: 'h' }), { result: 'version-mismatch', version: 2, [field]: value });
-      const received = await second.nextUpdate('update-session');
+      const receivedUpdate = await second.nextUpdate('update-session');
       const other = field === 'metadata' ? 'agentState' : 'metadata';
-      assert.deepEqual([received.sid, received[field], received[other]], [session.id, { version: 2, value }, null]);
+      assert.deepEqual([receivedUpdate.sid, receivedUpdate[field], receivedUpdate[other]], [session.id, { version: 2, value }, null]);
       const { data } = await feed.nextUpdate({ [`${field}Version`]: 2 });
       assert.deepEqual(data[field], value);
       const stored = await hub.web('updates').readSession(session.id);
       assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
 
-      for (const [payload, word] of [
+      for (const [payload, invalidField] of [
         [{ sid: session.id, expectedVersion: 2, [field]: 'text' }, field],
         [{ sid: session.id, expectedVersion: -1, [field]: value }, 'expectedVersion'],
         [{ sid: session.id, [field]: value }, 'expectedVersion'],
@@ -236,7 +236,7 @@ describe('versioned updates of a CLI', () => {
       ]) {
         const ack = await cli.emitWithAck(name, payload);
         assert.equal(ack.result, 'error', JSON.stringify(payload));
-        assert.match(ack.reason, new RegExp(word), ack.reason);
+        assert.match(ack.reason, new RegExp(invalidField), ack.reason);
       }
       assert.equal((await hub.web('updates').readSession(session.id))[`${field}Version`], 2);
       feed.close();
@@ -244,10 +244,10 @@ describe('versioned updates of a CLI', () => {
 
     test(`${name}: one of ten concurrent updates of a version succeeds`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: `race ${name}` });
-      const tries = Array.from({ length: 10 }, (_, n) =>
+      const updates = Array.from({ length: 10 }, (_, n) =>
         cli.emitWithAck(name, { sid: session.id, expectedVersion: 1, [field]: { path: '/p', host: 'h', n } }),
       );
-      const results = (await Promise.all(tries)).map(({ result }) => result);
+      const results = (await Promise.all(updates)).map(({ result }) => result);
       assert.deepEqual(results.sort(), ['success', ...Array(9).fill('version-mismatch')]);
       assert.equal((await hub.web('updates').readSession(session.id))[`${field}Version`], 2);
     });
@@ -266,17 +266,17 @@ describe('JSON that the hub does not interpret', () => {
     const second = await connectCli(t, hub, { namespace: 'opaque', auth: { sessionId: id } });
 
     const metadata = withRawNumbers({ path: '/p', zeta: 1, alpha: 2, host: 'h' });
-    const written = `{"path":"/p","zeta":1,"alpha":2,"host":"h",${RAW_NUMBERS}`;
+    const writtenJson = `{"path":"/p","zeta":1,"alpha":2,"host":"h",${RAW_NUMBERS}`;
     assert.equal((await cli.emitWithAck('update-metadata', { sid: id, expectedVersion: 1, metadata })).result, 'success');
-    assert.ok((await web.get(`/api/sessions/${id}`)).text.includes(`"metadata":${written}`));
-    await cli.frames.first((frame) => frame.includes(`"metadata":${written}`), 'the value in the acknowledgement, as written');
-    await second.frames.first((frame) => frame.includes(`"value":${written}`), 'the update of the metadata, as written');
+    assert.ok((await web.get(`/api/sessions/${id}`)).text.includes(`"metadata":${writtenJson}`));
+    await cli.frames.first((frame) => frame.includes(`"metadata":${writtenJson}`), 'the value in the acknowledgement, as written');
+    await second.frames.first((frame) => frame.includes(`"value":${writtenJson}`), 'the update of the metadata, as written');
 
     await cli.sendMessage(id, withRawNumbers({ role: 'agent', zeta: [], alpha: {} }));
-    const content = `{"role":"agent","zeta":[],"alpha":{},${RAW_NUMBERS}`;
-    assert.ok((await web.get(`/api/sessions/${id}/messages`)).text.includes(`"content":${content}`));
-    assert.ok((await web.get(`/cli/sessions/${id}/messages`)).text.includes(`"content":${content}`));
-    await second.frames.first((frame) => frame.includes(`"content":${content}`), 'the message, as written');
+    const writtenContent = `{"role":"agent","zeta":[],"alpha":{},${RAW_NUMBERS}`;
+    assert.ok((await web.get(`/api/sessions/${id}/messages`)).text.includes(`"content":${writtenContent}`));
+    assert.ok((await web.get(`/cli/sessions/${id}/messages`)).text.includes(`"content":${writtenContent}`));
+    await second.frames.first((frame) => frame.includes(`"content":${writtenContent}`), 'the message, as written');
 
     // A rename changes only the name in the metadata.
     await web.patch(`/api/sessions/${id}`, { name: 'N' });

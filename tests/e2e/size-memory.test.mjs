@@ -16,7 +16,7 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header' });
   const before = await hub.wasmMemory();
-  const send = (from, message) => from.emitWithAck('message', { sid: session.id, message }, 60_000);
+  const send = (sender, message) => sender.emitWithAck('message', { sid: session.id, message }, 60_000);
   const texts = ['x'.repeat(LARGEST - 2), `ü${'x'.repeat(LARGEST - 4)}`];
   const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST - 2000)}"` });
   const growth = [];
@@ -42,18 +42,18 @@ test('the largest agent states, one after another, take no more than messages', 
   t.after(() => hub.stop());
   const before = await hub.wasmMemory();
   const growth = [];
-  const filling = 'x'.repeat(LARGEST - '{"filling":""}'.length);
+  const padding = 'x'.repeat(LARGEST - '{"padding":""}'.length);
   for (const tag of ['one', 'two', 'three']) {
     const { session, cli } = await liveSession(t, hub, { tag, tokenIn: 'header' });
     const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
-    const update = (from, expectedVersion, agentState) =>
-      from.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
-    assert.equal((await update(cli, 1, { filling })).version, 2);
+    const update = (sender, expectedVersion, agentState) =>
+      sender.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
+    assert.equal((await update(cli, 1, { padding })).version, 2);
     const received = await second.nextUpdate('update-session');
-    assert.equal(received.agentState.value.filling.length, filling.length);
-    assert.equal((await update(second, 1, {})).agentState.filling.length, filling.length);
+    assert.equal(received.agentState.value.padding.length, padding.length);
+    assert.equal((await update(second, 1, {})).agentState.padding.length, padding.length);
     const { body } = await hub.web().get(`/api/sessions/${session.id}`);
-    assert.equal(body.session.agentState.filling.length, filling.length);
+    assert.equal(body.session.agentState.padding.length, padding.length);
     growth.push((await hub.wasmMemory()) - before);
   }
   const growthInMib = growth.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
@@ -63,11 +63,11 @@ test('the largest agent states, one after another, take no more than messages', 
 
   // A session may have two of the largest values; its response is sent in parts.
   const { session, cli } = await liveSession(t, hub, { tag: 'both', tokenIn: 'header' });
-  const metadata = { path: '/code', host: 'box', filling: filling.slice(0, -100) };
+  const metadata = { path: '/code', host: 'box', padding: padding.slice(0, -100) };
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { padding } }, 60_000);
   const { body } = await hub.web().get(`/api/sessions/${session.id}`);
-  assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { filling }]);
+  assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { padding }]);
   const both = (await hub.wasmMemory()) - before;
   t.diagnostic(`with both values in one response by ${(both / MIB).toFixed(1)} MiB`);
   assert.ok(both < 3 * LARGEST, `${both}`);
@@ -90,9 +90,9 @@ test('invalid input takes no more than valid input', async (t) => {
   for (const [what, packet] of Object.entries(packets)) {
     cli.socket.io.engine.write(`2/cli,900${packet}`);
     await cli.frames.next((frame) => /^(3\/cli,900|2\/cli,\["error")/.test(frame), `an answer to ${what}`, 60_000);
-    const grown = (await hub.wasmMemory()) - before;
-    t.diagnostic(`${what}: the wasm memory has grown by ${(grown / MIB).toFixed(1)} MiB`);
-    assert.ok(grown < 2.5 * LARGEST, what);
+    const growth = (await hub.wasmMemory()) - before;
+    t.diagnostic(`${what}: the wasm memory has grown by ${(growth / MIB).toFixed(1)} MiB`);
+    assert.ok(growth < 2.5 * LARGEST, what);
   }
   const bodies = {
     'nested arrays before a field of the wrong type': `{"x":${nested(7 * MIB)},"text":5}`,
@@ -101,8 +101,8 @@ test('invalid input takes no more than valid input', async (t) => {
   for (const [what, body] of Object.entries(bodies)) {
     const { status, body: answer } = await hub.web().request('POST', `/api/sessions/${session.id}/messages`, { raw: body });
     assert.deepEqual([status, answer.code], [400, 'invalid_field'], what);
-    const grown = (await hub.wasmMemory()) - before;
-    assert.ok(grown < 2.5 * LARGEST, `${what}: ${grown}`);
+    const growth = (await hub.wasmMemory()) - before;
+    assert.ok(growth < 2.5 * LARGEST, `${what}: ${growth}`);
   }
 });
 
@@ -127,18 +127,18 @@ test('only one large response is open at a time; other requests get 503 until it
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'unread', tokenIn: 'header' });
-  const filling = 'x'.repeat(LARGEST - 100);
-  const metadata = { path: '/code', host: 'box', filling };
+  const padding = 'x'.repeat(LARGEST - 100);
+  const metadata = { path: '/code', host: 'box', padding };
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
-  assert.equal((await cli.emitWithAck('message', { sid: session.id, message: filling }, 60_000)).ok, true);
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { padding } }, 60_000);
+  assert.equal((await cli.emitWithAck('message', { sid: session.id, message: padding }, 60_000)).ok, true);
   for (const path of [`/api/sessions/${session.id}`, `/api/sessions/${session.id}/messages?limit=1`]) {
     assert.equal((await hub.web().get(path)).status, 200);
     const before = await hub.wasmMemory();
     const responses = await Promise.all(Array.from({ length: 12 }, () => requestHead(hub, path)));
-    const grown = (await hub.wasmMemory()) - before;
-    t.diagnostic(`${path}: the wasm memory has grown by ${(grown / MIB).toFixed(1)} MiB`);
-    assert.ok(grown < 2.5 * LARGEST, `${grown}`);
+    const growth = (await hub.wasmMemory()) - before;
+    t.diagnostic(`${path}: the wasm memory has grown by ${(growth / MIB).toFixed(1)} MiB`);
+    assert.ok(growth < 2.5 * LARGEST, `${growth}`);
     assert.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 1);
     const refused = responses.filter(({ statusCode, headers }) => statusCode === 503 && headers['retry-after'] === '1');
     assert.equal(refused.length, 11);

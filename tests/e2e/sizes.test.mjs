@@ -27,14 +27,14 @@ after(() => hub.stop());
 
 /** An object with these members whose JSON has exactly `bytes` bytes. */
 function sized(bytes, members = {}) {
-  const rest = JSON.stringify({ ...members, filling: '' }).length;
-  return { ...members, filling: 'x'.repeat(bytes - rest) };
+  const overhead = JSON.stringify({ ...members, padding: '' }).length;
+  return { ...members, padding: 'x'.repeat(bytes - overhead) };
 }
 
 const isAccepted = (ack) => ack.ok === true || ack.result === 'success';
-const required = { path: '/code', host: 'box' };
+const REQUIRED_METADATA = { path: '/code', host: 'box' };
 
-/** How each kind of value is made, sent and read. */
+/** How each kind of value is created, sent and read. */
 const VALUES = [
   {
     name: 'a message',
@@ -51,7 +51,7 @@ const VALUES = [
     name: 'metadata',
     sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes, required),
+    value: (bytes) => sized(bytes, REQUIRED_METADATA),
     send: (cli, sid, metadata, expectedVersion) => cli.emitWithAck('update-metadata', { sid, expectedVersion, metadata }, TIMEOUT_MS),
     read: async (web, id) => (await web.readSession(id)).metadata,
   },
@@ -148,7 +148,7 @@ test('a session with a large agent state and metadata can be listed and changed 
   const web = hub.web();
   const feed = await web.openStream({ sessionId: session.id });
   t.after(() => feed.close());
-  const metadata = sized(5 * MIB, { ...required, name: 'Large' });
+  const metadata = sized(5 * MIB, { ...REQUIRED_METADATA, name: 'Large' });
   const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, TIMEOUT_MS);
   assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState }, TIMEOUT_MS)).version, 2);
@@ -168,5 +168,5 @@ test('a session with a large agent state and metadata can be listed and changed 
   const { session: changed } = (await web.get(`/api/sessions/${session.id}`)).body;
   assert.deepEqual(changed.metadata, { ...metadata, name: 'Renamed' });
   assert.equal(changed.agentState.completedRequests.r.status, 'approved');
-  assert.deepEqual([changed.agentState.requests, changed.agentState.filling], [{}, agentState.filling]);
+  assert.deepEqual([changed.agentState.requests, changed.agentState.padding], [{}, agentState.padding]);
 });

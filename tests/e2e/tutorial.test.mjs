@@ -21,17 +21,17 @@ const ADDRESS = 'http://127.0.0.1:8787';
  * The fenced blocks of a page in order: each block of commands with the output blocks that follow it.
  * @param {string} page path of the page
  * @param {string} [heading] only blocks of this section
- * @returns {{commands: string, answers: string[]}[]}
+ * @returns {{commands: string, outputs: string[]}[]}
  */
-function steps(page, heading) {
+function readSteps(page, heading) {
   const text = readFileSync(path.join(ROOT, page), 'utf8');
   const section = heading === undefined ? text : text.split(`\n${heading}\n`)[1].split('\n## ')[0];
-  const found = [];
+  const steps = [];
   for (const [, language, body] of section.matchAll(/^```(\w*)\n([^]*?)^```$/gm)) {
-    if (language === 'sh') found.push({ commands: body, answers: [] });
-    else found.at(-1).answers.push(body);
+    if (language === 'sh') steps.push({ commands: body, outputs: [] });
+    else steps.at(-1).outputs.push(body);
   }
-  return found;
+  return steps;
 }
 
 /** Patterns of the pages' texts that differ in each run, and the patterns that their output must match. */
@@ -44,23 +44,23 @@ const VARIABLE_TEXTS = [
   [/"laptop"/, '"[^"]+"'],
 ];
 
-/** A pattern for the output that a page shows, without white space. @param {string} answer */
-function pattern(answer) {
-  const any = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
-  const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+/** A pattern for an output that a page shows, without white space. @param {string} expected */
+function toPattern(expected) {
+  const variableText = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
+  const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   let source = '';
-  let at = 0;
-  const text = answer.replace(/\s+/g, '');
-  for (const match of text.matchAll(any)) {
+  let end = 0;
+  const text = expected.replace(/\s+/g, '');
+  for (const match of text.matchAll(variableText)) {
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    source += escaped(text.slice(at, match.index)) + VARIABLE_TEXTS[which][1];
-    at = match.index + match[0].length;
+    source += escape(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
+    end = match.index + match[0].length;
   }
-  return new RegExp(source + escaped(text.slice(at)));
+  return new RegExp(source + escape(text.slice(end)));
 }
 
-const assertShows = (output, answer, what) =>
-  assert.match(output.replace(/\s+/g, ''), pattern(answer), `${what}: the output differs from the page:\n${output}`);
+const assertShows = (output, expected, what) =>
+  assert.match(output.replace(/\s+/g, ''), toPattern(expected), `${what}: the output differs from the page:\n${output}`);
 
 /** A shell whose variables last from block to block. */
 class Terminal {
@@ -80,15 +80,15 @@ class Terminal {
   }
 
   /** Runs a block and returns its output. */
-  async type(commands) {
+  async run(commands) {
     this.#output = '';
-    const mark = '=== done ===';
+    const endMarker = '=== done ===';
     const done = new Promise((resolve) => {
-      this.#changed = () => this.#output.includes(mark) && resolve();
+      this.#changed = () => this.#output.includes(endMarker) && resolve();
     });
-    this.#shell.stdin.write(`${commands}\necho '${mark}'\n`);
+    this.#shell.stdin.write(`${commands}\necho '${endMarker}'\n`);
     await withTimeout(done, `the end of ${commands}`);
-    return this.#output.replace(mark, '');
+    return this.#output.replace(endMarker, '');
   }
 }
 
@@ -97,10 +97,10 @@ test('the commands of the quick start and the tutorial print what the pages show
   const project = temporaryFolder(t);
   writeFileSync(path.join(project, '.dev.vars'), `CLI_API_TOKEN=${SECRET}\n`);
 
-  const { commands } = steps('README.md', '## Quick start').find((step) => step.commands.startsWith('git init'));
-  const prepare = commands.replace(/^npm run agent.*\n/m, '');
-  assert.notEqual(prepare, commands);
-  execFileSync('bash', ['-euc', prepare], { env: { ...process.env, HOME: home }, stdio: 'ignore' });
+  const { commands } = readSteps('README.md', '## Quick start').find((step) => step.commands.startsWith('git init'));
+  const preparation = commands.replace(/^npm run agent.*\n/m, '');
+  assert.notEqual(preparation, commands);
+  execFileSync('bash', ['-euc', preparation], { env: { ...process.env, HOME: home }, stdio: 'ignore' });
   const agent = await startAgent(t, hub, { dir: path.join(home, 'demo') });
   const web = hub.web();
 
@@ -113,27 +113,27 @@ test('the commands of the quick start and the tutorial print what the pages show
   };
 
   const terminal = new Terminal(t, { cwd: project, home });
-  const tutorial = steps('docs/TUTORIAL.md');
+  const tutorial = readSteps('docs/TUTORIAL.md');
   assert.ok(tutorial.length >= 15, `${tutorial.length} blocks were found`);
   const expectedEvents = [];
   let events;
-  for (const { commands, answers } of tutorial) {
+  for (const { commands, outputs } of tutorial) {
     const localCommands = commands.replaceAll(ADDRESS, hub.url);
     if (commands.includes('/events')) {
       const authorization = `Authorization: Bearer ${SECRET}`;
       const query = `sessionId=${agent.sessionId}`;
       events = start(t, 'the fourth terminal', 'curl', ['-sS', '-N', '-H', authorization, `${hub.url}/api/events?${query}`]);
       await events.lines.first((line) => line.includes('connection-changed'), 'the first event');
-      expectedEvents.push(answers[0]);
+      expectedEvents.push(outputs[0]);
       continue;
     }
-    const output = await terminal.type(localCommands);
+    const output = await terminal.run(localCommands);
     await eventually(isWaiting, 'the agent to wait');
-    const [answer, ...inFourthTerminal] = answers;
-    if (answer !== undefined) assertShows(output, answer, commands);
+    const [expected, ...eventOutputs] = outputs;
+    if (expected !== undefined) assertShows(output, expected, commands);
     else assert.equal(output.trim(), '', commands);
-    expectedEvents.push(...inFourthTerminal);
+    expectedEvents.push(...eventOutputs);
   }
   assert.ok(expectedEvents.length >= 2);
-  for (const answer of expectedEvents) assertShows(events.lines.all.join('\n'), answer, 'the fourth terminal');
+  for (const expected of expectedEvents) assertShows(events.lines.all.join('\n'), expected, 'the fourth terminal');
 });

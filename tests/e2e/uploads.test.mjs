@@ -16,10 +16,10 @@ const hub = await startHub();
 after(() => hub.stop());
 
 const digest = (bytes) => createHash('sha256').update(bytes).digest('hex');
-const uploadBody = (bytes, more = {}) => ({ filename: 'a.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64'), ...more });
+const uploadBody = (bytes, fields = {}) => ({ filename: 'a.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64'), ...fields });
 
 /** The CLI's handler of uploads, which returns what it received. */
-const receive = ({ filename, mimeType, content }) => {
+const handleUpload = ({ filename, mimeType, content }) => {
   const bytes = Buffer.from(content, 'base64');
   return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digest(bytes) };
 };
@@ -27,7 +27,7 @@ const receive = ({ filename, mimeType, content }) => {
 /** A session whose CLI serves uploads, and the path of its upload route. */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });
-  await cli.serve('uploadFile', receive);
+  await cli.serve('uploadFile', handleUpload);
   return { session, cli, path: `/api/sessions/${session.id}/upload` };
 }
 
@@ -130,7 +130,7 @@ describe('a CLI', () => {
 
     const reconnected = await connectCli(t, hub, { auth: { sessionId: session.id } });
     await reconnected.keepAlive(session.id);
-    await reconnected.serve('uploadFile', receive);
+    await reconnected.serve('uploadFile', handleUpload);
     const file = randomBytes(1000);
     assert.equal((await hub.web().post(path, uploadBody(file))).body.digest, digest(file));
   });
