@@ -217,7 +217,9 @@ export class AcpAgent {
   async #open() {
     const { launch, flavor } = this;
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
-    const translator = createTranslator({ agent: launch.name ?? '', flavor, usedIds: this.requestIds() });
+    // The hub reads todos from plans of the agent kinds of its protocol only.
+    const planFlavor = launch.entry?.flavor ?? 'alpha';
+    const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;
     const session = await AcpSession.open({
       launch,

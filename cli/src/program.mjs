@@ -19,7 +19,7 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
   --dir PATH          the directory in which the agent works
   --service           print a user service (systemd, launchd) that keeps this machine online
   --npx               download the agent with npx if it is not installed, without asking
-  --flavor WORD       the agent kind to report (default: that of the agent; acp for a COMMAND)
+  --flavor WORD       the agent kind to report (default: that of the agent; alpha for a COMMAND)
   --auto-approve      approve all permission requests of the agent
 ${HELP_LINES}
 
@@ -32,8 +32,8 @@ State (machine ids, last handled message, the agent's session, uploads) is store
 
 const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
 
-/** The agent kind of a command that is no agent of the table. */
-const OTHER_FLAVOR = 'acp';
+/** The agent kind of a command that is no agent of the table. The hub resumes only sessions of the kinds that it knows. */
+const OTHER_FLAVOR = 'alpha';
 
 /** Parses the command line. @throws {UsageError} */
 export function readArgs(argv, env) {

@@ -1,5 +1,8 @@
 /** Permission modes and models: the hub's words, and what they are for the agent. */
 
+/** The hub's modes that approve everything. The bridge does it for an agent that is not in the table. */
+const FREE_MODES = ['bypassPermissions', 'yolo'];
+
 /**
  * Returns what a permission mode means for the agent.
  * @param {string} word the hub's word, or the id of a mode of the agent
@@ -14,7 +17,8 @@ export function toAgentMode(word, { title, entry }, modes) {
   const has = (id) => modes.some((mode) => mode.id === id);
   const wanted = Object.hasOwn(own, word) ? own[word] : word;
   if (has(wanted)) return { modeId: wanted, approvesAll: false };
-  if (entry?.approvedByBridge?.includes(word)) return { modeId: has(own.default) ? own.default : null, approvesAll: true };
+  const approvedByBridge = entry ? (entry.approvedByBridge ?? []) : FREE_MODES;
+  if (approvedByBridge.includes(word)) return { modeId: has(own.default) ? own.default : null, approvesAll: true };
   if (word === 'default') return { modeId: null, approvesAll: false };
   const names = modes.map(({ id }) => id).join(', ');
   throw new Error(`${title} has no mode ${word}. ${names === '' ? 'It has no modes.' : `Its modes are: ${names}.`}`);

@@ -77,14 +77,14 @@ test('a spawn request names an agent or an agent kind', (t) => {
   assert.throws(() => chooseForSpawn('alpha', own, env), /^Error: Claude Code is not installed/);
   assert.throws(() => chooseForSpawn('zeta', own, env), /^Error: There is no agent zeta on this machine\./);
   const command = ['my-agent'];
-  assert.deepEqual(chooseForSpawn('acp', { command, flavor: 'acp' }, env), { agent: undefined, command });
+  assert.deepEqual(chooseForSpawn('alpha', { command, flavor: 'alpha' }, env), { agent: undefined, command });
 });
 
 test('the command line names an agent or a command', () => {
   const read = (...argv) => readArgs(['--dir', '.', ...argv], {});
   assert.deepEqual([read('--agent', 'codex').flavor, read('--agent', 'codex', '--flavor', 'x').flavor], ['beta', 'x']);
   const { command, flavor } = read('--', 'my-agent', '--acp', '--dir', 'its own');
-  assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'acp']);
+  assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'alpha']);
   assert.throws(() => read(), /Name an agent: --agent claude\|codex/);
   assert.throws(() => read('--'), /The command after -- is missing/);
   assert.throws(() => read('--agent', 'codex', '--', 'x'), /not both/);

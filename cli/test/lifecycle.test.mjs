@@ -48,7 +48,7 @@ test('a crash in a turn is described, and the next message resumes the session',
   prompt(session.id, [{ say: 'still here' }]);
   await hub.untilReady(session.id, 2);
   assert.ok(hub.transcript(session.id).includes('still here'));
-  assert.equal(calls('session/resume')[0].sessionId, hub.sessions.get(session.id).metadata.acpSessionId);
+  assert.equal(calls('session/resume')[0].sessionId, hub.sessions.get(session.id).metadata.alphaSessionId);
   assert.equal(calls('session/prompt').length, 2);
 });
 

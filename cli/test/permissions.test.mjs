@@ -118,7 +118,7 @@ test('a question is answered with the values of its form', async (t) => {
   assert.deepEqual(calls('answer'), [{ action: 'accept', content: { question_0: 'blue' } }]);
 });
 
-test('with --auto-approve an agent without such a mode is approved by the bridge', async (t) => {
+test('with --auto-approve the bridge approves the requests of an agent without such a mode', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
   prompt(session.id, askToRun('a', 'ls'));

@@ -23,7 +23,7 @@ test('the session metadata have the modes, the models and the id of the agent', 
   assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }]);
   assert.deepEqual(metadata.models, [{ id: 'small', name: 'Small' }, { id: 'large', name: 'Large' }]);
   assert.equal(metadata.currentModel, 'small');
-  assert.match(metadata.acpSessionId, /^scripted-/);
+  assert.match(metadata.alphaSessionId, /^scripted-/);
 });
 
 test('a mode and a model of the agent are set, and any other is refused with the reason', async (t) => {
@@ -36,9 +36,9 @@ test('a mode and a model of the agent are set, and any other is refused with the
   assert.deepEqual(await configure({ modelMode: 'large' }), { success: true, applied: { modelMode: 'large' } });
   assert.equal(calls('session/set_config_option').at(-1).value, 'large');
   await hub.waitUntil(() => hub.sessions.get(session.id).metadata.currentModel === 'large', 'the model in the metadata');
-  assert.deepEqual(await configure({ permissionMode: 'yolo' }), {
+  assert.deepEqual(await configure({ permissionMode: 'acceptEdits' }), {
     success: false,
-    error: 'node has no mode yolo. Its modes are: ask, plan.',
+    error: 'node has no mode acceptEdits. Its modes are: ask, plan.',
   });
   assert.deepEqual(await configure({ modelMode: 'huge' }), {
     success: false,
@@ -84,6 +84,7 @@ test('the permission modes of the hub map to those of each agent', () => {
   // As root, Claude does not offer its mode without permissions.
   assert.deepEqual(toAgentMode('bypassPermissions', launch('claude'), modes('default')), { modeId: 'default', approvesAll: true });
   assert.deepEqual(toAgentMode('yolo', launch('opencode'), modes('build', 'plan')), { modeId: 'build', approvesAll: true });
+  assert.deepEqual(toAgentMode('yolo', launch('unknown'), modes('x')), { modeId: null, approvesAll: true });
   assert.throws(() => toAgentMode('ask', launch('copilot'), modes('x')), /copilot has no mode ask\. Its modes are: x\./);
   assert.equal(toPermissionMode('autoEdit', AGENTS.gemini), 'safe-yolo');
   assert.equal(toPermissionMode('auto', AGENTS.claude), 'auto');

@@ -48,7 +48,7 @@ export async function setUp(t, script = {}) {
     Object.assign(process.env, before);
   });
   const command = [process.execPath, SCRIPTED_AGENT];
-  const fixture = await setUpApp(t, program, { command, flavor: 'acp' });
+  const fixture = await setUpApp(t, program, { command, flavor: 'alpha' });
   const { hub } = fixture;
   const file = path.join(scriptHome, 'calls.jsonl');
   /** The calls that the agent received, of one method or all. */

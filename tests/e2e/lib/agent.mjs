@@ -1,4 +1,4 @@
-/** Starts the example CLI (`examples/shell-agent`) as a process, and reads its conversations. */
+/** Starts a CLI as a process, by default the example (`examples/shell-agent`), and reads its conversations. */
 
 import path from 'node:path';
 import { start } from './children.mjs';
@@ -13,13 +13,15 @@ const START_TIMEOUT_MS = 60_000;
  * Starts the agent and waits until it is connected and has registered its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
- * @param {{dir: string, home?: string, namespace?: string, args?: string[]}} options `home`: the folder of its state
+ * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
+ *   `home`: the folder of its state; `entry`: the main module of another CLI
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('./await.mjs').Recorder<string>,
  *   end: () => Promise<[number | null, string | null]>, kill: () => Promise<[number | null, string | null]>}>}
  */
-export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [] }) {
-  const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home };
-  const { lines, end, kill } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
+export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = ENTRY, env = {} }) {
+  const variables = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home, SESSION_GATEWAY_HOME: home, ...env };
+  const command = [entry, '--dir', dir, '--hub', hub.url, ...args];
+  const { lines, end, kill } = start(t, 'the agent', process.execPath, command, { env: variables });
   const idOf = async (kind) => {
     const line = await lines.first((text) => text.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);
     return line.split(' ')[1];

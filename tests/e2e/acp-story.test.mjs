@@ -1,0 +1,77 @@
+/** A coding agent with the real hub: `cli` with a scripted agent that speaks the Agent Client Protocol. */
+
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, test } from 'node:test';
+import { isReady, readConversation, startAgent } from './lib/agent.mjs';
+import { Repository, temporaryFolder } from './lib/git.mjs';
+import { ROOT, startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const SCRIPT = {
+  initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {} } } },
+  created: { modes: { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'reader', name: 'Reader' }] } },
+};
+
+test('a coding agent is prompted, approved, set to its own mode, archived and resumed', async (t) => {
+  const repository = new Repository(t);
+  repository.write('a.txt', 'one\n');
+  repository.commit('first');
+  const scripted = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
+  const { sessionId: id, machineId } = await startAgent(t, hub, {
+    dir: repository.folder,
+    namespace: 'acp',
+    entry: path.join(ROOT, 'cli', 'index.mjs'),
+    env: { SCRIPT: JSON.stringify(SCRIPT), SCRIPT_HOME: temporaryFolder(t) },
+    args: ['--', process.execPath, scripted],
+  });
+  const web = hub.web('acp');
+  const feed = await web.openSocket({ sessionId: id });
+  t.after(() => feed.close());
+  await feed.waitForGreeting();
+  const act = (action, body = {}) => web.post(`/api/sessions/${id}/${action}`, body);
+  const prompt = (steps) => act('messages', { text: JSON.stringify(steps) });
+
+  const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
+  const options = [{ optionId: 'always', kind: 'allow_always', name: 'Always' }, { optionId: 'once', kind: 'allow_once', name: 'Once' }];
+  const content = [{ type: 'content', content: { type: 'text', text: 'a.txt\n' } }];
+  await prompt([
+    { say: 'I will look.' },
+    { update: { sessionUpdate: 'plan', entries: [{ content: 'Look', status: 'in_progress', priority: 'high' }] } },
+    { update: { sessionUpdate: 'tool_call', ...toolCall } },
+    { ask: { toolCall, options } },
+    { update: { sessionUpdate: 'tool_call_update', toolCallId: 'call-1', status: 'completed', content } },
+    { say: 'Done.' },
+  ]);
+  await feed.next(({ data }) => data?.agentState?.requests?.['call-1'], 'the permission request');
+  assert.deepEqual((await act('permissions/call-1/approve')).body, { ok: true });
+  await feed.next(isReady, 'the agent to be ready');
+  assert.deepEqual(await readConversation(web, id), ['I will look.', '> ls', '= a.txt', 'Done.']);
+  const session = await web.readSession(id);
+  assert.deepEqual(session.todos.map(({ content: text, status }) => [text, status]), [['Look', 'in_progress']]);
+  assert.equal(session.agentState.completedRequests['call-1'].status, 'approved');
+  assert.deepEqual(session.metadata.modes.map((mode) => mode.id), ['ask', 'reader']);
+
+  assert.deepEqual((await act('permission-mode', { mode: 'reader' })).status, 200);
+  assert.equal((await web.readSession(id)).permissionMode, 'reader');
+  assert.equal((await act('permission-mode', { mode: 'plan' })).body.code, 'mode_not_applied');
+
+  await prompt([{ say: 'Working.' }, { wait: 60_000 }]);
+  await feed.next(({ data }) => data?.thinking === true, 'the turn');
+  assert.equal((await act('abort')).status, 200);
+  await feed.next(isReady, 'the end of the turn');
+
+  const agentId = (await web.readSession(id)).metadata.alphaSessionId;
+  assert.match(agentId, /^scripted-/);
+  assert.equal((await act('archive')).status, 200);
+  await feed.next(({ data }) => data?.metadata?.lifecycleState === 'archived', 'it to be archived');
+  assert.deepEqual((await act('resume')).body, { success: true, sessionId: id });
+  const resumed = await web.readSession(id);
+  assert.deepEqual([resumed.active, resumed.metadata.machineId, resumed.metadata.alphaSessionId], [true, machineId, agentId]);
+  await prompt([{ say: 'Back.' }]);
+  await feed.next(isReady, 'the agent to be ready again');
+  assert.equal((await readConversation(web, id)).at(-1), 'Back.');
+  assert.equal((await web.readSession(id)).permissionMode, 'reader');
+});
