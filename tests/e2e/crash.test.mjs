@@ -34,11 +34,11 @@ async function addIdleClients(loadTest, namespace) {
   const quiet = new ReliableCli(loadTest, { name: 'quiet', namespace, session, tokenIn: 'query', sendsMessages: false });
   const machineClient = new ReliableMachine(loadTest, { name: 'machine', namespace, machine });
   const subject = { machineId: machine.id };
-  const [metadata, state] = [
+  const [metadataUpdater, stateUpdater] = [
     { event: 'machine-update-metadata', key: 'metadata', version: machine.metadataVersion, value: machine.metadata },
     { event: 'machine-update-state', key: 'runnerState', version: machine.runnerStateVersion, value: machine.runnerState },
   ].map((options) => new Updater(machineClient, { subject, ...options }));
-  return { web, idle, quiet, machineClient, metadata, state };
+  return { web, idle, quiet, machineClient, metadataUpdater, stateUpdater };
 }
 
 test(`${KILLS} kills under load lose nothing`, async (t) => {
@@ -51,7 +51,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     await loadSession('storm', 'bridged', { tokensIn: ['connect'], channels: ['stream'] }),
     await loadSession('elsewhere', 'direct', { tokensIn: ['query'], channels: ['socket'] }),
   ];
-  const { web, idle, quiet, machineClient, metadata, state } = await addIdleClients(loadTest, 'storm');
+  const { web, idle, quiet, machineClient, metadataUpdater, stateUpdater } = await addIdleClients(loadTest, 'storm');
   const clis = loads.flatMap((load) => load.clis);
   const agent = new AgentLoad(loadTest, t, { name: 'agent', namespace: 'shell' });
   const clients = [...loads, quiet, machineClient, agent];
@@ -61,7 +61,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   });
   await Promise.all(clients.map((client) => client.connect()));
 
-  const work = Promise.all([...clients, metadata, state].map((client) => client.run()));
+  const work = Promise.all([...clients, metadataUpdater, stateUpdater].map((client) => client.run()));
   // Awaited at the end. Until then, a failure must not be an unhandled rejection.
   work.catch(() => {});
   const activeSessions = [...loads, { web, session: quiet.session, clis: [quiet] }];
@@ -96,21 +96,21 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const before = await Promise.all(loads.map(readStoredSession));
   await hub.killRuntime();
   for (const [at, load] of loads.entries()) {
-    const found = await readStoredSession(load);
-    assert.deepEqual(found.history, before[at].history);
-    checkMessages(load, found);
-    checkReaders(load, found);
-    checkUpdates(load.metadata, found.session.metadata, found.session.metadataVersion);
-    checkUpdates(load.state, found.session.agentState, found.session.agentStateVersion, found.completed.length);
-    checkRequests(load, found);
-    checkLiveness(load, found);
+    const stored = await readStoredSession(load);
+    assert.deepEqual(stored.history, before[at].history);
+    checkMessages(load, stored);
+    checkReaders(load, stored);
+    checkUpdates(load.metadataUpdaters, stored.session.metadata, stored.session.metadataVersion);
+    checkUpdates(load.stateUpdaters, stored.session.agentState, stored.session.agentStateVersion, stored.completed.length);
+    checkRequests(load, stored);
+    checkLiveness(load, stored);
     await eventually(() => load.callers[0].call(), 'the CLI to register its methods again');
   }
   checkAgent(agent, await readStoredSession(agent));
   const { machine } = (await web.get(`/cli/machines/${machineClient.machine.id}`)).body;
   assert.equal(machine.active, true);
-  checkUpdates([metadata], machine.metadata, machine.metadataVersion);
-  checkUpdates([state], machine.runnerState, machine.runnerStateVersion);
+  checkUpdates([metadataUpdater], machine.metadata, machine.metadataVersion);
+  checkUpdates([stateUpdater], machine.runnerState, machine.runnerStateVersion);
   const { activeAt: _, ...untouched } = await web.readSession(idle.id);
   assert.deepEqual(untouched, (({ activeAt, ...rest }) => rest)(idle));
 
@@ -127,11 +127,11 @@ function report(t, loadTest, { loads, agent, before, recoveries, inFlight }) {
     'messages stored': sum(before.map(({ history }) => history.length)),
     'messages in flight at the kills': inFlight,
     'versioned updates': sum(before.map(({ session }) => session.metadata.marks.length + session.agentState.marks.length)),
-    'commands run by the agent': agent.executedCommands.length,
+    'commands executed by the agent': agent.executedCommands.length,
     'kills of the agent': agent.kills,
     'permission requests answered': sum(before.map(({ completed }) => completed.length)),
-    'event channels resumed without a gap': sum(listeners.map(({ resumed }) => resumed.ok)),
-    'event channels resumed with a gap': sum(listeners.map(({ resumed }) => resumed.gap)),
+    'event channels resumed without a gap': sum(listeners.map(({ resumptions }) => resumptions.ok)),
+    'event channels resumed with a gap': sum(listeners.map(({ resumptions }) => resumptions.gap)),
     ...loadTest.counts,
     'ms from a kill until the hub answers, median and maximum': `${sorted[sorted.length >> 1]}, ${sorted.at(-1)}`,
   };

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { partOf } from '../agent.mjs';
-import { requestOf } from './session-load.mjs';
+import { requestIdOf } from './session-load.mjs';
 
-/** The agent's last text of a command: after it ran, and after the agent was killed. */
+/** The agent's last text of a command: after it was executed, and after the agent was killed. */
 const DONE = 'Exit code 0.';
 const INTERRUPTED = 'The outcome is unknown. The command is not run again.';
 
@@ -27,60 +27,66 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
 export function checkMessages({ clis, writers }, { session, history, row, messages }) {
   assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seqs have no gap');
   assert.deepEqual([session.seq, row.seq], [history.length, history.length]);
-  assert.deepEqual(history.map(({ content: _, ...rest }) => rest), messages, 'the history is that of the database');
+  assert.deepEqual(history.map(({ content: _, ...rest }) => rest), messages, 'the database has the same messages');
   const byLocalId = Map.groupBy(history, ({ localId }) => localId);
-  let sum = 0;
+  let sentCount = 0;
   for (const { name, sent, acked } of [...clis, ...writers]) {
-    sum += sent.length;
-    const own = sent.map(({ localId }) => byLocalId.get(localId) ?? []);
-    assert.deepEqual(own.map(({ length }) => length), sent.map(() => 1), `each message of ${name} is stored once`);
-    const stored = own.flat();
+    sentCount += sent.length;
+    const storedOfEach = sent.map(({ localId }) => byLocalId.get(localId) ?? []);
+    assert.deepEqual(storedOfEach.map(({ length }) => length), sent.map(() => 1), `each message of ${name} is stored once`);
+    const stored = storedOfEach.flat();
     assert.deepEqual(stored.map(({ content }) => content), sent.map(({ message }) => message), `messages of ${name} are unchanged`);
     assert.ok(stored.every(({ seq }, at) => at === 0 || seq > stored[at - 1].seq), `messages of ${name} are in order`);
     const byId = new Map(stored.map(({ localId, id, seq }) => [localId, { id, seq }]));
     assert.equal(acked.size, sent.length, `all messages of ${name} are acknowledged`);
     for (const [localId, { id, seq }] of acked) assert.deepEqual({ id, seq }, byId.get(localId), `${localId} as acknowledged`);
   }
-  assert.equal(history.length, sum, 'there are no other messages');
+  assert.equal(history.length, sentCount, 'there are no other messages');
 }
 
 /** Every CLI and listener has received the whole history: each message once and in order. */
 export function checkReaders({ clis, listeners }, { history }) {
-  const text = new Map(history.map((message) => [message.seq, JSON.stringify(message)]));
-  const isStored = (message) => JSON.stringify(message) === text.get(message.seq);
+  const storedTexts = new Map(history.map((message) => [message.seq, JSON.stringify(message)]));
+  const isStored = (message) => JSON.stringify(message) === storedTexts.get(message.seq);
   for (const { name, received, knownSeqs } of clis) {
     // A CLI knows of its own messages by their acknowledgements.
     assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
     for (const { seq, content } of received) assert.deepEqual(content, history[seq - 1].content, `${name}, message ${seq}`);
   }
-  for (const { name, received, fetched, resumed } of listeners) {
+  for (const { name, received, fetched, resumptions } of listeners) {
     assert.deepEqual(received.filter((message) => !isStored(message)), [], `${name} received only stored messages`);
     const knownSeqs = new Set([...received.map(({ seq }) => seq), ...fetched.keys()]);
     assert.equal(knownSeqs.size, history.length, `${name} knows all messages`);
-    if (resumed.gap === 0) assert.equal(received.length, history.length, `${name}, without a gap, received all messages`);
+    if (resumptions.gap === 0) assert.equal(received.length, history.length, `${name}, without a gap, received all messages`);
   }
 }
 
-/** The version counts the updates. An acknowledged update has its version; any other was applied once or not at all. */
-export function checkUpdates(updaters, { marks }, version, others = 0) {
+/**
+ * The version counts the updates. An acknowledged update has its version; any other was applied once or not at all.
+ * @param {import('./updater.mjs').Updater[]} updaters
+ * @param {{marks: string[]}} value
+ * @param {number} version
+ * @param {number} [otherUpdates] the number of updates without a mark
+ */
+export function checkUpdates(updaters, { marks }, version, otherUpdates = 0) {
   const sent = new Set(updaters.flatMap((updater) => [...updater.sent]));
   assert.equal(new Set(marks).size, marks.length, 'no update was applied twice');
   assert.deepEqual(marks.filter((mark) => !sent.has(mark)), []);
-  assert.equal(version, 1 + marks.length + others, 'the version counts all updates');
-  const acked = new Map(updaters.flatMap((updater) => [...updater.acked]));
-  const versions = marks.map((mark) => acked.get(mark)).filter((acknowledged) => acknowledged !== undefined);
-  assert.equal(versions.length, acked.size, 'all acknowledged updates are in the value');
-  assert.ok(versions.every((acknowledged, at) => at === 0 || acknowledged > versions[at - 1]), 'in the order of the versions');
-  if (others > 0) return;
-  for (const [mark, acknowledged] of acked) assert.equal(marks[acknowledged - 2], mark, `${mark} is version ${acknowledged}`);
+  assert.equal(version, 1 + marks.length + otherUpdates, 'the version counts all updates');
+  const ackedVersions = new Map(updaters.flatMap((updater) => [...updater.acked]));
+  const versions = marks.map((mark) => ackedVersions.get(mark)).filter((ackedVersion) => ackedVersion !== undefined);
+  assert.equal(versions.length, ackedVersions.size, 'all acknowledged updates are in the value');
+  assert.ok(versions.every((ackedVersion, at) => at === 0 || ackedVersion > versions[at - 1]), 'in the order of the versions');
+  if (otherUpdates > 0) return;
+  for (const [mark, ackedVersion] of ackedVersions) assert.equal(marks[ackedVersion - 2], mark, `${mark} is version ${ackedVersion}`);
 }
 
 /** Every request is completed with its decision, which a CLI has received. */
 export function checkRequests({ clis, approver }, { session, completed }) {
   const { requests, completedRequests, marks } = session.agentState;
-  const made = marks.map(requestOf).filter((id) => id !== undefined);
+  const requestIds = marks.map(requestIdOf).filter((id) => id !== undefined);
   assert.deepEqual(requests, {}, 'no request is pending');
-  assert.deepEqual(Object.keys(completedRequests).sort(), made.sort(), 'all requests are completed');
+  assert.deepEqual(Object.keys(completedRequests).sort(), requestIds.sort(), 'all requests are completed');
   const stored = Object.fromEntries(completed.map(({ id, value }) => [id, JSON.parse(value)]));
   assert.deepEqual(stored, completedRequests, 'the database has the same');
   for (const [id, status] of approver.decisions) {
@@ -89,7 +95,7 @@ export function checkRequests({ clis, approver }, { session, completed }) {
   }
 }
 
-/** The agent ran each command once and in order. Only a command that a kill interrupted may not have run. */
+/** The agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
 export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
   assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seqs have no gap');
   const byLocalId = new Map(history.map((message) => [message.localId, message]));
@@ -104,22 +110,22 @@ export function checkAgent({ name, kills, writer, executedCommands }, { session,
   // A killed agent loses its unacknowledged messages, which may be the ends of several commands.
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(ends.filter((end) => !valid.includes(end)), []);
-  const isDone = ends.map((end) => end === DONE);
-  const expected = isDone.flatMap((done, at) => (done || executedCommands.includes(at + 1) ? [at + 1] : []));
-  assert.deepEqual(executedCommands, expected, 'each command ran once and in order');
+  const isExecuted = ends.map((end) => end === DONE);
+  const expected = isExecuted.flatMap((executed, at) => (executed || executedCommands.includes(at + 1) ? [at + 1] : []));
+  assert.deepEqual(executedCommands, expected, 'each command is executed once and in order');
   assert.equal(session.active, true);
 }
 
 /**
  * The session is active, with the `thinking` value of a recent keep-alive.
  * @param {{clis: import('./reliable-cli.mjs').ReliableCli[]}} load
- * @param {{session: any, row?: any}} found
+ * @param {{session: any, row?: any}} stored
  * @param {number} [lastAcked] the index of the last acknowledged `thinking` value before the request: the hub's value is this
  *   or a later one
  */
 export function checkLiveness({ clis: [leader] }, { session, row }, lastAcked = leader.lastAckedThinking) {
-  const possible = leader.thinkingValues.slice(lastAcked);
+  const possibleValues = leader.thinkingValues.slice(lastAcked);
   assert.deepEqual([session.active, session.mode], [true, 'remote']);
-  assert.ok(possible.includes(session.thinking), `the CLI sent ${possible}, the hub has ${session.thinking}`);
+  assert.ok(possibleValues.includes(session.thinking), `the CLI sent ${possibleValues}, the hub has ${session.thinking}`);
   if (row) assert.deepEqual([row.active, row.thinking], [1, Number(session.thinking)], 'the database has the same');
 }

@@ -5,7 +5,7 @@ import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 /** The probability with which it disconnects after an event, in percent. */
 const DISCONNECT_PERCENT = 0.5;
 
-const numberOf = (eventId) => BigInt(eventId.split('-')[1]);
+const eventNumber = (eventId) => BigInt(eventId.split('-')[1]);
 
 export class Listener {
   /** The messages of events, in order. */
@@ -13,11 +13,11 @@ export class Listener {
   /** Messages that it fetched after a gap, by seq. */
   fetched = new Map();
   /** The number of reconnections without and with a gap. */
-  resumed = { ok: 0, gap: 0 };
+  resumptions = { ok: 0, gap: 0 };
   #lastEventId;
   #lastSeq = 0;
   /** The last received numbers, and whether there was a gap since. */
-  #last = { message: { n: 0 }, metadataVersion: { n: 1 }, agentStateVersion: { n: 1 } };
+  #lastNumbers = { message: { n: 0 }, metadataVersion: { n: 1 }, agentStateVersion: { n: 1 } };
   #fetches = [];
   #feed;
   #isClosed = false;
@@ -106,25 +106,25 @@ export class Listener {
 
   /** Event ids increase. A heartbeat and a repeated presence have the id of the previous event. */
   #isNext({ eventId, type, data }) {
-    const ahead = numberOf(eventId) - numberOf(this.#lastEventId);
+    const difference = eventNumber(eventId) - eventNumber(this.#lastEventId);
     const isPresence = type === 'session-updated' && data.active === true;
-    return type === 'heartbeat' || isPresence ? ahead >= 0n : ahead > 0n;
+    return type === 'heartbeat' || isPresence ? difference >= 0n : difference > 0n;
   }
 
   #handleGreeting(resume) {
     if (this.#lastEventId === undefined) this.loadTest.expect(resume === 'ok', `${this.name} is new and received ${resume}`);
-    else this.resumed[resume] += 1;
+    else this.resumptions[resume] += 1;
     if (resume === 'ok') return;
-    for (const last of Object.values(this.#last)) last.gap = true;
+    for (const last of Object.values(this.#lastNumbers)) last.gap = true;
     this.#fetches.push(this.#fetch().catch((error) => this.loadTest.expect(false, `${this.name}: ${error.message}`)));
   }
 
   /** Checks that seqs and versions are consecutive, except after a reported gap. */
   #checkNumber(kind, n) {
-    const { n: last, gap } = this.#last[kind];
+    const { n: last, gap } = this.#lastNumbers[kind];
     const isNext = gap ? n > last : n === last + 1;
     this.loadTest.expect(isNext, `${this.name} received ${kind} ${n} after ${last}${gap ? ' and a gap' : ''}`);
-    this.#last[kind] = { n };
+    this.#lastNumbers[kind] = { n };
   }
 
   /** Fetches the messages after the last known one. */
