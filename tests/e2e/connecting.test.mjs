@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { Recorder, deferred, eventually, withTimeout } from './lib/await.mjs';
 import { Cli, connectCli, liveSession } from './lib/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { KV_TABLE, startHub } from './lib/hub.mjs';
 
 const SOCKET = '/socket.io/?EIO=4&transport=websocket';
 const OTHER_ORIGIN = 'https://elsewhere.example';
@@ -300,6 +300,6 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     assert.equal(own.storageTables().length, 1);
     // The namespace is the first label of the host name `127.0.0.1`.
     await connectCli(t, own, { namespace: '127' });
-    assert.ok(own.storageTables().flat().includes('notes'), 'a client with a token creates the storage');
+    assert.ok(own.storageTables().flat().includes(KV_TABLE), 'a client with a token creates the storage');
   });
 });

@@ -75,7 +75,8 @@ class Clone {
     const secret = link.hash.replace('#token=', '');
     const token = (namespace) => (namespace === undefined ? secret : `${secret}:${namespace}`);
     const web = (namespace, secret = token(namespace)) => new Web({ url: link.origin, token: secret });
-    return { lines, exited, kill, link, dev, wrangler, port, url: link.origin, token, web };
+    const webWithoutToken = () => new Web({ url: link.origin, token: null });
+    return { lines, exited, kill, link, dev, wrangler, port, url: link.origin, token, web, webWithoutToken };
   }
 
   get lock() {
@@ -128,19 +129,19 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
 
   test('serves the web console with its security policy, and the API', async () => {
     const navigation = { 'sec-fetch-mode': 'navigate', accept: 'text/html' };
-    const page = await hub.web('team', null).get('/sessions/abc', { headers: navigation });
+    const page = await hub.webWithoutToken().get('/sessions/abc', { headers: navigation });
     assert.deepEqual([page.status, page.headers['cache-control']], [200, 'no-cache']);
     assert.match(page.text, /<div id="app">/);
     assert.match(page.headers['content-security-policy'], /script-src 'self';/);
     const [script] = page.text.match(/\/assets\/[^"]+\.js/);
-    assert.match((await hub.web('team', null).get(script)).headers['cache-control'], /immutable/);
-    assert.equal((await hub.web('team', null).get('/api/sessions', { headers: navigation })).body.code, 'unauthorized');
+    assert.match((await hub.webWithoutToken().get(script)).headers['cache-control'], /immutable/);
+    assert.equal((await hub.webWithoutToken().get('/api/sessions', { headers: navigation })).body.code, 'unauthorized');
     assert.equal((await hub.web('team').get('/api/nothing', { headers: navigation })).body.code, 'not_found');
   });
 
   test('serves the hub: health, tokens, a session, a bridged socket, a message and an event', async (t) => {
-    assert.equal((await hub.web('team', null).get('/health')).body.status, 'ok');
-    assert.equal((await hub.web('team', null).get('/api/sessions')).status, 401);
+    assert.equal((await hub.webWithoutToken().get('/health')).body.status, 'ok');
+    assert.equal((await hub.webWithoutToken().get('/api/sessions')).status, 401);
     const auth = await hub.web('team').post('/api/auth', { accessToken: hub.token('team') });
     assert.equal(auth.status, 200, auth.text);
     const web = hub.web('team', auth.body.token);

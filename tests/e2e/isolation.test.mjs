@@ -216,7 +216,7 @@ describe('authentication', () => {
       const { status } = await hub.web('own').get('/api/sessions', { headers: { authorization } });
       assert.equal(status, authorization.startsWith('bearer ') ? 200 : 401, authorization.split(' ')[0]);
     }
-    const elsewhere = await hub.web('own', null).get(`/api/sessions?token=${encodeURIComponent(hub.token('own'))}`);
+    const elsewhere = await hub.webWithoutToken().get(`/api/sessions?token=${encodeURIComponent(hub.token('own'))}`);
     assertRefusal(elsewhere, 401);
   });
 
@@ -258,7 +258,7 @@ describe('authentication', () => {
 describe('every response', () => {
   test('has no-store and nosniff; /health needs no token', async () => {
     const guards = ({ headers }) => [headers['cache-control'], headers['x-content-type-options']];
-    const health = await hub.web('own', null).get('/health');
+    const health = await hub.webWithoutToken().get('/health');
     const { status, body } = health;
     assert.deepEqual([status, body.status, body.protocolVersion, typeof body.version], [200, 'ok', 1, 'string']);
     assert.deepEqual(guards(health), ['no-store', 'nosniff']);
@@ -293,7 +293,7 @@ describe('every response', () => {
 
   test('has CORS headers for listed origins only', async () => {
     const preflight = (place, origin) =>
-      hub.web('own', null).request('OPTIONS', place, {
+      hub.webWithoutToken().request('OPTIONS', place, {
         headers: { origin, 'access-control-request-method': 'PATCH', 'access-control-request-headers': 'authorization' },
       });
     for (const place of ['/api/sessions', '/api/auth', '/api/events', '/cli/sessions', '/api/sessions/any']) {

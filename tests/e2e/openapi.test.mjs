@@ -103,8 +103,8 @@ describe('every operation of docs/openapi.yaml', () => {
   after(() => suite.end());
 
   test('health, authentication and the CLI routes', async () => {
-    await call('health', { web: hub.web('own', null) });
-    await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.web('own', null) });
+    await call('health', { web: hub.webWithoutToken() });
+    await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.webWithoutToken() });
     const metadata = { path: '/code/other', host: 'e2e', flavor: 'beta' };
     await call('showConfig');
     const { session: other } = await call('putSession', { body: { tag: '/code/other', metadata, agentState: null } });
@@ -230,7 +230,7 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('answers 401 without a token where it is documented', async () => {
     for (const [name, { operation, route }] of byName) {
-      const options = { id: 'any', requestId: 'any', web: hub.web('own', null), status: 401 };
+      const options = { id: 'any', requestId: 'any', web: hub.webWithoutToken(), status: 401 };
       if ((operation.security ?? api.security).length === 0) continue;
       await call(name, operation.requestBody ? { ...options, body: {} } : options);
       assert.ok(operation.responses[401], route);

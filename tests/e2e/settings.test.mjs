@@ -5,12 +5,12 @@ import { test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
 import { HubRefusedError, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { liveSession } from './lib/cli.mjs';
-import { SECRET, startHub } from './lib/hub.mjs';
+import { KV_TABLE, SECRET, startHub } from './lib/hub.mjs';
 
-const TOKENS = [SECRET, namespaceToken(SECRET, 'default')];
+const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');
 
 /** Waits like `npm run dev` until a hub accepts a token, and returns that token. */
-const waitForToken = ({ url }) => waitUntilReady(url, { tokens: TOKENS, timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
+const waitForToken = ({ url }) => waitUntilReady(url, { tokens: [SECRET, NAMESPACE_TOKEN], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
 
 const INVALID = {
   CLI_API_TOKEN: [' ', 'x'.repeat(960)],
@@ -54,9 +54,9 @@ test('a hub without its rate limit refuses every request', async (t) => {
 test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true } });
   t.after(() => hub.stop());
-  assert.equal((await hub.web(undefined, null).get('/health')).status, 200);
+  assert.equal((await hub.webWithoutToken().get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
-  assert.equal(await waitForToken(hub), TOKENS[1], '`npm run dev` finds the accepted token');
+  assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
 });
 
 test('`npm run dev` fails at once if the database has no schema, and says what to run', async (t) => {
@@ -64,7 +64,7 @@ test('`npm run dev` fails at once if the database has no schema, and says what t
   t.after(() => hub.stop());
   await assert.rejects(waitForToken(hub), (error) => error instanceof HubRefusedError && /no schema yet.*migrations apply/.test(error.message));
   await hub.migrate();
-  assert.equal(await waitForToken(hub), TOKENS[0]);
+  assert.equal(await waitForToken(hub), SECRET);
 });
 
 test('an alarm that fires with invalid settings fires again later, and no data is lost', async (t) => {
@@ -78,7 +78,7 @@ test('an alarm that fires with invalid settings fires again later, and no data i
   await hub.restart({ ...vars, VOCABULARY: 'none' });
   for (const count of ['first', 'second']) {
     await hub.stderr.next((text) => text.includes('VOCABULARY'), `the ${count} alarm`);
-    assert.ok(hub.storageTables().flat().includes('notes'), `the object's storage is there after the ${count} alarm`);
+    assert.ok(hub.storageTables().flat().includes(KV_TABLE), `the object's storage is there after the ${count} alarm`);
   }
   await hub.restart(vars);
   const response = await hub.web('alarm').get(`/api/sessions/${session.id}`);

@@ -28,12 +28,12 @@ test('serves the page for all routes of the console, and the API for its own pat
   }
   assert.equal((await web.get('/health', { headers: NAVIGATION })).body.status, 'ok');
   assert.equal((await web.get('/socket.io/', { headers: NAVIGATION })).body.code, 'transport_unsupported');
-  assert.equal((await hub.web('paths', null).get('/api/sessions', { headers: NAVIGATION })).status, 401);
+  assert.equal((await hub.webWithoutToken().get('/api/sessions', { headers: NAVIGATION })).status, 401);
   assert.equal((await web.post('/sessions/abc', {})).status, 405);
 });
 
 test('responds to unknown paths with a 404 and a JSON error', async () => {
-  const web = hub.web('nowhere', null);
+  const web = hub.webWithoutToken();
   for (const path of ['/anything/else', '/index.php', '/assets/gone.js', '/sessions', '/sessions/a/b/c', '/_headers', '/_redirects', '/favicon.ico']) {
     for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
       const { status, body, headers: responseHeaders } = await web.get(path, { headers });

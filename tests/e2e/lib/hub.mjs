@@ -19,6 +19,9 @@ export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 /** The same as in wrangler.toml. */
 const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
 
+/** The key-value table in the storage of a Durable Object. */
+export const KV_TABLE = 'notes';
+
 /** The state folders, which are removed when this process exits. */
 const folders = new Set();
 process.once('exit', () => folders.forEach(removeFolder));
@@ -117,9 +120,13 @@ export class Hub {
     return namespace === undefined ? SECRET : `${SECRET}:${namespace}`;
   }
 
-  /** A web client with the namespace's access token or another token; null for no token. */
+  /** A web client with the namespace's access token, or with another token. */
   web(namespace, token = this.token(namespace)) {
     return new Web({ url: this.url, token });
+  }
+
+  webWithoutToken() {
+    return new Web({ url: this.url, token: null });
   }
 
   /** The hub's D1 database. */
