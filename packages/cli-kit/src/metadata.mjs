@@ -1,4 +1,4 @@
-/** The session metadata that the process serving the session publishes. */
+/** The metadata that a CLI publishes for its session. */
 
 import { homedir, hostname, platform } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
@@ -7,9 +7,9 @@ import { describeWorktree } from './worktree.mjs';
 /**
  * @param {{root: string, flavor: string, name?: string, machineId: string, startedByRunner?: boolean,
  *   program: import('./program.mjs').Program}} options
- * @param {string} agentId the agent's id of the session
+ * @param {string} agentSessionId the id by which the agent knows the session; the hub's id is another one
  */
-export async function describeSession(options, agentId) {
+export async function describeSession(options, agentSessionId) {
   const { root, flavor, name, machineId, startedByRunner = false, program } = options;
   const worktree = await describeWorktree(root);
   return {
@@ -20,7 +20,7 @@ export async function describeSession(options, agentId) {
     homeDir: homedir(),
     machineId,
     flavor,
-    [`${flavor}SessionId`]: agentId,
+    [`${flavor}SessionId`]: agentSessionId,
     hostPid: process.pid,
     startedBy: startedByRunner ? 'runner' : 'terminal',
     startedFromRunner: startedByRunner,
@@ -33,8 +33,9 @@ export async function describeSession(options, agentId) {
 }
 
 /**
- * Merges this process's metadata into the hub's, which may be those of an earlier process or of an archived session.
- * @param {any} current
+ * Merges this process's metadata into the metadata that the hub has stored. An earlier process may have published it, and
+ * the session may have been archived since.
+ * @param {any} current the stored metadata
  * @param {Record<string, unknown>} own from `describeSession`
  */
 export function mergeMetadata(current, own) {

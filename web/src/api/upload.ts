@@ -20,8 +20,8 @@ async function readAsBase64(file: Blob): Promise<string> {
  * Uploads a file with XMLHttpRequest, because `fetch` reports no upload progress.
  * @param onProgress receives the fraction that has been sent, 0 to 1
  * @returns the path of the file on the machine
- * @throws {HubError} for an error response
- * @throws {Error} with the machine's error message
+ * @throws {HubError} for an error response, or if the hub cannot be reached
+ * @throws {Error} if the machine rejects the file, with the machine's error message
  * @throws {DOMException} `AbortError` after `signal` is aborted
  */
 export async function upload(

@@ -9,8 +9,8 @@ import { formatSize } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 
-export function FileViewer({ id, path }: { id: string; path: string }) {
-  const { value, error, refetch } = useFetch(`${id} ${path}`, () => fetchFile(id, path));
+export function FileViewer({ sessionId, path }: { sessionId: string; path: string }) {
+  const { value, error, refetch } = useFetch(`${sessionId} ${path}`, () => fetchFile(sessionId, path));
   const name = path.slice(path.lastIndexOf('/') + 1);
   const url = useObjectUrl(value, name);
   const content = useMemo(() => value && detectFileType(name, value), [value, name]);
@@ -46,7 +46,7 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
     setObjectUrl({ bytes, url });
     return () => URL.revokeObjectURL(url);
   }, [bytes, name]);
-  // The URL of the previous bytes must not be used until the new one exists.
+  // Until the effect has created the URL of new bytes, the state still contains the revoked URL of the previous ones.
   return objectUrl?.bytes === bytes ? objectUrl?.url : undefined;
 }
 

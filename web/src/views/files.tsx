@@ -34,7 +34,7 @@ export function Files({ session }: { session: Session }) {
             <button type="button" class="button quiet files-back" onClick={() => openFile(null)}>
               <ArrowLeft size={18} aria-hidden /> All files
             </button>
-            <FileViewer key={open} id={id} path={open} />
+            <FileViewer key={open} sessionId={id} path={open} />
           </>
         )}
       </div>
