@@ -63,6 +63,8 @@ pub const MAX_UNKNOWN_EVENTS: usize = 100;
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
+/// The unacknowledged bytes above which a web client gets no `message-delta`: the rest is for events that it must not miss.
+pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 /// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
 /// update fits beside [`MAX_UNACKED_BYTES`].
 pub const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
@@ -292,6 +294,26 @@ pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
 /// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
 /// content is replaced by its size; clients read it from the history.
 pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+
+// Live text
+
+/// The longest text of a `message-delta`, in bytes (PROTOCOL.md "Live text").
+pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
+/// How many deltas of a session are sent in a second. Further ones are dropped.
+pub const MAX_DELTAS_PER_SECOND: usize = 50;
+/// How many bytes of delta text of a session are sent in a second. Further ones are dropped.
+pub const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
+/// How many deltas a namespace sends to web clients in a second, counted for each client: acknowledgements and stored events
+/// share the thread.
+pub const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
+/// How many bytes of delta text a namespace sends to web clients in a second, counted for each client.
+pub const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
+/// How many sessions of a namespace have live text at a time.
+pub const MAX_LIVE_SESSIONS: usize = 1_000;
+/// How many messages of a session have live text at a time.
+pub const MAX_LIVE_MESSAGES: usize = 8;
+/// How long a session without deltas counts in [`MAX_LIVE_SESSIONS`], in milliseconds.
+pub const LIVE_TEXT_RETENTION_MS: u64 = 60_000;
 
 // Sizes of values
 

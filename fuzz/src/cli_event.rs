@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use session_gateway_hub::limits::MAX_KEYWORD_BYTES;
+use session_gateway_hub::limits::{MAX_DELTA_TEXT_BYTES, MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
 use session_gateway_hub::model::json::{Json, MAX_SAFE_INTEGER};
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
@@ -50,6 +50,13 @@ fn has_valid_types(name: &str, payload: &Value) -> bool {
         "update-state" => is_object && text("sid") && version() && any("agentState"),
         "machine-update-metadata" => is_object && text("machineId") && version() && any("metadata"),
         "machine-update-state" => is_object && text("machineId") && version() && any("runnerState"),
+        "message-delta" => {
+            let length = |field: &str| payload[field].as_str().map_or(0, str::len);
+            let offset = absent("offset") || payload["offset"].as_u64().is_some_and(|at| at <= MAX_SAFE_INTEGER);
+            let kind = absent("kind") || payload["kind"] == "text" || payload["kind"] == "thinking";
+            let id = (1..=MAX_LOCAL_ID_BYTES).contains(&length("id"));
+            is_object && text("sid") && id && text("text") && length("text") <= MAX_DELTA_TEXT_BYTES && offset && kind
+        }
         "session-end" => is_object && text("sid") && number("time"),
         "machine-alive" => is_object && text("machineId") && number("time"),
         "rpc-register" | "rpc-unregister" => is_object && text("method") && payload["method"] != "",
@@ -85,6 +92,13 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
             let inner = payload["message"].as_str().and_then(|text| Json::parse(text).ok());
             let expected = inner.map_or(Some(payload["message"].clone()), |inner| value(inner.text()));
             assert_eq!(content, expected);
+        }
+        CliEvent::MessageDelta(delta) => {
+            text("sid", &delta.sid);
+            text("id", &delta.id);
+            text("text", &delta.text);
+            assert_eq!(payload["offset"], json!(delta.offset));
+            assert_eq!(payload["kind"], json!(delta.kind));
         }
         CliEvent::UpdateMetadata(SessionUpdate { sid, expected_version, value })
         | CliEvent::UpdateState(SessionUpdate { sid, expected_version, value }) => {

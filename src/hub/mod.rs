@@ -58,6 +58,7 @@ use state::activation_waiters::ActivationWaiters;
 use state::cache::Cache;
 use state::effect::Effect;
 use state::in_flight::InFlight;
+use state::live_text::LiveTexts;
 use state::liveness::Liveness;
 use state::reminders::Reminders;
 use state::schedule::Schedule;
@@ -106,6 +107,7 @@ struct State {
     in_flight: InFlight,
     upload_slots: UploadSlots,
     reminders: Reminders,
+    live_texts: LiveTexts,
     push: PushState,
     /// How often each unknown event of CLIs was received.
     unknown_events: HashMap<String, u64>,

@@ -86,6 +86,7 @@ impl State {
             in_flight: Default::default(),
             upload_slots: Default::default(),
             reminders: Default::default(),
+            live_texts: Default::default(),
             push: PushState::restore(rt.kv_list(KEY_PREFIX)),
             unknown_events: HashMap::new(),
             ending: HashMap::new(),

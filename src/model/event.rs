@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::message::Message;
+use super::message::{Message, TextKind};
 use super::text_parts::TextParts;
 use crate::limits::MAX_EVENT_CONTENT_BYTES;
 
@@ -22,6 +22,26 @@ pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: TextParts,
+}
+
+/// A piece of a message that an agent is writing. It has no number and is never stored.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "message-delta", rename_all = "camelCase")]
+pub struct MessageDelta<'a> {
+    pub session_id: &'a str,
+    /// The `localId` of the message.
+    pub id: &'a str,
+    /// Where `text` begins in the text of the message, in UTF-16 code units.
+    pub offset: u64,
+    pub text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TextKind>,
+}
+
+impl MessageDelta<'_> {
+    pub fn encode(&self) -> String {
+        serialize(self)
+    }
 }
 
 #[derive(Serialize)]
@@ -87,7 +107,7 @@ impl Event {
     }
 }
 
-fn serialize<T: Serialize>(body: &Body<'_, T>) -> String {
+fn serialize<T: Serialize>(body: &T) -> String {
     // Fails only for maps with keys that are not strings, which no event has.
     serde_json::to_string(body).unwrap_or_default()
 }

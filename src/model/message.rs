@@ -1,4 +1,4 @@
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::json::Json;
 use super::text_parts::TextParts;
@@ -17,6 +17,16 @@ pub struct Message {
     pub content: Json,
     /// Unix milliseconds.
     pub created_at: u64,
+}
+
+/// What the text of a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextKind {
+    /// An answer.
+    Text,
+    /// A thought.
+    Thinking,
 }
 
 impl Message {

@@ -317,8 +317,9 @@ export class Inbox {
 /**
  * Streams the messages of a socket, which are SSE text. Closes the socket when a write fails because the client is gone.
  * @param {number} maxUnread bytes that the client may leave unread
+ * @param {number} maxUnreadDeltas unread bytes above which events without an id, which the client may miss, are dropped
  */
-export function eventStream(socket, maxUnread) {
+export function eventStream(socket, maxUnread, maxUnreadDeltas) {
   const { readable, writable } = new TransformStream();
   const writer = writable.getWriter();
   const encoder = new TextEncoder();
@@ -332,6 +333,7 @@ export function eventStream(socket, maxUnread) {
   let unread = 0;
   socket.addEventListener('message', (event) => {
     const bytes = encoder.encode(event.data);
+    if (unread + bytes.length > maxUnreadDeltas && event.data.startsWith('data:')) return undefined;
     unread += bytes.length;
     // The client reconnects and resumes after its last event.
     if (unread > maxUnread) {

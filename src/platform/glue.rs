@@ -75,9 +75,10 @@ extern "C" {
 
     pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
 
-    /// A stream of the messages of a socket. Ends when more than `max_unread` bytes of it are unread.
+    /// A stream of the messages of a socket. Ends when more than `max_unread` bytes of it are unread; above `max_unread_deltas`,
+    /// events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
-    pub fn event_stream(socket: &JsValue, max_unread: usize) -> web_sys::ReadableStream;
+    pub fn event_stream(socket: &JsValue, max_unread: usize, max_unread_deltas: usize) -> web_sys::ReadableStream;
 }
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]

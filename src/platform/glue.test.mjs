@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, body, forward, post, response, smallText, streamedResponse, utf8, withD1Timeout } from './glue.js';
+import { Inbox, body, eventStream, forward, post, response, smallText, streamedResponse, utf8, withD1Timeout } from './glue.js';
 
 /** A fake WebSocket. */
 class Socket extends EventTarget {
@@ -403,6 +403,42 @@ describe('a streamed response', () => {
     await assert.rejects(async () => {
       while (!(await reader.read()).done);
     }, /does not read/);
+  });
+});
+
+describe('a stream of events', () => {
+  function openStream() {
+    const listeners = {};
+    const socket = {
+      closed: false,
+      addEventListener: (type, listener) => (listeners[type] = listener),
+      accept() {},
+      close() {
+        this.closed = true;
+      },
+    };
+    const reader = eventStream(socket, 100, 50).getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    return { socket, read, receive: (data) => void listeners.message({ data }) };
+  }
+  const event = `id: 1\ndata: ${'x'.repeat(28)}\n\n`;
+  const delta = `data: ${'d'.repeat(12)}\n\n`;
+
+  test('leaves out deltas while its client does not read, and no other event', async () => {
+    const { socket, read, receive } = openStream();
+    for (const data of [event, delta, event, delta]) receive(data);
+    assert.equal(socket.closed, false);
+    assert.equal(await read(), event);
+    assert.equal(await read(), event);
+    await new Promise(setImmediate);
+    receive(delta);
+    assert.equal(await read(), delta);
+  });
+
+  test('closes its socket when its client leaves too much unread', () => {
+    const { socket, receive } = openStream();
+    for (const data of [event, event, event]) receive(data);
+    assert.equal(socket.closed, true);
   });
 });
 

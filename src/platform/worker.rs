@@ -32,8 +32,8 @@ use crate::hub::inbound::admission::{
 };
 use crate::limits::{
     CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_AUTH_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES,
-    MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
-    UPLOAD_TIMEOUT_MS,
+    MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES,
+    OBJECT_TIMEOUT_MARGIN_MS, UPLOAD_TIMEOUT_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
@@ -192,7 +192,8 @@ async fn stream_events(env: &Env, request: &Request, token: &VerifiedToken) -> R
     headers.set("x-accel-buffering", "no")?;
     let init = ResponseInit::new();
     init.set_headers(&headers);
-    Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket, MAX_UNACKED_BYTES)), &init)
+    let stream = glue::event_stream(&socket, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
+    Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
 }
 
 /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT

@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_object};
-use crate::limits::{MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_KEYWORD_BYTES};
-use crate::model::json::{Json, unescape};
+use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
+use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
+use crate::model::message::TextKind;
 use crate::model::session::ControlMode;
 
 /// The Socket.IO namespace of CLIs.
@@ -32,6 +33,7 @@ pub struct ConnectAuth {
 #[derive(Debug)]
 pub enum CliEvent<'a> {
     Message(NewMessage<'a>),
+    MessageDelta(MessageDelta),
     UpdateMetadata(SessionUpdate<'a>),
     UpdateState(SessionUpdate<'a>),
     SessionAlive(SessionAlive),
@@ -65,6 +67,37 @@ impl NewMessage<'_> {
     /// Returns the size of the content as received, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.message.get().len()
+    }
+}
+
+/// `message-delta`: a piece of a message that the agent is writing.
+#[derive(Debug, Deserialize)]
+pub struct MessageDelta {
+    /// The session id.
+    pub sid: String,
+    /// The `localId` of the message.
+    pub id: String,
+    pub text: String,
+    /// Where `text` begins in the text of the message, in UTF-16 code units.
+    #[serde(default, deserialize_with = "optional_scalar")]
+    pub offset: Option<u64>,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    pub kind: Option<TextKind>,
+}
+
+impl MessageDelta {
+    fn validate(self) -> Result<Self, FieldError> {
+        if self.id.is_empty() || self.id.len() > MAX_LOCAL_ID_BYTES {
+            return Err(FieldError::new("id", format!("Field `id` must have 1 to {MAX_LOCAL_ID_BYTES} bytes.")));
+        }
+        if self.text.len() > MAX_DELTA_TEXT_BYTES {
+            let message = format!("Field `text` must have at most {MAX_DELTA_TEXT_BYTES} bytes.");
+            return Err(FieldError::new("text", message));
+        }
+        if self.offset.is_some_and(|offset| offset > MAX_SAFE_INTEGER) {
+            return Err(FieldError::new("offset", format!("Field `offset` must be at most {MAX_SAFE_INTEGER}.")));
+        }
+        Ok(self)
     }
 }
 
@@ -169,6 +202,7 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
     let payload = args.first().map_or("", |raw| raw.get());
     let event = match name {
         "message" => read_object(payload).map(CliEvent::Message),
+        "message-delta" => read_object(payload).and_then(MessageDelta::validate).map(CliEvent::MessageDelta),
         "update-metadata" => {
             read_object(payload).map(|u: MetadataUpdate<'_>| CliEvent::UpdateMetadata(u.of(u.metadata)))
         }

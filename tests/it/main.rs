@@ -37,6 +37,7 @@ mod large_values;
 mod late_writes;
 mod layers;
 mod lifecycle;
+mod live_text;
 mod liveness;
 mod machines;
 mod memory;

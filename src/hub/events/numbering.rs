@@ -100,6 +100,14 @@ impl EventNumbers {
     }
 }
 
+/// The frame of an event without a number: a client that resumes continues after the event before it.
+pub fn frame_without_id(format: Format, body: &str) -> String {
+    match format {
+        Format::Json => body.to_owned(),
+        Format::Sse => format!("data: {body}\n\n"),
+    }
+}
+
 /// Appends a JSON text, with spaces in place of line breaks. In valid JSON they are only between tokens.
 pub fn push_single_line(line: &mut String, json: &str) {
     // Searches bytes first, because searching characters takes several times as long.

@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
+use crate::hub::events::numbering::frame_without_id;
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, State};
 use crate::limits::HEARTBEAT_INTERVAL_MS;
-use crate::model::event::Event;
+use crate::model::event::{Event, MessageDelta};
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 
@@ -81,6 +82,23 @@ impl Hub {
     /// Sends an event to the web clients that subscribed to it.
     pub(in crate::hub) fn send_event(&self, state: &mut State, event: &Event) {
         self.broadcast(state, &event.body, |subscription| subscription.receives(&event.audience));
+    }
+
+    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
+    /// are slow, and for all when the namespace sends too many.
+    pub(in crate::hub) fn send_delta(&self, state: &mut State, delta: &MessageDelta<'_>) {
+        let clients: Vec<(ConnId, Format)> = state.connections.subscribers_of(delta.session_id).collect();
+        if clients.is_empty() || !state.live_texts.admit_send(clients.len(), delta.text.len(), self.rt.now()) {
+            return;
+        }
+        let body = delta.encode();
+        for format in [Format::Json, Format::Sse] {
+            let frame = frame_without_id(format, &body);
+            let of_format = clients.iter().filter(|(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
+            let ready: Vec<ConnId> =
+                of_format.filter(|conn| state.connections.record_droppable(*conn, frame.len())).collect();
+            self.rt.send(&ready, &frame);
+        }
     }
 
     /// Notifies every web client that it has missed events.

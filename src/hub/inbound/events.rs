@@ -50,6 +50,10 @@ impl Hub {
         };
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
+            CliEvent::MessageDelta(delta) => match self.message_delta(&delta).await {
+                Ok(()) => from.ok(),
+                Err(error) => from.reject(&Rejection::of(&error, Kind::Session, &delta.sid)),
+            },
             CliEvent::UpdateMetadata(u) => self.on_metadata(from, u).await,
             CliEvent::UpdateState(u) => self.on_agent_state(from, u).await,
             CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachineField::Metadata, u).await,

@@ -1,6 +1,7 @@
 //! The WebSockets of a namespace: the peer of each, and which belong to a session or a machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,8 @@ pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
     connecting: BTreeSet<ConnId>,
     by_owner: HashMap<Owner, Vec<ConnId>>,
+    /// The web clients that receive the messages of a session.
+    web_by_session: HashMap<String, Vec<ConnId>>,
 }
 
 impl Connections {
@@ -110,6 +113,9 @@ impl Connections {
             for owner in cli.served() {
                 self.by_owner.entry(owner).or_default().push(conn);
             }
+        }
+        if let Peer::Web(Subscription { session: Some(id), .. }) = &peer {
+            self.web_by_session.entry(id.clone()).or_default().push(conn);
         }
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
@@ -127,14 +133,21 @@ impl Connections {
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {
-        self.connecting.remove(&conn);
-        let Peer::Cli(cli) = peer else { return };
-        for owner in cli.served() {
-            if let Some(conns) = self.by_owner.get_mut(&owner) {
+        fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Vec<ConnId>>, key: &K, conn: ConnId) {
+            if let Some(conns) = index.get_mut(key) {
                 conns.retain(|c| *c != conn);
                 if conns.is_empty() {
-                    self.by_owner.remove(&owner);
+                    index.remove(key);
                 }
+            }
+        }
+        self.connecting.remove(&conn);
+        match peer {
+            Peer::Connecting(_) => {}
+            Peer::Cli(cli) => cli.served().for_each(|owner| remove_from(&mut self.by_owner, &owner, conn)),
+            Peer::Web(subscription) => {
+                let session = subscription.session.iter();
+                session.for_each(|id| remove_from(&mut self.web_by_session, id, conn));
             }
         }
     }
@@ -177,6 +190,15 @@ impl Connections {
         })
     }
 
+    /// Returns the sockets of the web clients that receive the messages of a session, with their formats.
+    pub fn subscribers_of(&self, session: &str) -> impl Iterator<Item = (ConnId, Format)> {
+        let conns = self.web_by_session.get(session).map_or(&[][..], Vec::as_slice);
+        conns.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
+            Peer::Web(subscription) => Some((*conn, subscription.format)),
+            _ => None,
+        })
+    }
+
     pub fn has_visible_client(&self, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
     }
@@ -187,6 +209,15 @@ impl Connections {
     pub fn record_event(&mut self, conn: ConnId, bytes: usize) -> bool {
         let connection = self.all.get_mut(&conn);
         connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_event(bytes))
+    }
+
+    /// Counts a frame for a web client that may be dropped. Returns false if it is to be dropped
+    /// ([`SendWindow::record_droppable`]) or the client is gone.
+    #[must_use]
+    pub fn record_droppable(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let connection = self.all.get_mut(&conn);
+        // The worker drops it if the client of a stream does not read.
+        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_droppable(bytes))
     }
 
     /// Records that a heartbeat was sent to all web clients.

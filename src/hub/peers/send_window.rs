@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES};
+use crate::limits::{
+    MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES,
+};
 
 /// The unacknowledged bytes of a client.
 #[derive(Debug, Default)]
@@ -27,6 +29,17 @@ impl SendWindow {
         let before = self.unacked_bytes;
         self.record_reply(bytes);
         self.unacked_bytes <= MAX_UNACKED_BYTES || (bytes > MAX_UNACKED_BYTES / 2 && before <= MAX_UNACKED_BYTES / 2)
+    }
+
+    /// Counts a frame that may be dropped. Returns false, and counts nothing, if more than
+    /// [`MAX_UNACKED_BYTES_WITH_DELTAS`] would be unacknowledged.
+    #[must_use]
+    pub fn record_droppable(&mut self, bytes: usize) -> bool {
+        let fits = self.unacked_bytes + bytes <= MAX_UNACKED_BYTES_WITH_DELTAS;
+        if fits {
+            self.record_reply(bytes);
+        }
+        fits
     }
 
     /// Counts a frame that the client requested.
@@ -81,6 +94,18 @@ mod tests {
         window.acknowledge();
         assert!(window.record_event(MAX_UNACKED_BYTES / 2 + 1));
         assert!(!window.record_event(2 * MAX_UNACKED_BYTES));
+    }
+
+    #[test]
+    fn frames_that_may_be_dropped_leave_room_for_events() {
+        let mut window = SendWindow::default();
+        assert!(window.record_droppable(MAX_UNACKED_BYTES_WITH_DELTAS));
+        assert!(!window.record_droppable(1));
+        assert!(window.record_event(MAX_UNACKED_BYTES - MAX_UNACKED_BYTES_WITH_DELTAS));
+        assert!(!window.record_droppable(1));
+        window.record_ping();
+        window.acknowledge();
+        assert!(window.record_droppable(1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod lifecycle;
+pub mod live_text;
 pub mod load;
 pub mod manage;
 pub mod merge;

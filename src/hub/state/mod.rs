@@ -6,6 +6,7 @@ pub mod cache;
 pub mod completed_requests;
 pub mod effect;
 pub mod in_flight;
+pub mod live_text;
 pub mod liveness;
 pub mod local_ids;
 pub mod reminders;

@@ -8,15 +8,21 @@ use super::socket::Socket;
 /// Each frame is one event, as JSON or SSE text.
 pub struct Web(pub Socket);
 
-/// Parses an event in either format, with its id as `eventId`.
+/// Parses an event in either format, with its id, if it has one, as `eventId`.
 pub fn parse_event(text: &str) -> Value {
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
-    let Some(streamed) = text.strip_prefix("id: ") else { return json(text) };
-    let lines: Vec<&str> = streamed.split('\n').collect();
-    let [id, data, "", ""] = lines[..] else { panic!("invalid SSE: {text}") };
-    let mut event: Value = json(data.strip_prefix("data: ").unwrap());
-    event["eventId"] = id.into();
-    event
+    let lines: Vec<&str> = text.split('\n').collect();
+    let data = |line: &str| json(line.strip_prefix("data: ").unwrap());
+    match lines[..] {
+        [_] => json(text),
+        [line, "", ""] => data(line),
+        [id, line, "", ""] => {
+            let mut event = data(line);
+            event["eventId"] = id.strip_prefix("id: ").unwrap().into();
+            event
+        }
+        _ => panic!("invalid SSE: {text}"),
+    }
 }
 
 /// The number in the id of an event.

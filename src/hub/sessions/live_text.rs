@@ -1,0 +1,23 @@
+//! Live text: passes on what an agent is writing (PROTOCOL.md "Live text"). Nothing of it is stored, and it is dropped first when
+//! the hub has much to do.
+
+use std::sync::Arc;
+
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::model::event::MessageDelta;
+use crate::wire::cli;
+
+impl Hub {
+    /// Handles `message-delta`: sends it to the web clients that receive the session's messages, or drops it.
+    pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
+        let cli::MessageDelta { sid, id, text, offset, kind } = delta;
+        self.load_session(sid).await?;
+        let mut state = self.state();
+        let Some(offset) = state.live_texts.receive(sid, id, *offset, text, self.rt.now()) else { return Ok(()) };
+        if state.ensure_queue_has_room(0).is_ok() {
+            self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text, kind: *kind });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Live text: limits the rate of `message-delta` events, and tracks where each delta begins in the text of its message. Nothing
+//! of it survives hibernation: it is needed only while an agent writes.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::limits::{
+    LIVE_TEXT_RETENTION_MS, MAX_DELTA_BYTES_PER_SECOND, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_SESSIONS,
+    MAX_SENT_DELTA_BYTES_PER_SECOND, MAX_SENT_DELTAS_PER_SECOND,
+};
+
+/// The live text of a namespace's sessions.
+#[derive(Debug, Default)]
+pub struct LiveTexts {
+    sessions: HashMap<String, LiveText>,
+    /// What was sent to web clients, over all sessions.
+    sent: Rate,
+}
+
+/// The live text of a session.
+#[derive(Debug, Default)]
+struct LiveText {
+    received: Rate,
+    /// The messages that are being written, oldest first: the id, and the length of the text so far in UTF-16 code units.
+    messages: VecDeque<(String, u64)>,
+}
+
+/// What was counted in a second.
+#[derive(Debug, Default)]
+struct Rate {
+    /// The start of the second, in Unix milliseconds.
+    started_at: u64,
+    deltas: usize,
+    bytes: usize,
+}
+
+impl LiveTexts {
+    /// Counts a delta of a session. Returns its offset, or `None` if the session exceeds its rate and the delta is to be
+    /// dropped. `offset` is that of the sender; without one, the delta continues the previous delta of its message. A dropped
+    /// delta moves the offset of the next one, so that web clients notice the gap.
+    pub fn receive(&mut self, session: &str, id: &str, offset: Option<u64>, text: &str, now: u64) -> Option<u64> {
+        let live_text = self.entry(session, now)?;
+        let units = text.encode_utf16().count() as u64;
+        let start = offset.unwrap_or_else(|| live_text.length(id));
+        live_text.set_length(id, start.saturating_add(units));
+        let is_admitted =
+            live_text.received.admit(now, 1, text.len(), (MAX_DELTAS_PER_SECOND, MAX_DELTA_BYTES_PER_SECOND));
+        is_admitted.then_some(start)
+    }
+
+    /// Counts a delta of `bytes` that is to be sent to so many web clients. Returns false if the namespace exceeds its rate.
+    pub fn admit_send(&mut self, web_clients: usize, bytes: usize, now: u64) -> bool {
+        let limits = (MAX_SENT_DELTAS_PER_SECOND, MAX_SENT_DELTA_BYTES_PER_SECOND);
+        self.sent.admit(now, web_clients, web_clients * bytes, limits)
+    }
+
+    /// Returns the live text of a session; `None` when too many other sessions have some.
+    fn entry(&mut self, session: &str, now: u64) -> Option<&mut LiveText> {
+        if !self.sessions.contains_key(session) {
+            if self.sessions.len() >= MAX_LIVE_SESSIONS {
+                self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
+            }
+            if self.sessions.len() >= MAX_LIVE_SESSIONS {
+                return None;
+            }
+        }
+        Some(self.sessions.entry(session.to_owned()).or_default())
+    }
+}
+
+impl LiveText {
+    fn length(&self, id: &str) -> u64 {
+        self.messages.iter().find(|(known, _)| known == id).map_or(0, |(_, length)| *length)
+    }
+
+    fn set_length(&mut self, id: &str, length: u64) {
+        if let Some((_, known)) = self.messages.iter_mut().find(|(known, _)| known == id) {
+            *known = length;
+            return;
+        }
+        if self.messages.len() >= MAX_LIVE_MESSAGES {
+            self.messages.pop_front();
+        }
+        self.messages.push_back((id.to_owned(), length));
+    }
+}
+
+impl Rate {
+    /// Counts deltas, unless one of the `(deltas, bytes)` limits of the current second would be exceeded.
+    fn admit(&mut self, now: u64, deltas: usize, bytes: usize, (max_deltas, max_bytes): (usize, usize)) -> bool {
+        // A second in the future began before the clock went back.
+        if now < self.started_at || now >= self.started_at + 1_000 {
+            *self = Self { started_at: now, deltas: 0, bytes: 0 };
+        }
+        let (deltas, bytes) = (self.deltas + deltas, self.bytes + bytes);
+        if deltas > max_deltas || bytes > max_bytes {
+            return false;
+        }
+        (self.deltas, self.bytes) = (deltas, bytes);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    #[test]
+    fn a_delta_without_offset_continues_its_message() {
+        let mut live = LiveTexts::default();
+        assert_eq!(live.receive("s", "a", None, "one", NOW), Some(0));
+        assert_eq!(live.receive("s", "b", None, "\u{1F980}é", NOW), Some(0));
+        assert_eq!(live.receive("t", "a", None, "other session", NOW), Some(0));
+        assert_eq!(live.receive("s", "a", None, " two", NOW), Some(3));
+        assert_eq!(live.receive("s", "b", None, "!", NOW), Some(3), "two code units and one");
+        assert_eq!(live.receive("s", "a", Some(1), "", NOW), Some(1));
+        assert_eq!(live.receive("s", "a", None, "x", NOW), Some(1));
+    }
+
+    #[test]
+    fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
+        let mut live = LiveTexts::default();
+        let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| live.receive("s", "a", None, "x", NOW)).count();
+        assert_eq!(accepted, MAX_DELTAS_PER_SECOND);
+        assert_eq!(live.receive("t", "a", None, "x", NOW), Some(0), "another session has its own rate");
+        let next = live.receive("s", "a", None, "x", NOW + 1_000);
+        assert_eq!(next, Some(MAX_DELTAS_PER_SECOND as u64 + 1));
+        let large = "x".repeat(MAX_DELTA_BYTES_PER_SECOND);
+        assert_eq!(live.receive("s", "a", Some(0), &large, NOW + 1_999), None);
+        assert_eq!(live.receive("s", "a", Some(0), &large, NOW + 2_000), Some(0));
+        assert_eq!(live.receive("s", "a", Some(0), "x", NOW), Some(0), "the clock went back");
+    }
+
+    #[test]
+    fn a_namespace_has_a_rate_of_sent_deltas() {
+        let mut live = LiveTexts::default();
+        assert!(live.admit_send(MAX_SENT_DELTAS_PER_SECOND, 1, NOW));
+        assert!(!live.admit_send(1, 1, NOW + 999));
+        assert!(live.admit_send(1, MAX_SENT_DELTA_BYTES_PER_SECOND, NOW + 1_000));
+        assert!(!live.admit_send(1, 1, NOW + 1_000));
+    }
+
+    #[test]
+    fn idle_sessions_and_old_messages_are_forgotten() {
+        let mut live = LiveTexts::default();
+        for session in 0..MAX_LIVE_SESSIONS {
+            assert_eq!(live.receive(&session.to_string(), "a", None, "x", NOW), Some(0));
+        }
+        assert_eq!(live.receive("s", "a", None, "x", NOW), None, "too many sessions");
+        assert_eq!(live.receive("s", "a", None, "x", NOW + LIVE_TEXT_RETENTION_MS), Some(0));
+        assert_eq!(live.sessions.len(), 1);
+        for message in 0..MAX_LIVE_MESSAGES {
+            live.receive("s", &message.to_string(), None, "x", NOW + LIVE_TEXT_RETENTION_MS);
+        }
+        assert_eq!(live.sessions["s"].messages.len(), MAX_LIVE_MESSAGES);
+        assert_eq!(live.sessions["s"].length("a"), 0);
+    }
+}

@@ -1,0 +1,155 @@
+//! Live text: the hub passes on what an agent is writing, stores nothing of it, and drops it before it delays anything else.
+
+use crate::support::World;
+use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
+use crate::support::sqlite::BatchKind;
+use crate::support::web::Web;
+use serde_json::{Value, json};
+use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::limits::{
+    MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
+};
+
+async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
+    let query = format!("sessionId={session}");
+    let mut web = Web(world.try_subscribe(&query, last, Format::Sse).await.unwrap());
+    assert_eq!(web.next_event().await["type"], "connection-changed");
+    web
+}
+
+async fn send_delta(cli: &mut Cli, delta: Value) {
+    assert_eq!(cli.emit_with_ack("message-delta", &delta).await, json!({"ok": true}));
+}
+
+/// The deltas among the unread events of a client.
+async fn deltas(web: &mut Web) -> Vec<Value> {
+    web.events().await.into_iter().filter(|event| event["type"] == "message-delta").collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delta_goes_to_the_web_clients_of_its_session_without_an_id() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
+    let mut of_stream = stream(&world, &session, None).await;
+    let mut of_all = world.web("").await;
+    let mut of_other = world.web(&format!("sessionId={other}")).await;
+    let mut second_cli = world.cli(&session).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m1", "text": "Hel", "kind": "thinking"})).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m1", "text": "lo\n", "offset": 3})).await;
+    let expected = [
+        json!({"type": "message-delta", "sessionId": session, "id": "m1", "offset": 0, "text": "Hel", "kind": "thinking"}),
+        json!({"type": "message-delta", "sessionId": session, "id": "m1", "offset": 3, "text": "lo\n"}),
+    ];
+    assert_eq!(of_session.events().await, expected);
+    assert_eq!(of_stream.events().await, expected);
+    of_all.0.assert_no_frames().await;
+    of_other.0.assert_no_frames().await;
+    second_cli.socket.assert_no_frames().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delta_changes_no_history_and_no_event_id_and_is_not_replayed() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    cli.send_message(&session, "one").await;
+    let last = web.next_event_of("message-received").await["eventId"].clone();
+    let before = world.get_session(&session).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m2", "text": "tw"})).await;
+    assert_eq!(deltas(&mut web).await.len(), 1);
+    assert_eq!(world.get_session(&session).await, before);
+    let message = json!({"sid": session, "message": {"role": "agent", "content": "two"}, "localId": "m2"});
+    assert_eq!(cli.emit_with_ack("message", &message).await["seq"], 2);
+    let stored = web.next_event_of("message-received").await;
+    assert_eq!(stored["message"]["localId"], "m2", "the message that the delta belonged to");
+    let mut resumed = stream(&world, &session, last.as_str()).await;
+    assert_eq!(resumed.events().await, [stored]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_fills_in_the_offset_that_a_cli_leaves_out() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    for (id, text) in [("a", "\u{1F980} "), ("b", "x"), ("a", "y"), ("b", "z")] {
+        send_delta(&mut cli, json!({"sid": session, "id": id, "text": text})).await;
+    }
+    let offsets: Vec<u64> = deltas(&mut web).await.iter().map(|delta| delta["offset"].as_u64().unwrap()).collect();
+    assert_eq!(offsets, [0, 0, 3, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_above_the_rate_of_a_session_are_dropped_and_leave_a_gap() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    for _ in 0..MAX_DELTAS_PER_SECOND + 10 {
+        send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
+    }
+    assert_eq!(deltas(&mut web).await.len(), MAX_DELTAS_PER_SECOND);
+    world.advance(1_000).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "y"})).await;
+    let after = deltas(&mut web).await;
+    assert_eq!(after[0]["offset"], MAX_DELTAS_PER_SECOND as u64 + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_client_that_reads_too_slowly_misses_deltas_and_no_event() {
+    let (world, session, mut cli) = live_session().await;
+    let mut slow = world.web(&format!("sessionId={session}")).await;
+    let mut reader = world.web(&format!("sessionId={session}")).await;
+    let text = "x".repeat(MAX_DELTA_TEXT_BYTES);
+    let rounds = 2 * MAX_UNACKED_BYTES_WITH_DELTAS / MAX_DELTA_TEXT_BYTES;
+    let mut received = (0, 0);
+    for round in 0..rounds {
+        world.advance(1_000).await;
+        cli.socket.send("3");
+        send_delta(&mut cli, json!({"sid": session, "id": "m", "offset": round, "text": text})).await;
+        received.0 += deltas(&mut slow).await.len();
+        for event in reader.events().await {
+            match event["type"].as_str().unwrap() {
+                "heartbeat" => reader.0.send("read"),
+                "message-delta" => received.1 += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(received.0 > 0 && received.0 < rounds && received.1 == rounds, "{received:?} of {rounds}");
+    let full = received.0 * MAX_DELTA_TEXT_BYTES;
+    assert!(full <= MAX_UNACKED_BYTES_WITH_DELTAS && full > MAX_UNACKED_BYTES_WITH_DELTAS / 2, "{full}");
+    cli.send_message(&session, "stored").await;
+    assert_eq!(slow.next_event_of("message-received").await["message"]["content"]["content"], "stored");
+    for _ in 0..rounds {
+        slow.0.send("read");
+    }
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "again"})).await;
+    assert_eq!(slow.next_event_of("message-delta").await["text"], "again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_hub_drops_deltas() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    world.db.hold(BatchKind::Writes);
+    for _ in 0..=MAX_QUEUED_BYTES / 1_000_000 {
+        cli.emit_for_ack("message", &json!({"sid": other, "message": "x".repeat(1_000_000)}));
+    }
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
+    web.0.assert_no_frames().await;
+    world.db.release();
+    assert_eq!(deltas(&mut web).await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_need_no_database_and_overtake_what_is_being_written() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    world.db.hold(BatchKind::Writes);
+    let message = json!({"sid": session, "message": "stored later", "localId": "m1"});
+    let ack = cli.emit_for_ack("message", &message);
+    send_delta(&mut cli, json!({"sid": session, "id": "m2", "text": "next"})).await;
+    assert_eq!(web.next_event().await["id"], "m2");
+    world.db.release();
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(web.next_event().await["message"]["localId"], "m1");
+}
