@@ -20,7 +20,8 @@ after(() => Promise.all([hub.stop(), tableHub.stop(), plainHub.stop()]));
 async function openSession(t, target, { namespace, flavor = 'zeta-coder', ...metadata }) {
   const { session, cli } = await liveSession(t, target, { namespace, tag: flavor, metadata: { flavor, ...metadata } });
   const received = [];
-  await cli.serve('configure', (params) => {
+  await cli.serve('configure', ({ sessionId, ...params }) => {
+    assert.equal(sessionId, session.id);
     received.push(params);
     return { applied: params };
   });
@@ -72,17 +73,17 @@ describe('a CLI with names of its own', () => {
     }
   });
 
-  test('gets a model by the name that the client wrote, which readers see too', async (t) => {
+  test('gets a model in its own words, which readers see too', async (t) => {
     const { web, session, cli, path, received, read } = await openSession(t, hub, { namespace: 'models' });
     const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
-    for (const model of ['swift', 'model_fast', 'thorough']) {
+    for (const [model, word] of [['swift', 'swift'], ['model_strong', 'thorough'], ['model_fast', 'swift']]) {
       assertOk(await web.post(`${path}/model`, { model }));
-      await feed.nextUpdate({ modelMode: model });
-      assert.equal((await read()).modelMode, model);
+      await feed.nextUpdate({ modelMode: word });
+      assert.equal((await read()).modelMode, word);
     }
-    assert.deepEqual(received.map(({ modelMode }) => modelMode), ['swift', 'model_fast', 'thorough']);
+    assert.deepEqual(received.map(({ modelMode }) => modelMode), ['swift', 'thorough', 'swift']);
     assert.match(assertRefused(await web.post(`${path}/model`, { model: 'huge' }), 'model'), /model_strong, swift, thorough/);
     await cli.keepAlive(session.id, { modelMode: 'swift' });
     assert.equal((await read()).modelMode, 'swift');
@@ -104,14 +105,13 @@ describe('a CLI with names of its own', () => {
     assert.deepEqual(await status(), { success: false, error: 'No handler registered for gitStatus' });
   });
 
-  test('gets the agent to spawn by the name that the client wrote', async (t) => {
+  test('gets the agent to spawn in its own words', async (t) => {
     const { id, received } = await registerMachine(t, hub, 'spawns');
     const spawn = (body) => hub.web('spawns').post(`/api/machines/${id}/spawn`, { directory: '/code/demo', ...body });
     for (const body of [{ agent: 'zeta-coder' }, { agent: 'alpha' }, { agent: 'zeta-sketch' }, {}]) {
-      assert.deepEqual(assertOk(await spawn(body)), { success: true, sessionId: 'made-up' });
+      assert.deepEqual(assertOk(await spawn(body)), { success: true, type: 'success', sessionId: 'made-up' });
     }
-    // The default is the CLI's own name, because it may know no other.
-    assert.deepEqual(received.map(({ agent }) => agent), ['zeta-coder', 'alpha', 'zeta-sketch', 'zeta-coder']);
+    assert.deepEqual(received.map(({ agent }) => agent), ['zeta-coder', 'zeta-coder', 'zeta-sketch', 'zeta-coder']);
     assert.match(assertRefused(await spawn({ agent: 'theta' }), 'agent'), /epsilon, zeta-coder, zeta-sketch/);
   });
 
@@ -131,7 +131,7 @@ describe('a CLI with names of its own', () => {
         return { success: true, sessionId };
       };
       assert.deepEqual(assertOk(await web.post(`/api/sessions/${id}/resume`)), { success: true, sessionId: id }, tag);
-      const expected = { directory: '/code/demo', agent: metadata.flavor, sessionId: id, resumeSessionId: own };
+      const expected = { directory: '/code/demo', agent: 'zeta-coder', sessionId: id, resumeSessionId: own };
       assert.deepEqual(received.at(-1), expected, tag);
     }
     const { id } = await web.openSession({ tag: 'another agent’s', metadata: { flavor: 'zeta-sketch', 'zeta-coderSessionId': 'x' } });
@@ -169,7 +169,7 @@ describe('a CLI with names of its own', () => {
       assertRefused(await web.post(`${path}/${what}`, body), field);
     }
     assert.deepEqual(received, []);
-    assert.deepEqual(assertOk(await web.get(`${path}/git-status`)), { success: false, error: 'No handler registered for gitStatus' });
+    assert.match(assertOk(await web.get(`${path}/git-status`)).error, /^No handler registered for gitStatus\. .* configure, git-status: .*VOCABULARY/);
     const data = { type: 'plan', entries: [{ content: 'plan', status: 'pending' }] };
     await cli.sendMessage(session.id, { role: 'agent', content: { type: 'zeta-coder', data } });
     assert.equal((await read()).todos, undefined);
@@ -187,6 +187,7 @@ describe('a CLI with names of its own', () => {
 describe('an invalid VOCABULARY', () => {
   for (const [what, vocabulary, message] of [
     ['is not JSON', 'agents', /VOCABULARY must be a JSON object/],
+    ['names an unknown preset', 'preset:omega', /unknown preset `omega`, expected one of hapi/],
     ['maps to an unknown agent', { agents: { 'zeta-coder': 'omega' } }, /`agents\.zeta-coder` is `omega`: .*alpha, beta/],
     ['redefines a name of the interface', { models: { default: 'model_fast' } }, /`models\.default`/],
     ['has an unknown part', { flavors: {} }, /`flavors`/],

@@ -246,3 +246,30 @@ async fn a_spawned_session_accepts_messages_at_once() {
     assert_eq!(reply.ok(), json!({"/a": true}));
     cli.socket.assert_no_frames().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn connecting_registering_and_updating_are_signs_of_life_of_a_machine() {
+    let is_online =
+        async |world: &World| !world.get("/api/machines").await.ok()["machines"].as_array().unwrap().is_empty();
+    let world = World::new();
+    world.register_machine("m").await;
+    assert!(!is_online(&world).await, "nothing has connected yet");
+    let _runner = world.runner("m").await;
+    assert!(is_online(&world).await);
+    world.advance(46_000).await;
+    assert!(!is_online(&world).await, "an open socket is no sign of life");
+    let events = [
+        ("rpc-register", json!({"method": "m:spawnSession"})),
+        ("machine-update-state", json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"status": "running"}})),
+        ("machine-update-metadata", json!({"machineId": "m", "expectedVersion": 7, "metadata": {"host": "box"}})),
+    ];
+    for (name, payload) in events {
+        let world = World::new();
+        world.register_machine("m").await;
+        let mut cli = Cli::connect(&world, json!({})).await;
+        cli.emit_with_ack(name, &payload).await;
+        assert!(is_online(&world).await, "{name}");
+        world.advance(46_000).await;
+        assert!(!is_online(&world).await, "{name}");
+    }
+}

@@ -15,6 +15,7 @@ use crate::hub::{Hub, storage_keys};
 use crate::limits::{
     CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
 };
+use crate::model::owner::Owner;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::socketio;
 
@@ -133,6 +134,7 @@ impl Hub {
             self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
+        self.record_activity(machine.owned().map(Owner::Machine), conn).await;
         let refusals = [(Kind::Session, session), (Kind::Machine, machine)].into_iter().filter_map(|(kind, named)| {
             let Named::Refused(id, error) = named else { return None };
             Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.noun(), &id))))

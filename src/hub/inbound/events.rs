@@ -82,7 +82,10 @@ impl Hub {
                 self.acknowledge(from, Kind::Machine, &id, result)
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
-                Ok(()) => from.ok(),
+                Ok(owner) => {
+                    self.record_activity(owner, conn).await;
+                    from.ok()
+                }
                 Err((code, message)) => from.reject(&Rejection { code, message, subject: Some(("rpc", &rpc.method)) }),
             },
             CliEvent::RpcUnregister(rpc) => {
@@ -159,7 +162,17 @@ impl Hub {
             }
             Err(error) => Err(error),
         };
+        if result.is_ok() {
+            self.record_activity(Some(Owner::Machine(u.machine_id.clone())), from.conn).await;
+        }
         self.serve_or_reject(from, Kind::Machine, u.machine_id, result)
+    }
+
+    /// Records a sign of life that is no keep-alive. If it can't be recorded, the next one is.
+    pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Option<Owner>, from: ConnId) {
+        if let Some(Owner::Machine(id)) = owner {
+            let _ = self.record_machine_activity(&id, from).await;
+        }
     }
 
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.

@@ -30,15 +30,16 @@ fn within_attachment(cli: Cli) -> Option<Peer> {
 type Refusal = (&'static str, String);
 
 impl Hub {
-    /// Registers a method for a socket: of a session or machine of its namespace.
-    pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<(), Refusal> {
+    /// Registers a method for a socket: of a session or machine of its namespace, which is returned. `None` if the socket has
+    /// closed.
+    pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
         let vocabulary = &self.config.vocabulary;
         let is_served = |state: &State| {
             state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
         };
         let other = if is_served(&self.state()) { None } else { self.find_owner(name).await? };
         let mut state = self.state();
-        let Some(mut cli) = state.connections.cli(conn).cloned() else { return Ok(()) };
+        let Some(mut cli) = state.connections.cli(conn).cloned() else { return Ok(None) };
         other.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(denied)?;
@@ -48,13 +49,13 @@ impl Hub {
                 "This socket has registered more methods than the hub can hold. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
         })?;
-        let replaced = state.rpc.register(owner, method, name, conn, self.rt.now());
+        let replaced = state.rpc.register(owner.clone(), method, name, conn, self.rt.now());
         self.set_peer(&mut state, conn, peer);
         // Otherwise the replaced registration would be restored after hibernation.
         if let Some((other, name)) = replaced {
             self.remove_method(&mut state, other, &name);
         }
-        Ok(())
+        Ok(Some(owner))
     }
 
     /// Finds the session or machine of the namespace whose id is the prefix of a method name. `None` without a prefix.

@@ -15,19 +15,27 @@ use crate::wire::cli::MachineAlive;
 
 impl Hub {
     pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<AckTiming, Error> {
-        let (id, now) = (alive.machine_id, self.rt.now());
-        if !is_fresh(alive.time, now) {
+        if !is_fresh(alive.time, self.rt.now()) {
             return Ok(AckTiming::Now);
         }
-        self.load_machine(&id).await?;
+        self.record_machine_activity(&alive.machine_id, from).await
+    }
+
+    /// Records a sign of life of a machine: any event of a CLI that names it. An offline machine becomes online.
+    pub(in crate::hub) async fn record_machine_activity(
+        self: &Arc<Self>,
+        id: &str,
+        from: ConnId,
+    ) -> Result<AckTiming, Error> {
+        self.load_machine(id).await?;
         let timing = {
-            let mut state = self.state();
-            self.record_keep_alive(&mut state, Owner::Machine(id.clone()), Some(from));
-            let machine = state.cache.machine_mut(&id)?;
+            let (mut state, now) = (self.state(), self.rt.now());
+            self.record_keep_alive(&mut state, Owner::Machine(id.to_owned()), Some(from));
+            let machine = state.cache.machine_mut(id)?;
             machine.active_at = now;
             let was_active = std::mem::replace(&mut machine.active, true);
             if !was_active {
-                state.record_machine_change(&id, now)?;
+                state.record_machine_change(id, now)?;
             }
             state.ack_timing(!was_active)
         };
