@@ -10,7 +10,7 @@ use super::query::Query;
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::workspace::files::check_path;
+use crate::hub::workspace::files::{Workspace, check_path, path_within};
 
 type Response = Result<JsonText, ErrorResponse>;
 
@@ -32,7 +32,7 @@ pub async fn git_diff_file(
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
 ) -> Response {
-    let path = file_path(&query)?;
+    let path = file_path(&w, &query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(hub.git_diff_file(&w, path, staged).await))
 }
@@ -42,7 +42,7 @@ pub async fn read_file(
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
 ) -> Response {
-    let path = file_path(&query)?;
+    let path = file_path(&w, &query)?;
     Ok(JsonText::of(hub.read_file(&w, path).await))
 }
 
@@ -78,8 +78,7 @@ pub async fn list_skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWo
 }
 
 /// Parses `path`: required, not empty, inside the working directory.
-fn file_path(query: &Query) -> Result<&str, Error> {
+fn file_path<'q>(w: &Workspace, query: &'q Query) -> Result<&'q str, Error> {
     let path = query.text("path")?.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
-    check_path("path", path)?;
-    Ok(path)
+    path_within(&w.path, "path", path)
 }
