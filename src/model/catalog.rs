@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::mode::{AgentKind, Flavor, ModelMode, PermissionMode};
+use super::mode::PermissionMode;
 use super::vocabulary::Vocabulary;
 
 /// An agent that a session can be started with.
@@ -12,7 +12,7 @@ pub struct AgentChoice {
     /// The deployment's word for the agent: its flavor, and the `agent` of a spawn.
     id: String,
     /// The protocol's name.
-    kind: &'static str,
+    kind: String,
     label: String,
     modes: Vec<Choice>,
     /// Empty for an agent without model modes.
@@ -30,15 +30,15 @@ struct Choice {
 
 /// Returns the agents of the deployment, in the order of its vocabulary.
 pub fn agents(vocabulary: &Vocabulary) -> Vec<AgentChoice> {
-    let choice = |(id, kind): (String, AgentKind)| {
-        let flavor = Flavor::Agent(kind);
+    let choice = |(id, kind): (String, String)| {
+        let flavor = vocabulary.flavor(Some(&id));
         let modes = flavor.permission_modes().iter().map(|mode| mode_choice(vocabulary, *mode)).collect();
         let models = match flavor.accepts_model_modes() {
-            true => vocabulary.offered_models().into_iter().map(|model| model_choice(vocabulary, model)).collect(),
+            true => vocabulary.offered_models().into_iter().map(|(model, _)| model_choice(vocabulary, model)).collect(),
             false => Vec::new(),
         };
-        let label = vocabulary.label(&id).map_or_else(|| capitalized(&id), str::to_owned);
-        AgentChoice { id, kind: kind.as_str(), label, modes, models }
+        let label = label(vocabulary, &id);
+        AgentChoice { id, kind, label, modes, models }
     };
     vocabulary.offered_agents().into_iter().map(choice).collect()
 }
@@ -58,20 +58,25 @@ fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
     Choice { id: mode.as_str().to_owned(), label, description: Some(description) }
 }
 
-fn model_choice(vocabulary: &Vocabulary, (id, model): (String, ModelMode)) -> Choice {
-    let label = match model {
-        _ if vocabulary.label(&id).is_some() => vocabulary.label(&id).unwrap_or_default().to_owned(),
-        ModelMode::Default => "Default model".to_owned(),
-        ModelMode::ModelFast if model.to_string() == id => "Fast model".to_owned(),
-        ModelMode::ModelStrong if model.to_string() == id => "Strong model".to_owned(),
-        ModelMode::ModelFast | ModelMode::ModelStrong => capitalized(&id),
+fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
+    let label = match id.as_str() {
+        _ if vocabulary.label(&id).is_some() => label(vocabulary, &id),
+        "default" => "Default model".to_owned(),
+        "model_fast" => "Fast model".to_owned(),
+        "model_strong" => "Strong model".to_owned(),
+        _ => label(vocabulary, &id),
     };
     Choice { id, label, description: None }
 }
 
-fn capitalized(word: &str) -> String {
-    let mut characters = word.chars();
-    characters.next().into_iter().flat_map(char::to_uppercase).chain(characters).collect()
+/// Returns the deployment's label of a word, or the word with a capital letter.
+fn label(vocabulary: &Vocabulary, word: &str) -> String {
+    if let Some(label) = vocabulary.label(word) {
+        return label.to_owned();
+    }
+    let mut label = word.to_owned();
+    label.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
+    label
 }
 
 #[cfg(test)]

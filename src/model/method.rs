@@ -2,12 +2,10 @@
 //!
 //! Source: PROTOCOL.md "RPC".
 
-use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+use strum::{Display, IntoStaticStr, VariantNames};
 
-use super::keyword::UnknownKeyword;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "camelCase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_method)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "camelCase")]
 pub enum Method {
     UploadFile,
     DeleteUploadFile,
@@ -38,8 +36,4 @@ impl Method {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-}
-
-fn unknown_method(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<Method>("method")
 }

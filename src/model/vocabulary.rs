@@ -8,7 +8,7 @@
 use std::str::FromStr;
 
 use serde_json::value::RawValue;
-use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+use strum::{IntoStaticStr, VariantNames};
 
 use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
@@ -19,19 +19,15 @@ use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 /// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
 const PRESETS: [(&str, &str); 1] = [("hapi", include_str!("presets/hapi.json"))];
 
-/// Words with their meanings, in the order of the setting.
-type Aliases<T> = Vec<(String, T)>;
+/// Words with their meanings, in the order of the setting. A meaning is a name of the protocol, or a label.
+type Words = Vec<(String, String)>;
 
 /// A field of `session-alive` and of `set-session-config` that CLIs name differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "camelCase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_field)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "camelCase")]
 pub enum ModeField {
     PermissionMode,
     ModelMode,
-}
-
-fn unknown_field(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<ModeField>("field")
 }
 
 /// Which words a CLI understands.
@@ -45,12 +41,12 @@ pub enum Dialect {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    agents: Aliases<AgentKind>,
-    models: Aliases<ModelMode>,
-    methods: Aliases<Method>,
-    fields: Aliases<ModeField>,
-    /// Labels of agents, models and modes, by the word.
-    labels: Aliases<String>,
+    agents: Words,
+    models: Words,
+    methods: Words,
+    fields: Words,
+    /// Labels of agents, models and modes.
+    labels: Words,
 }
 
 impl Vocabulary {
@@ -74,19 +70,21 @@ impl Vocabulary {
         let sections: JsonObject<'_> = serde_json::from_str(text)
             .map_err(|e| format!("VOCABULARY must be a JSON object, or `preset:` and the name of a preset: {e}."))?;
         let mut vocabulary = Self::default();
-        for (section, aliases) in sections.members() {
-            match section {
-                "agents" => parse_section(&mut vocabulary.agents, section, aliases)?,
-                "models" => parse_section(&mut vocabulary.models, section, aliases)?,
-                "methods" => parse_section(&mut vocabulary.methods, section, aliases)?,
-                "fields" => parse_section(&mut vocabulary.fields, section, aliases)?,
-                "labels" => parse_words(&mut vocabulary.labels, section, aliases, |_, label| Ok(label.to_owned()))?,
+        for (section, members) in sections.members() {
+            let (words, meanings) = match section {
+                "agents" => (&mut vocabulary.agents, Some(("agent", AgentKind::VARIANTS))),
+                "models" => (&mut vocabulary.models, Some(("model mode", ModelMode::VARIANTS))),
+                "methods" => (&mut vocabulary.methods, Some(("method", Method::VARIANTS))),
+                "fields" => (&mut vocabulary.fields, Some(("field", ModeField::VARIANTS))),
+                "labels" => (&mut vocabulary.labels, None),
                 _ => {
                     return Err(format!(
-                        "VOCABULARY: unknown field `{section}`, expected `agents`, `models`, `methods`, `fields` or `labels`."
+                        "VOCABULARY: unknown field `{section}`, expected `agents`, `models`, `methods`, `fields` or \
+                        `labels`."
                     ));
                 }
-            }
+            };
+            parse_section(words, section, meanings, members)?;
         }
         Ok(vocabulary)
     }
@@ -103,7 +101,10 @@ impl Vocabulary {
 
     /// Resolves the word of a method. Any other name is returned unchanged.
     pub fn method<'n>(&self, name: &'n str) -> &'n str {
-        self.methods.iter().find(|(alias, _)| alias == name).map_or(name, |(_, method)| method.as_str())
+        match meaning(name, &self.methods) {
+            Some(method) => Method::VARIANTS.iter().copied().find(|known| *known == method).unwrap_or(name),
+            None => name,
+        }
     }
 
     /// Resolves `metadata.flavor`, which is alpha by default.
@@ -146,9 +147,8 @@ impl Vocabulary {
         let mut object = JsonObject::parse(text)?;
         let (default, mut is_changed) = (Json::of("default"), false);
         for (word, field) in &self.fields {
-            let name: &str = field.into();
-            if let (Some(value), None) = (object.get(word), object.get(name)) {
-                object.push(name, if value.get() == "null" { default.raw() } else { value });
+            if let (Some(value), None) = (object.get(word), object.get(field)) {
+                object.push(field, if value.get() == "null" { default.raw() } else { value });
                 is_changed = true;
             }
         }
@@ -157,127 +157,126 @@ impl Vocabulary {
 
     /// Returns the names under which a field is sent to CLIs: the protocol's and the deployment's.
     pub fn field_names(&self, field: ModeField) -> impl Iterator<Item = &str> {
-        let words = self.fields.iter().filter(move |(_, known)| *known == field).map(|(word, _)| word.as_str());
-        std::iter::once(field.into()).chain(words)
+        let name: &str = field.into();
+        std::iter::once(name).chain(words_for(name, &self.fields))
     }
 
     /// Returns the name to use for agent alpha when the client gave none: the first word, because the CLIs of the deployment
     /// may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
-        let alias = self.agents.iter().find(|(_, kind)| *kind == AgentKind::Alpha);
-        alias.map_or(AgentKind::Alpha.as_str(), |(alias, _)| alias)
+        let alpha = AgentKind::Alpha.as_str();
+        words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
     /// Returns the agents that the deployment has words for, or else all by the protocol's names, with what each means.
-    pub fn offered_agents(&self) -> Vec<(String, AgentKind)> {
-        offered(&self.agents, &[])
+    pub fn offered_agents(&self) -> Words {
+        offered(&self.agents, AgentKind::VARIANTS)
     }
 
-    /// Returns the models that the deployment has words for, or else all by the protocol's names. `default` is always there.
-    pub fn offered_models(&self) -> Vec<(String, ModelMode)> {
-        offered(&self.models, &[ModelMode::Default])
+    /// Returns the models that the deployment has words for, or else all by the protocol's names, with what each means.
+    /// `default` is always there.
+    pub fn offered_models(&self) -> Words {
+        let mut models = offered(&self.models, ModelMode::VARIANTS);
+        let default = ModelMode::Default.to_string();
+        if words_for(&default, &models).next().is_none() {
+            models.insert(0, (default.clone(), default));
+        }
+        models
     }
 
     /// Returns the deployment's label of an agent, model or mode.
     pub fn label(&self, word: &str) -> Option<&str> {
-        self.labels.iter().find(|(known, _)| known == word).map(|(_, label)| label.as_str())
+        meaning(word, &self.labels)
     }
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
     pub fn agent_names<'a>(&'a self, kind: AgentKind, preferred: &'a str) -> impl Iterator<Item = &'a str> {
-        let aliases = self.agents.iter().filter(move |(_, known)| *known == kind).map(|(alias, _)| alias.as_str());
-        [preferred, kind.as_str()].into_iter().chain(aliases)
+        [preferred, kind.as_str()].into_iter().chain(words_for(kind.as_str(), &self.agents))
     }
 }
 
-/// Returns the words with their meanings, after those of `required` that have none. Without words, returns all protocol names.
-fn offered<T: FromStr + Copy + PartialEq + ToString + VariantNames>(
-    aliases: &[(String, T)],
-    required: &[T],
-) -> Vec<(String, T)> {
-    if aliases.is_empty() {
-        let names = T::VARIANTS.iter().filter_map(|name| Some(((*name).to_owned(), name.parse().ok()?)));
-        return names.collect();
+/// Returns the meaning of a word.
+fn meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
+    words.iter().find(|(known, _)| known == word).map(|(_, meaning)| meaning.as_str())
+}
+
+/// Returns the words that have a meaning.
+fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterator<Item = &'w str> {
+    words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
+}
+
+/// Returns the words, or all names of the protocol if there are none.
+fn offered(words: &[(String, String)], names: &[&str]) -> Words {
+    match words {
+        [] => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect(),
+        words => words.to_vec(),
     }
-    let missing = required.iter().filter(|value| !aliases.iter().any(|(_, known)| known == *value));
-    missing.map(|value| (value.to_string(), *value)).chain(aliases.iter().cloned()).collect()
 }
 
-fn dialect<T: FromStr + PartialEq>(name: &str, aliases: &[(String, T)]) -> Dialect {
-    let is_own = aliases.iter().any(|(alias, _)| alias == name);
-    let has_own = || name.parse().is_ok_and(|value: T| aliases.iter().any(|(_, known)| *known == value));
-    if !is_own && has_own() { Dialect::Protocol } else { Dialect::Own }
+fn dialect(name: &str, words: &[(String, String)]) -> Dialect {
+    let is_protocol = meaning(name, words).is_none() && words_for(name, words).next().is_some();
+    if is_protocol { Dialect::Protocol } else { Dialect::Own }
 }
 
-fn translate<T: FromStr + PartialEq + ToString>(name: &str, aliases: &[(String, T)], dialect: Dialect) -> String {
-    let own = aliases.iter().find(|(alias, _)| alias == name);
-    let translated = match (dialect, own) {
-        (Dialect::Protocol, Some((_, value))) => Some(value.to_string()),
-        (Dialect::Own, None) => {
-            let word = |value: T| aliases.iter().find(|(_, known)| *known == value).map(|(alias, _)| alias.clone());
-            name.parse().ok().and_then(word)
-        }
-        _ => None,
+fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String {
+    let translated = match (dialect, meaning(name, words)) {
+        (Dialect::Protocol, meaning) => meaning,
+        (Dialect::Own, None) => words_for(name, words).next(),
+        (Dialect::Own, Some(_)) => None,
     };
-    translated.unwrap_or_else(|| name.to_owned())
+    translated.unwrap_or(name).to_owned()
 }
 
-fn resolve<T: FromStr<Err = UnknownKeyword> + Copy>(name: &str, aliases: &[(String, T)]) -> Result<T, UnknownKeyword> {
-    name.parse().or_else(|mut unknown: UnknownKeyword| {
-        if let Some((_, value)) = aliases.iter().find(|(alias, _)| alias == name) {
-            return Ok(*value);
-        }
-        for (alias, _) in aliases {
+fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, String)]) -> Result<T, UnknownKeyword> {
+    meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
+        for (word, _) in words {
             unknown.expected.push_str(", ");
-            unknown.expected.push_str(alias);
+            unknown.expected.push_str(word);
         }
-        Err(unknown)
+        unknown
     })
 }
 
-/// Parses a section whose values are names of the protocol.
-fn parse_section<T>(aliases: &mut Aliases<T>, section: &str, members: &RawValue) -> Result<(), String>
-where
-    T: FromStr<Err = UnknownKeyword> + PartialEq + std::fmt::Display,
-{
-    parse_words(aliases, section, members, |alias, name| {
-        let value = name.parse::<T>().map_err(|unknown| format!("is `{name}`: {unknown}"))?;
-        match alias.parse::<T>() {
-            Ok(standard) if standard != value => Err(format!("is a standard name and can't be an alias of `{value}`")),
-            _ => Ok(value),
-        }
-    })
-}
-
-/// Parses a section, a JSON object from word to a string, which `parse` reads.
-fn parse_words<T>(
-    aliases: &mut Aliases<T>,
+/// Parses a section, a JSON object from word to meaning. `names` are the possible meanings and what they are; `None` for any
+/// text.
+fn parse_section(
+    words: &mut Words,
     section: &str,
+    names: Option<(&'static str, &[&str])>,
     members: &RawValue,
-    parse: impl Fn(&str, &str) -> Result<T, String>,
 ) -> Result<(), String> {
     let members =
         JsonObject::parse(members.get()).ok_or_else(|| format!("VOCABULARY: `{section}` must be an object."))?;
-    for (alias, name) in members.members() {
-        let invalid = |what: String| format!("VOCABULARY: `{section}.{alias}` {what}.");
-        if !(1..=MAX_KEYWORD_BYTES).contains(&alias.len())
-            || alias.contains(|c: char| c.is_whitespace() || c.is_control())
+    for (word, value) in members.members() {
+        let invalid = |what: String| Err(format!("VOCABULARY: `{section}.{word}` {what}."));
+        if !(1..=MAX_KEYWORD_BYTES).contains(&word.len())
+            || word.contains(|c: char| c.is_whitespace() || c.is_control())
         {
-            return Err(invalid(format!(
+            return invalid(format!(
                 "must have 1 to {MAX_KEYWORD_BYTES} bytes, and no white space or control characters"
-            )));
+            ));
         }
-        let name: String = serde_json::from_str(name.get()).map_err(|_| invalid("must be a string".into()))?;
-        let value = parse(alias, &name).map_err(invalid)?;
-        if aliases.iter().any(|(known, _)| known == alias) {
-            return Err(invalid("is a duplicate field".into()));
+        let Ok(meaning) = serde_json::from_str::<String>(value.get()) else {
+            return invalid("must be a string".into());
+        };
+        if let Some((kind, names)) = names {
+            if !names.contains(&meaning.as_str()) {
+                let unknown = UnknownKeyword { kind, expected: names.join(", ") };
+                return invalid(format!("is `{meaning}`: {unknown}"));
+            }
+            if names.contains(&word) && word != meaning {
+                return invalid(format!("is a standard name and can't be an alias of `{meaning}`"));
+            }
         }
-        aliases.push((alias.to_owned(), value));
+        if words.iter().any(|(known, _)| known == word) {
+            return invalid("is a duplicate field".into());
+        }
+        words.push((word.to_owned(), meaning));
     }
-    if aliases.len() > MAX_ALIASES {
+    if words.len() > MAX_ALIASES {
         return Err(format!(
             "VOCABULARY: `{section}` has {} fields, but at most {MAX_ALIASES} are allowed.",
-            aliases.len()
+            words.len()
         ));
     }
     Ok(())

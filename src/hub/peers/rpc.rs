@@ -1,14 +1,16 @@
 //! RPC calls to CLIs: which socket handles which method, and the calls in flight.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use futures::channel::oneshot;
+use strum::VariantNames;
 
 use crate::hub::peers::grace::GracePeriods;
 use crate::hub::ports::ConnId;
 use crate::limits::{MAX_LISTED_METHODS, MAX_RPC_TIMEOUT_MS};
 use crate::model::json::{Json, unescape};
 use crate::model::method::Method;
+use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
@@ -148,10 +150,10 @@ impl Rpc {
 
     /// Returns the methods of an owner that are none of the hub's, in alphabetical order.
     pub fn methods_unknown_to_hub(&self, owner: &Owner) -> Vec<String> {
-        let is_unknown = |method: &&String| method.parse::<Method>().is_err();
-        let of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method);
-        let methods: BTreeSet<&String> = of_owner.filter(is_unknown).collect();
-        methods.into_iter().cloned().collect()
+        let of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method.clone());
+        let mut methods: Vec<String> = of_owner.filter(|method| !Method::VARIANTS.contains(&method.as_str())).collect();
+        sort_by(&mut methods, |a, b| a.cmp(b));
+        methods
     }
 
     /// Opens a call, which the caller must send. `ack` must not be in use. `None` if no socket has registered the method.

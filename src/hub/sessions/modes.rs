@@ -1,6 +1,5 @@
 //! The permission mode and the model of a session. The CLI decides: only what it says it applied is stored.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
-use crate::model::json::Json;
+use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
@@ -79,8 +78,10 @@ impl Hub {
                 (ModeField::ModelMode, vocabulary.model_in(dialect, model))
             }
         };
-        let params: BTreeMap<&str, &str> = vocabulary.field_names(field).map(|name| (name, word.as_str())).collect();
-        Json::of(&params).text().to_owned()
+        let word = Json::of(&word);
+        let mut params = JsonObject::default();
+        vocabulary.field_names(field).for_each(|name| params.push(name, word.raw()));
+        params.to_json().text().to_owned()
     }
 
     /// Calls the CLI. Returns what it applied, which must include the setting.

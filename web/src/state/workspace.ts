@@ -2,22 +2,8 @@
 
 import { unwrap } from '../api/client.ts';
 import { isNumber, isObject, isString, parseObjects } from '../api/validate.ts';
+import { type ChangedFile, type LineCounts, readDiff, readLineCounts, readStatus } from '../content/git-output.ts';
 import { api } from './hub-client.ts';
-
-/** `index` and `worktree` are the status letters of `git status --porcelain=v2`; a CLI may omit them. */
-export interface ChangedFile {
-  path: string;
-  status: string;
-  index?: string;
-  worktree?: string;
-  oldPath?: string;
-}
-
-export interface LineCounts {
-  path: string;
-  added: number;
-  removed: number;
-}
 
 export interface GitChanges {
   branch: string | null;
@@ -50,10 +36,9 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
     fetchLineCounts(id, true),
     fetchLineCounts(id, false),
   ]);
-  const fields = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString };
-  const files = parseObjects<ChangedFile>(status.files, fields, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
+  const { branch, files } = readStatus(status);
   return {
-    branch: isString(status.branch) ? status.branch : null,
+    branch,
     staged: files.filter((file) => isStaged(file, staged)),
     unstaged: files.filter((file) => isUnstaged(file, unstaged)),
     lineCounts: { staged, unstaged },
@@ -62,9 +47,7 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
 
 async function fetchLineCounts(id: string, staged: boolean): Promise<ReadonlyMap<string, LineCounts>> {
   const params = { path: { id }, query: { staged: staged ? ('true' as const) : ('false' as const) } };
-  const { files } = await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params }));
-  const counts = parseObjects<LineCounts>(files, { path: isString, added: isNumber, removed: isNumber }, ['path', 'added', 'removed']);
-  return new Map(counts.map((count) => [count.path, count]));
+  return readLineCounts(await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params })));
 }
 
 /** Uses git's status letter, or else whether the staged diff has lines. */
@@ -79,8 +62,7 @@ function isUnstaged({ path, status, worktree }: ChangedFile, lineCounts: Readonl
 /** Returns the unified diff of a file. */
 export async function fetchDiff(id: string, file: string, staged: boolean): Promise<string> {
   const params = { path: { id }, query: { path: file, staged: staged ? ('true' as const) : ('false' as const) } };
-  const { diff } = await fetchResult(api.GET('/api/sessions/{id}/git-diff-file', { params }));
-  return isString(diff) ? diff : '';
+  return readDiff(await fetchResult(api.GET('/api/sessions/{id}/git-diff-file', { params })));
 }
 
 /** Returns the content of a folder. The empty path is the session's directory. */

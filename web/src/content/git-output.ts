@@ -1,0 +1,117 @@
+/**
+ * Reads the results of git calls: the fields of the protocol, or the output of git in `stdout`, which some CLIs answer
+ * instead. A result that is neither is an error, never an empty list.
+ */
+
+import { isNumber, isString, parseObjects } from '../api/validate.ts';
+
+/** `index` and `worktree` are the status letters of `git status --porcelain=v2`; a CLI may omit them. */
+export interface ChangedFile {
+  path: string;
+  status: string;
+  index?: string;
+  worktree?: string;
+  oldPath?: string;
+}
+
+export interface LineCounts {
+  path: string;
+  added: number;
+  removed: number;
+}
+
+export interface GitStatus {
+  branch: string | null;
+  files: ChangedFile[];
+}
+
+type Result = Record<string, unknown>;
+
+const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString };
+
+/** Reads `git status`, also as `--porcelain` of version 1 or 2. */
+export function readStatus(result: Result): GitStatus {
+  if (Array.isArray(result.files)) {
+    const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
+    return { branch: isString(result.branch) ? result.branch : null, files };
+  }
+  const status: GitStatus = { branch: null, files: [] };
+  for (const line of outputLines(result)) {
+    const header = /^# branch\.head (.*)$/.exec(line)?.[1] ?? /^## (?:No commits yet on )?(.*?)(?:\.\.\..*)?$/.exec(line)?.[1];
+    if (header !== undefined) status.branch = /^(\(detached\)|HEAD \(no branch\))$/.test(header) ? null : header;
+    // Other headers, the stash, and ignored files.
+    else if (!/^(# |! |!! )/.test(line)) status.files.push(readStatusLine(line));
+  }
+  return status;
+}
+
+function readStatusLine(line: string): ChangedFile {
+  const untracked = /^\?\?? (.*)$/s.exec(line);
+  if (untracked) return { path: unquote(untracked[1] ?? ''), status: 'untracked', index: '?', worktree: '?' };
+  // Version 2: `1 XY <6 fields> path`, `2 XY <7 fields> path<tab>old path`, `u XY <8 fields> path`.
+  const changed = /^1 (..)(?: \S+){6} (.*)$/s.exec(line);
+  if (changed) return changedFile(changed[1], changed[2]);
+  const renamed = /^2 (..)(?: \S+){7} ([^\t]*)\t(.*)$/s.exec(line);
+  if (renamed) return changedFile(renamed[1], renamed[2], renamed[3]);
+  const unmerged = /^u (..)(?: \S+){8} (.*)$/s.exec(line);
+  if (unmerged) return { ...changedFile(unmerged[1], unmerged[2]), status: 'conflicted' };
+  // Version 1: `XY path` or `XY old path -> path`.
+  const short = /^([ MTADRCU]{2}) (.*)$/s.exec(line);
+  if (!short) throw unreadable();
+  const [, letters = '', paths = ''] = short;
+  const [old, path] = /[RC]/.test(letters) ? paths.split(' -> ') : [];
+  const file = changedFile(letters.replaceAll(' ', '.'), path ?? paths, path === undefined ? undefined : old);
+  return /U|AA|DD/.test(letters) ? { ...file, status: 'conflicted' } : file;
+}
+
+const STATUSES = new Map(Object.entries({ M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied' }));
+
+function changedFile(letters = '', path = '', oldPath?: string): ChangedFile {
+  const [index = '.', worktree = '.'] = letters;
+  const status = STATUSES.get(index === '.' ? worktree : index) ?? 'unknown';
+  return { path: unquote(path), status, index, worktree, ...(oldPath === undefined ? {} : { oldPath: unquote(oldPath) }) };
+}
+
+/** Reads `git diff --numstat`, by path. Binary files have no lines. */
+export function readLineCounts(result: Result): ReadonlyMap<string, LineCounts> {
+  const counts = Array.isArray(result.files)
+    ? parseObjects<LineCounts>(result.files, { path: isString, added: isNumber, removed: isNumber }, ['path', 'added', 'removed'])
+    : outputLines(result).map(readCountsLine);
+  return new Map(counts.map((count) => [count.path, count]));
+}
+
+function readCountsLine(line: string): LineCounts {
+  const [, added, removed, paths] = /^(\d+|-)\t(\d+|-)\t(.+)$/s.exec(line) ?? [];
+  if (paths === undefined) throw unreadable();
+  // A rename is `old => new`, or `folder/{old => new}/file`.
+  const path = /\{.* => .*\}/.test(paths) ? paths.replace(/\{.* => (.*)\}/, '$1').replaceAll('//', '/') : (paths.split(' => ')[1] ?? paths);
+  return { path: unquote(path), added: Number(added) || 0, removed: Number(removed) || 0 };
+}
+
+/** Reads a unified diff. */
+export function readDiff({ diff, stdout }: Result): string {
+  const text = diff ?? stdout;
+  if (!isString(text) || (text.trim() !== '' && !/^(diff --git |--- |@@ |Binary files )/m.test(text))) throw unreadable();
+  return text;
+}
+
+function outputLines({ stdout }: Result): string[] {
+  if (!isString(stdout)) throw unreadable();
+  return stdout.split(/\r?\n/).filter((line) => line !== '');
+}
+
+/** Reads a path that git quotes because of special characters. */
+function unquote(path: string): string {
+  if (!/^".*"$/s.test(path)) return path;
+  const bytes: number[] = [];
+  const encoder = new TextEncoder();
+  for (const [, octal, escaped, plain] of path.slice(1, -1).matchAll(/\\([0-7]{3})|\\(.)|([^\\]+)/gs)) {
+    if (octal !== undefined) bytes.push(Number.parseInt(octal, 8));
+    else bytes.push(...encoder.encode(plain ?? ESCAPES.get(escaped ?? '') ?? escaped));
+  }
+  return new TextDecoder().decode(Uint8Array.from(bytes));
+}
+
+const ESCAPES = new Map(Object.entries({ a: '\x07', b: '\b', t: '\t', n: '\n', v: '\v', f: '\f', r: '\r' }));
+
+const unreadable = () => new Error('The agent answered with git output that the console cannot read.');
