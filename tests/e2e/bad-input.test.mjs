@@ -65,8 +65,8 @@ async function raw(method, target, { token = web.token, headers = [], body, chun
   const lines = ['Host: 127.0.0.1', 'Connection: close', ...authorization, ...length, ...headers];
   socket.on('error', () => {});
   socket.write(Buffer.concat([Buffer.from(`${method} `), Buffer.from(target), Buffer.from(` HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)]));
-  for (let at = 0; body !== undefined && at < body.length; at += 1 << 20) {
-    const piece = body.subarray(at, at + (1 << 20));
+  for (let offset = 0; body !== undefined && offset < body.length; offset += 1 << 20) {
+    const piece = body.subarray(offset, offset + (1 << 20));
     socket.write(chunked ? Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]) : piece);
   }
   if (chunked) socket.write('0\r\n\r\n');
@@ -140,10 +140,10 @@ describe('a body', () => {
 
   test('with deeply nested values is refused', async () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000);
-    const at = `/api/sessions/${session.id}/messages`;
-    assertRefusal(await raw('POST', at, { body: Buffer.from(deep) }), 400, 'invalid_body');
-    assertRefusal(await raw('POST', at, { body: Buffer.from(`{"text":${deep}}`) }), 400, 'invalid_field', 'text');
-    assertRefusal(await raw('POST', at, { body: Buffer.from(`{"unknown":${deep}}`) }), 400, 'invalid_field', 'text');
+    const path = `/api/sessions/${session.id}/messages`;
+    assertRefusal(await raw('POST', path, { body: Buffer.from(deep) }), 400, 'invalid_body');
+    assertRefusal(await raw('POST', path, { body: Buffer.from(`{"text":${deep}}`) }), 400, 'invalid_field', 'text');
+    assertRefusal(await raw('POST', path, { body: Buffer.from(`{"unknown":${deep}}`) }), 400, 'invalid_field', 'text');
   });
 });
 

@@ -43,7 +43,7 @@ async function send(path, body, { length, end = false }) {
   request.once('response', resolve);
   request.once('error', reject);
   request.flushHeaders();
-  for (let at = 0; at < body.length; at += 64 * 1024) request.write(body.slice(at, at + 64 * 1024));
+  for (let offset = 0; offset < body.length; offset += 64 * 1024) request.write(body.slice(offset, offset + 64 * 1024));
   if (end) request.end();
   const response = await withTimeout(promise, `a response to ${path}`);
   let text = '';

@@ -95,9 +95,9 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   // Killed once more, so that the checks read stored data, not the hub's memory.
   const before = await Promise.all(loads.map(readStoredSession));
   await hub.killRuntime();
-  for (const [at, load] of loads.entries()) {
+  for (const [index, load] of loads.entries()) {
     const stored = await readStoredSession(load);
-    assert.deepEqual(stored.history, before[at].history);
+    assert.deepEqual(stored.history, before[index].history);
     checkMessages(load, stored);
     checkReaders(load, stored);
     checkUpdates(load.metadataUpdaters, stored.session.metadata, stored.session.metadataVersion);

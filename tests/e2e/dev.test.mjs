@@ -23,16 +23,16 @@ import { Web } from './lib/web.mjs';
 const START_TIMEOUT_MS = 240_000;
 
 /** The inputs of the build, and files that wrangler watches. They are copied, so that edits do not affect the test. */
-const COPIED = [
+const COPIED_PATHS = [
   '.cargo', 'scripts', 'src', 'migrations', 'build', 'web', 'tools',
   'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package.json', 'package-lock.json', 'wrangler.toml',
 ];
 
 /** Folders with npm packages. */
-const LINKED = ['node_modules', 'tests', 'examples'];
+const LINKED_FOLDERS = ['node_modules', 'tests', 'examples'];
 
 /** A mock of npm: runs the script in a shell, forwards signals to it, and exits with its exit code. */
-const NPM = `
+const MOCK_NPM = `
   const [program, ...args] = process.argv.slice(1);
   const shell = require('node:child_process').spawn('/bin/sh', ['-c', '"$0" "$@"; exit $?', program, ...args], { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => shell.kill(signal));
@@ -46,12 +46,12 @@ class Clone {
   constructor(t) {
     this.#t = t;
     this.folder = temporaryFolder(t);
-    for (const name of COPIED) cpSync(path.join(ROOT, name), path.join(this.folder, name), { recursive: true });
-    for (const name of LINKED) symlinkSync(path.join(ROOT, name), path.join(this.folder, name));
+    for (const name of COPIED_PATHS) cpSync(path.join(ROOT, name), path.join(this.folder, name), { recursive: true });
+    for (const name of LINKED_FOLDERS) symlinkSync(path.join(ROOT, name), path.join(this.folder, name));
   }
 
   /** Runs `npm run dev -- --port PORT` in a shell, as npm does. @param {number} port */
-  dev(port) {
+  runDev(port) {
     const env = {
       HUB_TOOLS_DIR: TOOLS_DIR,
       NO_COLOR: '1',
@@ -60,7 +60,7 @@ class Clone {
       npm_execpath: path.join(this.folder, 'no', 'npm-cli.js'),
     };
     const command = [process.execPath, path.join(this.folder, 'scripts', 'dev.mjs'), '--port', String(port)];
-    return start(this.#t, 'npm run dev', process.execPath, ['-e', NPM, ...command], { cwd: this.folder, env });
+    return start(this.#t, 'npm run dev', process.execPath, ['-e', MOCK_NPM, ...command], { cwd: this.folder, env });
   }
 
   /**
@@ -68,36 +68,36 @@ class Clone {
    * @returns the processes, and the `url`, `token` and `web` of a `Hub`
    */
   async startDev(port) {
-    const { lines, exited, kill } = this.dev(port);
+    const { lines, exited, kill } = this.runDev(port);
     const link = new URL(await lines.first((line) => line.includes('#token='), 'the link', START_TIMEOUT_MS));
-    const [dev] = this.#holders();
-    const { wrangler } = this;
+    const [devPid] = this.#lockHolders();
+    const { wranglerPid } = this;
     const secret = link.hash.replace('#token=', '');
     const token = (namespace) => (namespace === undefined ? secret : `${secret}:${namespace}`);
     const web = (namespace, secret = token(namespace)) => new Web({ url: link.origin, token: secret });
     const webWithoutToken = () => new Web({ url: link.origin, token: null });
-    return { lines, exited, kill, link, dev, wrangler, port, url: link.origin, token, web, webWithoutToken };
+    return { lines, exited, kill, link, devPid, wranglerPid, port, url: link.origin, token, web, webWithoutToken };
   }
 
   get lock() {
     return path.join(this.folder, '.wrangler', 'dev.lock');
   }
 
-  get wrangler() {
+  get wranglerPid() {
     // The last two processes are wrangler and its guard.
-    return this.#holders().at(-2);
+    return this.#lockHolders().at(-2);
   }
 
   /** The process ids in the lock. */
-  #holders() {
+  #lockHolders() {
     return JSON.parse(readFileSync(this.lock, 'utf8')).processes.map(({ pid }) => pid);
   }
 }
 
-/** Whether the process group of wrangler has ended. @param {number} wrangler */
-function hasEnded(wrangler) {
+/** Whether the process group of wrangler has ended. @param {number} wranglerPid */
+function hasEnded(wranglerPid) {
   try {
-    process.kill(-wrangler, 0);
+    process.kill(-wranglerPid, 0);
     return false;
   } catch (error) {
     return error.code === 'ESRCH';
@@ -162,15 +162,15 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   });
 
   test('does not run twice in a folder, and names the running hub', async () => {
-    const second = clone.dev(await freePort());
-    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the error');
+    const second = clone.runDev(await freePort());
+    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.devPid}).`, 'the error');
     assert.deepEqual(await withTimeout(second.exited, 'its end'), [1, null]);
   });
 
   test('reports whether a hub or another program uses its port', async (t) => {
-    const elsewhere = new Clone(t);
+    const otherClone = new Clone(t);
     const startError = async (usedPort) => {
-      const { lines, exited } = elsewhere.dev(usedPort);
+      const { lines, exited } = otherClone.runDev(usedPort);
       const error = await lines.first((line) => line.startsWith('Port '), 'the error');
       assert.deepEqual(await withTimeout(exited, 'its end'), [1, null]);
       return error;
@@ -192,12 +192,12 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   test('can be started again after it was killed with wrangler: no process is left running, and no data is lost', async () => {
     const body = { tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } };
     const { session } = (await hub.web().post('/cli/sessions', body)).body;
-    const { wrangler } = hub;
-    process.kill(wrangler, 'SIGKILL');
-    process.kill(hub.dev, 'SIGKILL');
+    const { wranglerPid } = hub;
+    process.kill(wranglerPid, 'SIGKILL');
+    process.kill(hub.devPid, 'SIGKILL');
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [137, null]);
     hub = await clone.startDev(port);
-    assert.ok(hasEnded(wrangler));
+    assert.ok(hasEnded(wranglerPid));
     assert.deepEqual((await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
   });
 
@@ -209,13 +209,13 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     await hub.lines.next((line) => line.includes('Restarting it'), 'the restart', 60_000);
     const answer = await eventually(() => hub.web().get('/api/sessions').catch(() => undefined), 'an answer', 60_000);
     assert.deepEqual(answer.body.sessions.map(({ id }) => id), before.map(({ id }) => id));
-    hub.wrangler = clone.wrangler;
+    hub.wranglerPid = clone.wranglerPid;
   });
 
   test('ends with all its processes on Ctrl-C', async () => {
-    process.kill(hub.dev, 'SIGINT');
+    process.kill(hub.devPid, 'SIGINT');
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [0, null]);
-    await eventually(() => hasEnded(hub.wrangler), 'the end of all processes');
+    await eventually(() => hasEnded(hub.wranglerPid), 'the end of all processes');
     assert.equal(existsSync(clone.lock), false);
   });
 });

@@ -24,15 +24,15 @@ test('after transient faults, lost results and delays, writes are applied and pu
   const { session, cli } = await liveSession(t, hub, { tag: 'transient faults' });
   const feed = await hub.web().openSocket({ sessionId: session.id });
   t.after(() => feed.close());
-  for (const [at, kinds] of [['transient', 'transient'], ['lost'], ['slow'], ['transient', 'lost', 'transient']].entries()) {
+  for (const [index, kinds] of [['transient', 'transient'], ['lost'], ['slow'], ['transient', 'lost', 'transient']].entries()) {
     await hub.setFaults(faultsOf('writes', ...kinds));
-    const ack = await cli.sendMessage(session.id, { at }, `l${at}`);
-    assert.deepEqual([ack.ok, ack.seq], [true, at + 1], kinds.join());
-    assert.equal((await feed.nextEvent('message-received')).message.seq, at + 1);
+    const ack = await cli.sendMessage(session.id, { index }, `l${index}`);
+    assert.deepEqual([ack.ok, ack.seq], [true, index + 1], kinds.join());
+    assert.equal((await feed.nextEvent('message-received')).message.seq, index + 1);
   }
   await hub.setFaults(faultsOf('writes', 'lost'));
-  const made = await hub.web().openSession({ tag: 'made' });
-  assert.equal((await hub.web().openSession({ tag: 'made' })).id, made.id);
+  const created = await hub.web().openSession({ tag: 'created' });
+  assert.equal((await hub.web().openSession({ tag: 'created' })).id, created.id);
   await hub.setFaults(faultsOf('writes', 'lost', 'transient'));
   const large = { text: 'x'.repeat(5_000_000) };
   assert.equal((await cli.sendMessage(session.id, large)).seq, 5, 'a large message, which has several parts');
@@ -64,15 +64,15 @@ test('a write that fails permanently is refused and undone; later writes and the
 test('the worker and the object retry a read after a transient fault; a permanent fault is a 503', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'reads' });
   await cli.sendMessage(session.id, 'hi');
-  const page = () => hub.web().get(`/api/sessions/${session.id}/messages`);
+  const readMessages = () => hub.web().get(`/api/sessions/${session.id}/messages`);
   await hub.setFaults(faultsOf('reads', 'transient', 'transient'));
-  assert.equal((await page()).body.messages.length, 1);
+  assert.equal((await readMessages()).body.messages.length, 1);
   await hub.setFaults(faultsOf('reads', 'lost'));
   assert.equal((await hub.web('fresh').get('/api/sessions')).status, 200);
   for (const kinds of [['permanent'], Array(6).fill('transient')]) {
     await hub.setFaults(faultsOf('reads', ...kinds));
-    const { status, headers, body } = await page();
+    const { status, headers, body } = await readMessages();
     assert.deepEqual([status, headers['retry-after'], body.code], [503, '1', 'hub_unavailable'], kinds.join());
-    assert.equal((await page()).status, 200, 'the next read succeeds');
+    assert.equal((await readMessages()).status, 200, 'the next read succeeds');
   }
 });

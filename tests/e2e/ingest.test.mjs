@@ -15,36 +15,36 @@ const TIMEOUT_MS = 120_000;
 
 /** A message of 1 KB of JSON with a number. */
 function content(n) {
-  const bare = { role: 'agent', n, fill: '' };
-  return { ...bare, fill: 'x'.repeat(KILOBYTE - JSON.stringify(bare).length) };
+  const withoutPadding = { role: 'agent', n, padding: '' };
+  return { ...withoutPadding, padding: 'x'.repeat(KILOBYTE - JSON.stringify(withoutPadding).length) };
 }
 
 const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
 const seqs = (messages) => messages.map(({ seq }) => seq);
-const upTo = (count, from = 1) => Array.from({ length: count }, (_, at) => at + from);
+const sequence = (count, from = 1) => Array.from({ length: count }, (_, index) => index + from);
 
 for (const tokenIn of ['connect', 'header']) {
   test(`5,000 messages emitted at once are stored and published in order (token by ${tokenIn})`, async (t) => {
     const namespace = `ingest-${tokenIn}`;
     const web = hub.web(namespace);
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', tokenIn });
-    const watcher = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'many', tokenIn });
+    const second = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
     const feed = await web.openSocket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();
 
     const acks = await withTimeout(
-      Promise.all(upTo(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` }))),
+      Promise.all(sequence(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` }))),
       'all acknowledgements',
       TIMEOUT_MS,
     );
     assert.ok(acks.every(({ ok }) => ok === true));
-    assert.deepEqual(acks.map(({ seq }) => seq), upTo(COUNT), 'seqs are in the order of sending, without a gap');
+    assert.deepEqual(acks.map(({ seq }) => seq), sequence(COUNT), 'seqs are in the order of sending, without a gap');
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
     const forwards = await web.readHistory(session.id);
-    assert.deepEqual(seqs(forwards), upTo(COUNT));
-    assert.deepEqual(numbersOf(forwards), upTo(COUNT));
+    assert.deepEqual(seqs(forwards), sequence(COUNT));
+    assert.deepEqual(numbersOf(forwards), sequence(COUNT));
     assert.deepEqual(forwards.map(({ id }) => id), acks.map(({ id }) => id));
     assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
 
@@ -54,18 +54,18 @@ for (const tokenIn of ['connect', 'header']) {
       backwards.push(...body.messages);
       before = body.page.nextBeforeSeq;
     }
-    assert.deepEqual(seqs(backwards), upTo(COUNT).reverse());
+    assert.deepEqual(seqs(backwards), sequence(COUNT).reverse());
     assert.equal((await web.readSession(session.id)).seq, COUNT);
 
     // The other CLI and the feed have received the same messages in the same order.
-    const last = ({ payload }) => payload?.body?.message?.seq === COUNT;
-    await watcher.events.next(last, 'the last message at the other socket', TIMEOUT_MS);
-    assert.deepEqual(numbersOf(watcher.events.all.map(({ payload }) => payload.body.message)), upTo(COUNT));
+    const isLast = ({ payload }) => payload?.body?.message?.seq === COUNT;
+    await second.events.next(isLast, 'the last message at the other socket', TIMEOUT_MS);
+    assert.deepEqual(numbersOf(second.events.all.map(({ payload }) => payload.body.message)), sequence(COUNT));
     await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
-    assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), upTo(COUNT));
+    assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), sequence(COUNT));
 
     // Messages that are sent again, as after a lost connection, are recognized.
-    const again = await Promise.all(upTo(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
+    const again = await Promise.all(sequence(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
     assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
   });
@@ -76,14 +76,14 @@ test('concurrent messages of web clients and two CLIs have one sequence of seqs'
   const second = await connectCli(t, hub, { namespace: 'mixed', auth: { sessionId: session.id } });
   const web = hub.web('mixed');
   await Promise.all([
-    ...upTo(200).map((n) => cli.sendMessage(session.id, { from: 'first', n })),
-    ...upTo(200).map((n) => second.sendMessage(session.id, { from: 'second', n })),
-    ...upTo(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
+    ...sequence(200).map((n) => cli.sendMessage(session.id, { from: 'first', n })),
+    ...sequence(200).map((n) => second.sendMessage(session.id, { from: 'second', n })),
+    ...sequence(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
   ]);
   const history = await web.readHistory(session.id);
-  assert.deepEqual(seqs(history), upTo(450));
+  assert.deepEqual(seqs(history), sequence(450));
   for (const from of ['first', 'second']) {
     const own = history.filter(({ content: message }) => message.from === from);
-    assert.deepEqual(numbersOf(own), upTo(200), `the order of the ${from} CLI`);
+    assert.deepEqual(numbersOf(own), sequence(200), `the order of the ${from} CLI`);
   }
 });

@@ -96,8 +96,8 @@ describe('a keep-alive', () => {
 async function waitUntilInactive(feed, earliest, namespace, id) {
   const { data } = await feed.nextUpdate({ active: false, thinking: false }, SESSION_MS + SLACK_MS);
   assert.ok(data.updatedAt - data.activeAt >= SESSION_MS, `${data.updatedAt - data.activeAt} ms by the hub's clock`);
-  const at = Date.now();
-  assert.ok(at >= earliest - CLOCK_MS, `${earliest - at} ms too early`);
+  const now = Date.now();
+  assert.ok(now >= earliest - CLOCK_MS, `${earliest - now} ms too early`);
   const { active, thinking } = await hub.web(namespace).readSession(id);
   assert.deepEqual([active, thinking], [false, false]);
 }

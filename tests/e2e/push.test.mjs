@@ -95,7 +95,7 @@ describe('a push', { concurrency: true }, () => {
     const refused = await busy.next();
     isBusy = false;
     const retried = await busy.next();
-    assert.ok(retried.at - refused.at >= 900, 'Retry-After is respected');
+    assert.ok(retried.receivedAt - refused.receivedAt >= 900, 'Retry-After is respected');
     const [entry] = await waitForOutcome('odd', 'sent');
     assert.deepEqual([entry.sent, entry.failed], [2, 3]);
     assert.deepEqual(entry.failures.map(({ status }) => status).sort(), [302, 403, 410]);
@@ -125,7 +125,7 @@ test('200 subscribers get a push within 5 s while messages are sent', async (t) 
   for (let n = 0; n < 200; n += 1) await subscribe('many', n === 7 ? () => undefined : undefined);
   const start = Date.now();
   await cli.sendMessage(session.id, READY);
-  const arrived = () => service.messages.filter(({ at }) => at >= start);
+  const arrived = () => service.messages.filter(({ receivedAt }) => receivedAt >= start);
   let sent = 0;
   while (arrived().length < 200 && Date.now() - start < 5_000) {
     await cli.sendMessage(session.id, `message ${sent}`);

@@ -16,9 +16,8 @@ const TOKEN_LOCATIONS = ['connect', 'header'];
 
 /** The session and its messages as a web client reads them, without the time of the last keep-alive. */
 async function readAll(web, id) {
-  const { session } = (await web.get(`/api/sessions/${id}`)).body;
-  const { activeAt: _, ...rest } = session;
-  return { session: rest, messages: await web.readHistory(id) };
+  const { activeAt: _, ...session } = await web.readSession(id);
+  return { session, messages: await web.readHistory(id) };
 }
 
 describe('a restart of the hub', { concurrency: true }, () => {
@@ -86,12 +85,12 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const web = hub.web('calls');
       const { session, cli } = await liveSession(t, hub, { namespace: 'calls', tag: 'called', tokenIn });
       await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
-      const read = () => web.get(`/api/sessions/${session.id}/git-status`);
-      assert.equal((await read()).body.branch, 'main');
+      const readStatus = () => web.get(`/api/sessions/${session.id}/git-status`);
+      assert.equal((await readStatus()).body.branch, 'main');
       await hub.restart();
       // tests/it/grace.rs tests how long the hub waits for the CLI.
       const reconnected = await connectCli(t, hub, { namespace: 'calls', tokenIn, auth: { sessionId: session.id } });
-      const call = read();
+      const call = readStatus();
       // The hub has read the request before the method is registered.
       await web.get(`/api/sessions/${session.id}`);
       await reconnected.serve('gitStatus', () => ({ success: true, branch: 'still main' }));

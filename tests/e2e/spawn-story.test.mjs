@@ -99,7 +99,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.equal(existsSync(upload.body.path), false);
   assert.deepEqual((await web.readHistory(id)).slice(0, history.length), history);
   const seqs = (await web.readHistory(id)).map(({ seq }) => seq);
-  assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
+  assert.deepEqual(seqs, seqs.map((_, index) => index + 1));
   const resumedText = `Resumed: the shell continues in ${worktreePath}, with WHO as set before.`;
   assert.deepEqual(await readConversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
 

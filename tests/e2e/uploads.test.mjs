@@ -171,7 +171,7 @@ function postChunked(path, raw) {
     for await (const chunk of response) chunks.push(chunk);
     resolve({ status: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) });
   });
-  for (let at = 0; at < raw.length; at += MB) request.write(raw.slice(at, at + MB));
+  for (let offset = 0; offset < raw.length; offset += MB) request.write(raw.slice(offset, offset + MB));
   request.end();
   return withTimeout(promise, 'a response', 60_000);
 }

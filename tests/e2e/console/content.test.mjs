@@ -115,7 +115,7 @@ test('fits long words into the width of a phone', async (t) => {
 });
 
 test('copies code, and truncates very long content at first', async (t) => {
-  const lines = Array.from({ length: 3000 }, (_, at) => `line ${at + 1}`);
+  const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`);
   const { page, context } = await conversation(t, 'copy', [
     text('Run this:\n\n```sh\nnpm run dev\n```'),
     output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
@@ -153,7 +153,7 @@ test('stays responsive with texts that are costly to render', async (t) => {
     spaces: `a${' '.repeat(60_000)}b`,
     'email addresses': `${'a.'.repeat(20_000)}@`,
     quotations: '>'.repeat(2000),
-    lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
+    lists: Array.from({ length: 400 }, (_, index) => `${' '.repeat(2 * index)}- a`).join('\n'),
     lines: 'a\n'.repeat(45_000),
     headings: '# a\n'.repeat(24_000),
     tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),

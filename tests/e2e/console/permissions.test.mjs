@@ -280,7 +280,7 @@ test('a double click or a held key answers only one request', async (t) => {
 test('shows on a phone that a part of a request is hidden', async (t) => {
   const namespace = 'cut';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h' } });
-  const fields = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`field${at}`, `value ${at}`]));
+  const fields = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`field${index}`, `value ${index}`]));
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const more = page.getByRole('button', { name: 'More below' });

@@ -62,7 +62,7 @@ test('adds, finds and removes sessions without a reload', async (t) => {
   const web = hub.web('live');
   const names = ['Write the parser', 'Draw the map'];
   const sessions = [];
-  for (const [at, name] of names.entries()) sessions.push(await web.openSession({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
+  for (const [index, name] of names.entries()) sessions.push(await web.openSession({ tag: `/code/${index}`, metadata: { path: `/code/${index}`, host: 'laptop', name } }));
   for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('parser laptop');

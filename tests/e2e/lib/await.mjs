@@ -101,11 +101,11 @@ export class Recorder {
    */
   async next(matches, what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
-    for (let at = this.#nextIndex; ; at += 1) {
-      while (at >= this.all.length) await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
-      if (matches(this.all[at])) {
-        this.#nextIndex = at + 1;
-        return this.all[at];
+    for (let index = this.#nextIndex; ; index += 1) {
+      while (index >= this.all.length) await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
+      if (matches(this.all[index])) {
+        this.#nextIndex = index + 1;
+        return this.all[index];
       }
     }
   }

@@ -15,9 +15,9 @@ const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 /** Runs statements, with the next fault for reads or writes. */
 async function runWithFault(sqls, run) {
   const on = sqls.every(isRead) ? 'reads' : 'writes';
-  const at = faults.findIndex((fault) => fault.on === on);
-  if (at < 0) return run();
-  const [fault] = faults.splice(at, 1);
+  const index = faults.findIndex((fault) => fault.on === on);
+  if (index < 0) return run();
+  const [fault] = faults.splice(index, 1);
   if (fault.kind === 'slow') await scheduler.wait(fault.ms);
   if (fault.kind === 'transient') throw new Error('D1_ERROR: Network connection lost.');
   if (fault.kind === 'permanent') throw new Error('D1_ERROR: disk I/O error: SQLITE_IOERR');

@@ -23,7 +23,7 @@ export function parseVapid(authorization) {
 }
 
 export class PushService {
-  /** All received messages: `{path, at, headers, claims, body}`. */
+  /** All received messages: `{path, receivedAt, headers, claims, body}`. */
   messages = [];
   /** By path: the browser's messages and its response function. */
   #browsers = new Map();
@@ -68,7 +68,7 @@ export class PushService {
     const { url: path, headers } = request;
     const body = Buffer.concat(chunks);
     const claims = parseVapid(headers.authorization);
-    const message = { path, at: Date.now(), headers, claims, body };
+    const message = { path, receivedAt: Date.now(), headers, claims, body };
     this.messages.push(message);
     const browser = this.#browsers.get(path);
     browser?.messages.push(message);

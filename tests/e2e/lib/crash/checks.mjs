@@ -25,7 +25,7 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
 
 /** Every acknowledged message is stored once, in the order of its sender, and there are no other messages. */
 export function checkMessages({ clis, writers }, { session, history, row, messages }) {
-  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seqs have no gap');
+  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, index) => index + 1), 'seqs have no gap');
   assert.deepEqual([session.seq, row.seq], [history.length, history.length]);
   assert.deepEqual(history.map(({ content: _, ...rest }) => rest), messages, 'the database has the same messages');
   const byLocalId = Map.groupBy(history, ({ localId }) => localId);
@@ -36,7 +36,7 @@ export function checkMessages({ clis, writers }, { session, history, row, messag
     assert.deepEqual(storedOfEach.map(({ length }) => length), sent.map(() => 1), `each message of ${name} is stored once`);
     const stored = storedOfEach.flat();
     assert.deepEqual(stored.map(({ content }) => content), sent.map(({ message }) => message), `messages of ${name} are unchanged`);
-    assert.ok(stored.every(({ seq }, at) => at === 0 || seq > stored[at - 1].seq), `messages of ${name} are in order`);
+    assert.ok(stored.every(({ seq }, index) => index === 0 || seq > stored[index - 1].seq), `messages of ${name} are in order`);
     const byId = new Map(stored.map(({ localId, id, seq }) => [localId, { id, seq }]));
     assert.equal(acked.size, sent.length, `all messages of ${name} are acknowledged`);
     for (const [localId, { id, seq }] of acked) assert.deepEqual({ id, seq }, byId.get(localId), `${localId} as acknowledged`);
@@ -76,7 +76,7 @@ export function checkUpdates(updaters, { marks }, version, otherUpdates = 0) {
   const ackedVersions = new Map(updaters.flatMap((updater) => [...updater.acked]));
   const versions = marks.map((mark) => ackedVersions.get(mark)).filter((ackedVersion) => ackedVersion !== undefined);
   assert.equal(versions.length, ackedVersions.size, 'all acknowledged updates are in the value');
-  assert.ok(versions.every((ackedVersion, at) => at === 0 || ackedVersion > versions[at - 1]), 'in the order of the versions');
+  assert.ok(versions.every((ackedVersion, index) => index === 0 || ackedVersion > versions[index - 1]), 'in the order of the versions');
   if (otherUpdates > 0) return;
   for (const [mark, ackedVersion] of ackedVersions) assert.equal(marks[ackedVersion - 2], mark, `${mark} is version ${ackedVersion}`);
 }
@@ -97,21 +97,21 @@ export function checkRequests({ clis, approver }, { session, completed }) {
 
 /** The agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
 export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
-  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seqs have no gap');
+  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, index) => index + 1), 'seqs have no gap');
   const byLocalId = new Map(history.map((message) => [message.localId, message]));
   const calls = history.map(partOf).filter((part) => part?.type === 'tool_use');
-  const commands = writer.sent.map((_, at) => writer.text(at + 1));
+  const commands = writer.sent.map((_, index) => writer.text(index + 1));
   assert.deepEqual(calls.map(({ input }) => input.command), commands, `${name} starts each command once and in order`);
   for (const { id } of calls) {
     const seqs = ['use', 'result', 'end', 'ready'].map((kind) => byLocalId.get(`${id}-${kind}`)?.seq);
-    assert.ok(seqs.every((seq, at) => seq > (seqs[at - 1] ?? 0)), `${name} completed its call: ${seqs}`);
+    assert.ok(seqs.every((seq, index) => seq > (seqs[index - 1] ?? 0)), `${name} completed its call: ${seqs}`);
   }
   const ends = calls.map(({ id }) => partOf(byLocalId.get(`${id}-end`)).text);
   // A killed agent loses its unacknowledged messages, which may be the ends of several commands.
   const valid = kills === 0 ? [DONE] : [DONE, INTERRUPTED];
   assert.deepEqual(ends.filter((end) => !valid.includes(end)), []);
   const isExecuted = ends.map((end) => end === DONE);
-  const expected = isExecuted.flatMap((executed, at) => (executed || executedCommands.includes(at + 1) ? [at + 1] : []));
+  const expected = isExecuted.flatMap((executed, index) => (executed || executedCommands.includes(index + 1) ? [index + 1] : []));
   assert.deepEqual(executedCommands, expected, 'each command is executed once and in order');
   assert.equal(session.active, true);
 }

@@ -135,10 +135,10 @@ export class ReliableCli {
 
   async #keepAlive(thinking) {
     if (!this.socket.connected) return;
-    const at = this.thinkingValues.push(thinking) - 1;
+    const index = this.thinkingValues.push(thinking) - 1;
     try {
       await this.cli.keepAlive(this.session.id, this.isLeader ? { thinking, mode: 'remote' } : {});
-      this.lastAckedThinking = Math.max(this.lastAckedThinking, at);
+      this.lastAckedThinking = Math.max(this.lastAckedThinking, index);
     } catch {
       this.loadTest.count('keep-alives without an acknowledgement');
     }
