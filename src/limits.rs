@@ -76,11 +76,12 @@ pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The interval of heartbeats to web clients, in milliseconds (PROTOCOL.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
-/// The interval of pings to CLIs, in milliseconds, as announced in the Engine.IO open packet. Long, because each ping wakes
-/// the object.
-pub const PING_INTERVAL_MS: u64 = 60_000;
-/// The time a CLI has to answer a ping, in milliseconds, as announced in the Engine.IO open packet.
-pub const PING_TIMEOUT_MS: u64 = 20_000;
+/// The interval of pings to CLIs, in milliseconds, as announced in the Engine.IO open packet. Each ping wakes the object, but
+/// proxies close connections that are idle for about 100 s.
+pub const PING_INTERVAL_MS: u64 = 30_000;
+/// The time a CLI has to answer a ping, in milliseconds, as announced in the Engine.IO open packet. A client disconnects when
+/// it gets no ping for the sum of both, so a late alarm loses none.
+pub const PING_TIMEOUT_MS: u64 = 60_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").

@@ -27,7 +27,7 @@ use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::http::response::finalize;
 use crate::hub::inbound::admission::{
-    Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, binary_refusal,
+    Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
     open_packet,
 };
 use crate::limits::{
@@ -255,7 +255,7 @@ async fn wait_for_connect(
         }
         let frame = next.as_string();
         let admission = frame.as_deref().map(|frame| admit_frame(&edge.tokens, None, frame));
-        match admission.unwrap_or_else(|| Admission::Refused(binary_refusal())) {
+        match admission.unwrap_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1)) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {
                 // Fails on a closing socket, for which the next iteration returns.
@@ -265,7 +265,7 @@ async fn wait_for_connect(
                     break (1008, TOO_MANY_REFUSALS);
                 }
             }
-            Admission::Disconnect => break (1000, ""),
+            Admission::Close(code, reason) => break (code, reason),
             Admission::Pong(_) | Admission::Ignored if idle_frames == MAX_IDLE_FRAMES => {
                 break (1008, TOO_MANY_IDLE_FRAMES);
             }

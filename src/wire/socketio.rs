@@ -61,7 +61,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The packet types 0 to 6 in the order of their digits.
+/// The packet types 0 to 4 in the order of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketType {
     Connect,
@@ -69,11 +69,9 @@ pub enum PacketType {
     Event,
     Ack,
     ConnectError,
-    BinaryEvent,
-    BinaryAck,
 }
 
-/// A malformed or unsupported packet. Its message is sent to the client.
+/// A malformed or unsupported packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("empty Socket.IO packet: a packet starts with a type from 0 to 6")]
@@ -82,9 +80,9 @@ pub enum DecodeError {
     UnknownType(char),
     #[error("invalid attachment count: a binary packet starts with its number of attachments and a '-'")]
     InvalidAttachments,
-    /// A binary event or acknowledgement. `attachments` binary frames follow it.
+    /// A binary event or acknowledgement. Binary frames follow it.
     #[error("binary data is not supported: send it as base64 text")]
-    BinaryUnsupported { kind: PacketType, namespace: String, ack: Option<AckId>, attachments: usize },
+    BinaryUnsupported,
     #[error("invalid acknowledgement id: expected a number from 0 to 9007199254740991 without leading zeros")]
     InvalidAckId,
     #[error("missing acknowledgement id: expected the id of the acknowledged event")]
@@ -92,47 +90,16 @@ pub enum DecodeError {
     #[error("unexpected acknowledgement id on a packet of type {0:?}")]
     UnexpectedAckId(PacketType),
     /// The payload is missing, malformed, or of the wrong JSON type.
-    #[error("invalid payload: a Socket.IO packet of type {kind:?} has {}", expected_payload(*.kind))]
-    InvalidPayload { kind: PacketType, namespace: String, ack: Option<AckId> },
-}
-
-impl DecodeError {
-    /// The id under which the client waits for an acknowledgement of the malformed event.
-    pub fn ack_id(&self) -> Option<AckId> {
-        self.id_of(&[PacketType::Event, PacketType::BinaryEvent])
-    }
-
-    /// The id of the hub's event that the malformed acknowledgement answers. Its RPC call can fail now instead of timing out.
-    pub fn acknowledged_id(&self) -> Option<AckId> {
-        self.id_of(&[PacketType::Ack, PacketType::BinaryAck])
-    }
-
-    /// The namespace of the packet, if it could be decoded.
-    pub fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::BinaryUnsupported { namespace, .. } | Self::InvalidPayload { namespace, .. } => Some(namespace),
-            _ => None,
-        }
-    }
-
-    fn id_of(&self, kinds: &[PacketType]) -> Option<AckId> {
-        match self {
-            Self::BinaryUnsupported { kind, ack, .. } | Self::InvalidPayload { kind, ack, .. }
-                if kinds.contains(kind) =>
-            {
-                *ack
-            }
-            _ => None,
-        }
-    }
+    #[error("invalid payload: a Socket.IO packet of type {0:?} has {expected}", expected = expected_payload(*.0))]
+    InvalidPayload(PacketType),
 }
 
 fn expected_payload(kind: PacketType) -> &'static str {
     match kind {
         PacketType::Connect => "a JSON object or nothing",
         PacketType::Disconnect => "nothing",
-        PacketType::Event | PacketType::BinaryEvent => "a JSON array that starts with the event's name",
-        PacketType::Ack | PacketType::BinaryAck => "a JSON array",
+        PacketType::Event => "a JSON array that starts with the event's name",
+        PacketType::Ack => "a JSON array",
         PacketType::ConnectError => "a JSON object or string",
     }
 }
@@ -151,12 +118,12 @@ pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
         '2' => PacketType::Event,
         '3' => PacketType::Ack,
         '4' => PacketType::ConnectError,
-        '5' | '6' => return Err(reject_binary(digit, rest)),
+        '5' | '6' => return Err(reject_binary(rest)),
         other => return Err(DecodeError::UnknownType(other)),
     };
     let (namespace, rest) = split_namespace(rest);
     let (ack, payload) = split_ack(rest)?;
-    let invalid_payload = || DecodeError::InvalidPayload { kind, namespace: namespace.to_owned(), ack };
+    let invalid_payload = || DecodeError::InvalidPayload(kind);
     match (kind, ack) {
         (PacketType::Event, _) => {
             let mut items = parse_array(payload).ok_or_else(invalid_payload)?.into_iter();
@@ -181,29 +148,15 @@ pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
             Ok(Packet::ConnectError { namespace, data })
         }
         (PacketType::Disconnect, None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
-        (PacketType::Disconnect | PacketType::BinaryEvent | PacketType::BinaryAck, None) => Err(invalid_payload()),
+        (PacketType::Disconnect, None) => Err(invalid_payload()),
     }
 }
 
-/// Decodes what a reply to a binary packet needs.
-fn reject_binary(digit: char, rest: &str) -> DecodeError {
+/// Returns the error for a binary packet, which starts with its number of attachments.
+fn reject_binary(rest: &str) -> DecodeError {
     let (count, rest) = split_digits(rest);
-    let (Ok(attachments), Some(rest)) = (count.parse(), rest.strip_prefix('-')) else {
-        return DecodeError::InvalidAttachments;
-    };
-    let (namespace, rest) = split_namespace(rest);
-    match split_ack(rest) {
-        Ok((ack, _)) => DecodeError::BinaryUnsupported {
-            kind: match digit {
-                '5' => PacketType::BinaryEvent,
-                _ => PacketType::BinaryAck,
-            },
-            namespace: namespace.to_owned(),
-            ack,
-            attachments,
-        },
-        Err(error) => error,
-    }
+    let is_valid = count.parse::<usize>().is_ok() && rest.starts_with('-');
+    if is_valid { DecodeError::BinaryUnsupported } else { DecodeError::InvalidAttachments }
 }
 
 /// Splits the namespace and its comma from the rest. The default is the main namespace, `/`.

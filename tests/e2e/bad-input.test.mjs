@@ -221,8 +221,8 @@ describe('headers', () => {
   });
 });
 
-/** A payload of each JSON type, and bytes, which the official client sends as an attachment. */
-const PAYLOADS = [null, true, 7, 'text', [], {}, JSON.stringify({ sid: 'x' }), { sid: 7, machineId: 7, method: 7 }, Buffer.from([1, 2, 3])];
+/** A payload of each JSON type. */
+const PAYLOADS = [null, true, 7, 'text', [], {}, JSON.stringify({ sid: 'x' }), { sid: 7, machineId: 7, method: 7 }];
 
 describe('an event of a CLI', () => {
   test('that is malformed gets an acknowledgement with the error', async () => {
@@ -240,7 +240,7 @@ describe('an event of a CLI', () => {
 
   test('that is unknown is ignored and acknowledged with nothing', async () => {
     for (const name of ['messages-consumed', '__proto__']) {
-      for (const payload of PAYLOADS.filter((payload) => !Buffer.isBuffer(payload))) {
+      for (const payload of PAYLOADS) {
         assert.equal(await cli.emitWithAck(name, payload), undefined, `${name} ${JSON.stringify(payload)}`);
       }
     }
@@ -249,7 +249,7 @@ describe('an event of a CLI', () => {
   test('that is malformed and has no acknowledgement gets an error event', async (t) => {
     const other = await connectCli(t, hub, { namespace: 'team' });
     for (const name of EVENTS.filter((event) => event !== 'ping')) {
-      for (const payload of PAYLOADS.filter((payload) => !Buffer.isBuffer(payload))) {
+      for (const payload of PAYLOADS) {
         other.socket.emit(name, payload);
         const { code, message } = await other.nextError();
         assert.equal(code, 'bad-payload', `${name} ${JSON.stringify(payload)}: ${message}`);
@@ -265,12 +265,17 @@ async function connectRawCli(t, withUpgrade) {
   const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
   const frames = new Recorder('the frames of the raw socket');
   socket.onmessage = ({ data }) => frames.push(data);
-  socket.onclose = ({ code, reason }) => frames.end(`the socket was closed with ${code} ${reason}`);
+  const closed = new Promise((resolve) => {
+    socket.onclose = ({ code, reason }) => {
+      frames.end(`the socket was closed with ${code} ${reason}`);
+      resolve({ code, reason });
+    };
+  });
   t.after(() => socket.close());
   await frames.next((frame) => frame.startsWith('0{'), 'the open packet');
   socket.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
   await frames.next((frame) => frame.startsWith('40/cli,'), 'the answer to CONNECT');
-  return { socket, frames };
+  return { socket, frames, closed };
 }
 
 describe('a frame of a CLI', () => {
@@ -278,56 +283,62 @@ describe('a frame of a CLI', () => {
   const FRAMES = [
     '', 'x', '9', '\u0000', '\u{1F980}', '4', '48', '42/cli,', '42/cli,{}', '42/cli,[5]', '42/cli,["ping"', '42/cli,["\\ud800"]', '43/cli,[]',
     '42/cli,99999999999999999999["ping"]', '451-/cli,["message",{"_placeholder":true,"num":0}]', '40/cli,[]', `42/cli,["ping",${DEEP}]`,
-    `42/cli,${DEEP}`, `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`,
+    `42/cli,${DEEP}`,
   ];
+  const UNKNOWN_SESSION = `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`;
   const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
 
   const isNoPing = (frame) => frame !== '2';
 
   for (const [how, withUpgrade] of [['directly to the object', true], ['through the worker', false]]) {
-    test(`that is invalid gets an error, and the socket keeps working (${how})`, async (t) => {
+    test(`that is malformed closes its socket and no other (${how})`, async (t) => {
+      for (const frame of [...FRAMES, new Uint8Array([4, 0x34, 0xff])]) {
+        const { socket, closed } = await connectRawCli(t, withUpgrade);
+        socket.send(frame);
+        const isBinary = typeof frame !== 'string' || frame.startsWith('451-');
+        const { code, reason } = await closed;
+        const start = String(frame).slice(0, 40);
+        assert.equal(code, isBinary ? 1003 : 1002, start);
+        assert.match(reason, isBinary ? /base64/ : /^parse error$/, start);
+      }
+      assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true });
+    });
+
+    test(`that is unexpected is ignored (${how})`, async (t) => {
       const { socket, frames } = await connectRawCli(t, withUpgrade);
       const checkAlive = async (number) => {
         socket.send(`42/cli,${number}["ping"]`);
         assert.equal(await frames.next(isNoPing, 'the next frame'), `43/cli,${number}[{"ok":true}]`);
       };
-      for (const [index, frame] of FRAMES.entries()) {
-        socket.send(frame);
-        const answer = await frames.next(isNoPing, `an answer to ${frame.slice(0, 40)}`);
-        assert.match(answer, /^42\/cli,\["error",\{"message":".{10,}","code":"(bad-packet|binary-unsupported|not-found)"/s, frame.slice(0, 40));
-        await checkAlive(index);
-      }
       for (const [index, frame] of IGNORED.entries()) {
         socket.send(frame);
         await checkAlive(index);
       }
-      socket.send(new Uint8Array([4, 0x34, 0xff]));
-      assert.match(await frames.next(() => true, 'an answer to bytes'), /"code":"binary-unsupported"/);
-      await checkAlive(1);
+      socket.send(UNKNOWN_SESSION);
+      assert.match(await frames.next(isNoPing, 'an answer'), /"code":"not-found"/);
+      await checkAlive(99);
     });
   }
 
-  test('that is not UTF-8 gets an error, and the socket keeps working', async (t) => {
-    const socket = net.connect(hub.port, '127.0.0.1');
-    t.after(() => socket.destroy());
-    const received = new Recorder('the bytes of the socket');
-    socket.on('data', (data) => received.push(data.toString('latin1')));
-    socket.on('close', () => received.end('the socket was closed'));
-    // A text frame, masked with zeros.
-    const send = (text) => socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
-    const next = (part) => received.next((data) => data.includes(part), part);
-    const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
-    const target = `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`;
-    socket.write([`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
-    await next('101');
-    send('40/cli,');
-    await next('40/cli,{"sid"');
+  test('that is not UTF-8 closes the socket', async (t) => {
     for (const bytes of [[0xff], [0x34, 0xff, 0xfe], [0x34, 0x32, 0xc3], [0x34, 0x32, 0xed, 0xa0, 0x80]]) {
+      const socket = net.connect(hub.port, '127.0.0.1');
+      t.after(() => socket.destroy());
+      const received = new Recorder('the bytes of the socket');
+      socket.on('data', (data) => received.push(data.toString('latin1')));
+      socket.on('close', () => received.end('the socket was closed'));
+      // A text frame, masked with zeros.
+      const send = (text) => socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
+      const next = (part) => received.next((data) => data.includes(part), part);
+      const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
+      const target = `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`;
+      socket.write([`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
+      await next('101');
+      send('40/cli,');
+      await next('40/cli,{"sid"');
       send(Buffer.from(bytes));
-      await next('bad-packet');
+      await next('parse error');
     }
-    send('42/cli,7["ping"]');
-    await next('43/cli,7[{"ok":true}]');
   });
 
   test('of a web client is ignored', async (t) => {

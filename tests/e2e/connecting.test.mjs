@@ -1,6 +1,7 @@
 /** How CLIs connect: where the token and the namespace come from, which sockets are refused, and limits before CONNECT. */
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
 import { Recorder, deferred, eventually, withTimeout } from './lib/await.mjs';
 import { Cli, connectCli, liveSession } from './lib/cli.mjs';
@@ -221,12 +222,14 @@ describe('a socket without a token', { concurrency: true }, () => {
 
 describe('binary data', () => {
   for (const tokenIn of ['connect', 'header']) {
-    test(`is refused with an error, and the socket stays open (${tokenIn})`, async (t) => {
+    test(`closes the socket with a reason (${tokenIn})`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${tokenIn}`, tokenIn });
-      const ack = await cli.sendMessage(session.id, Buffer.from('bytes'));
-      assert.deepEqual([ack.ok, ack.code], [false, 'binary-unsupported']);
-      assert.equal((await cli.nextError()).code, 'binary-unsupported', 'for the binary frame');
-      assert.equal((await cli.sendMessage(session.id, 'text')).ok, true);
+      const closed = once(cli.socket, 'disconnect');
+      cli.socket.emit('message', { sid: session.id, message: Buffer.from('bytes') });
+      const [reason, details] = await withTimeout(closed, 'the disconnection');
+      assert.equal(reason, 'transport close');
+      assert.equal(details?.context?.code, 1003);
+      assert.match(details.context.reason, /base64/);
     });
   }
 });

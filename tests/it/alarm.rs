@@ -7,9 +7,9 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// The times of the first heartbeat and of the first ping. They are sent at multiples of 30 s and 60 s of the wall clock.
+/// The time of the first heartbeat and of the first ping. They are sent at multiples of 30 s of the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
-const FIRST_PING: u64 = START + 55_000;
+const FIRST_PING: u64 = FIRST_HEARTBEAT;
 
 fn count_pings(frames: &[Frame]) -> usize {
     frames.iter().filter(|frame| **frame == Frame::Text("2".into())).count()
@@ -41,54 +41,85 @@ async fn a_socket_without_connect_is_closed_after_ten_seconds_even_with_hibernat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_is_sent_every_minute_of_the_wall_clock_and_a_pong_keeps_the_socket_open() {
+async fn a_ping_is_sent_every_30_s_of_the_wall_clock_and_a_pong_keeps_the_socket_open() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for round in 0..5 {
-        world.advance(FIRST_PING + 60_000 * round - world.now()).await;
+        world.advance(FIRST_PING + 30_000 * round - world.now()).await;
         assert_eq!(cli.receive().await, Received::Ping);
         cli.socket.send("3");
         run_until_idle().await;
-        assert_eq!(world.rt.alarm(), Some(FIRST_PING + 60_000 * (round + 1)));
+        assert_eq!(world.rt.alarm(), Some(FIRST_PING + 30_000 * (round + 1)));
     }
     cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_without_a_pong_is_closed_at_the_next_ping_and_its_calls_fail() {
+async fn a_socket_that_sends_nothing_for_60_s_after_a_ping_is_closed_and_its_calls_fail() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
+    let mut keeper = world.cli(&session).await;
     world.advance(FIRST_PING - world.now()).await;
-    assert_eq!(count_pings(&cli.socket.drain().await), 1);
-    world.advance(45_000).await;
+    keeper.send_keep_alive(&world, &session).await;
+    world.advance(29_000).await;
+    keeper.send_keep_alive(&world, &session).await;
+    world.advance(29_000).await;
+    keeper.send_keep_alive(&world, &session).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 2);
     assert!(cli.socket.is_open());
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     run_until_idle().await;
-    world.advance(15_000).await;
+    world.advance(2_000).await;
     assert_eq!(cli.socket.wait_for_close().await, 1001);
     assert_eq!(call.reply().await.ok()["success"], false);
+    assert!(keeper.socket.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_the_second_ping_is_enough() {
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    world.advance(FIRST_PING - world.now()).await;
+    for _ in 0..5 {
+        world.advance(59_000).await;
+        cli.socket.send("3");
+        world.advance(1_000).await;
+        assert!(cli.socket.is_open());
+    }
+    assert_eq!(count_pings(&cli.socket.drain().await), 11);
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_frame_counts_as_a_pong_and_an_unanswered_ping_survives_hibernation() {
     let world = World::new();
     let (mut talkative, mut silent) = (world.bare_cli().await, world.bare_cli().await);
-    let mut binary = world.bare_cli().await;
     world.advance(FIRST_PING - world.now()).await;
     world.hibernate_and_wake().await;
-    assert!(attachment(&world, &silent)["unanswered"] == true);
+    assert_eq!(attachment(&world, &silent)["pingedAt"], FIRST_PING);
     talkative.emit_with_ack("ping", &Value::Null).await;
-    binary.socket.send_binary();
-    for cli in [&talkative, &binary] {
-        assert!(attachment(&world, cli)["unanswered"] != true);
-    }
+    assert_eq!(attachment(&world, &talkative)["pingedAt"], Value::Null);
     world.hibernate_and_wake().await;
     world.advance(60_000).await;
     assert_eq!(silent.socket.wait_for_close().await, 1001);
-    for cli in [&mut talkative, &mut binary] {
-        assert!(cli.socket.is_open());
-        assert_eq!(count_pings(&cli.socket.drain().await), 2);
-    }
+    assert!(talkative.socket.is_open());
+    assert_eq!(count_pings(&talkative.socket.drain().await), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    world.advance(FIRST_PING - world.now()).await;
+    cli.socket.send("3");
+    run_until_idle().await;
+    // Two alarms in a row: the first is late, the second in time.
+    world.rt.set_now(FIRST_PING + 209_999);
+    world.fire_alarm_at(FIRST_PING + 209_999).await;
+    world.advance(1).await;
+    assert!(cli.socket.is_open());
+    assert_eq!(count_pings(&cli.socket.drain().await), 3);
+    world.advance(30_000).await;
+    assert!(cli.socket.is_open(), "it has 60 s to answer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +142,7 @@ async fn an_alarm_that_wakes_the_hub_sends_its_heartbeat_and_ping_even_if_it_is_
         let world = World::new();
         let mut cli = world.bare_cli().await;
         let mut web = world.web("all=true").await;
-        world.advance(40_000).await;
+        world.advance(20_000).await;
         drop(web.events().await);
         assert_eq!(world.rt.alarm(), Some(FIRST_PING));
         world.rt.set_now(FIRST_PING + delay_ms);
@@ -134,7 +165,7 @@ async fn an_alarm_that_wakes_the_hub_sets_the_next_alarm_once() {
     run_until_idle().await;
     assert_eq!(
         (world.rt.alarm(), world.rt.alarms_set() - alarms_set),
-        (Some(FIRST_PING + 60_000), 1),
+        (Some(FIRST_PING + 30_000), 1),
         "the alarm is set once, because setting it is a write"
     );
 }
@@ -148,7 +179,7 @@ async fn a_ping_is_sent_if_a_frame_wakes_the_hub_just_before_the_alarm() {
     world.hibernate_and_wake().await;
     cli.emit_with_ack("ping", &Value::Null).await;
     world.advance(1_000).await;
-    assert_eq!(count_pings(&cli.socket.drain().await), 1, "a client disconnects after 80 s without a ping");
+    assert_eq!(count_pings(&cli.socket.drain().await), 1, "a client disconnects after 90 s without a ping");
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,9 +216,9 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
     let _web = world.web("all=true").await;
     assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
     world.advance(FIRST_HEARTBEAT - world.now()).await;
-    assert_eq!(world.rt.alarm(), Some(FIRST_PING), "the heartbeat and the ping are due at the same time");
+    assert_eq!(world.rt.alarm(), Some(FIRST_PING + 30_000), "the heartbeat and the ping are due at the same time");
     cli.send_keep_alive(&world, &session).await;
-    assert_eq!(world.rt.alarm(), Some(FIRST_PING), "the session expires at the same time");
+    assert_eq!(world.rt.alarm(), Some(FIRST_PING + 30_000), "the session expires at the same time");
     world.advance(10_000).await;
     cli.send_keep_alive(&world, &session).await;
     cli.register("gitStatus").await;
@@ -199,7 +230,7 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.rt.alarm(), Some(session_expires), "a keep-alive does not move the alarm");
     world.advance(10_000).await;
-    let call_times_out = FIRST_PING + 30_000;
+    let call_times_out = FIRST_PING + 60_000;
     assert_eq!(
         world.rt.alarm(),
         Some(call_times_out),
@@ -253,9 +284,9 @@ async fn a_slow_database_does_not_delay_pings() {
     world.hibernate_and_wake().await;
     // The session expires. To expire it, the hub reads its row.
     world.db.hold(BatchKind::Reads);
-    world.advance(FIRST_PING - world.now()).await;
+    world.advance(FIRST_PING + 30_000 - world.now()).await;
     assert_eq!(world.db.held_count(), 1);
-    assert_eq!(count_pings(&other.socket.drain().await), 1);
+    assert_eq!(count_pings(&other.socket.drain().await), 2);
     world.db.release();
     run_until_idle().await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);

@@ -5,7 +5,6 @@ use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
 use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 
 /// Counts the pings and the updates among frames.
 fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {
@@ -102,26 +101,6 @@ async fn a_cli_that_reads_no_replies_is_closed() {
     let wrong_namespace = format!("40/{},", "x".repeat(1_000_000));
     let (_, bytes) = send_until_closed(&mut connecting, |cli| cli.socket.send(wrong_namespace.clone())).await;
     assert!(bytes < 50 << 20, "{bytes}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_binary_frame_beyond_the_limit_of_unread_replies_closes_the_socket() {
-    let (world, session, mut cli) = live_session().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
-    let mut other = world.cli(&session).await;
-    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
-    let mut unread = 0;
-    while unread <= MAX_UNACKED_BYTES_WITH_REPLIES {
-        other.socket.send_binary();
-        other.emit_for_ack("update-state", &stale);
-        for frame in other.socket.drain().await {
-            let Frame::Text(text) = frame else { panic!("closed with {unread} unread bytes") };
-            unread += text.len();
-        }
-    }
-    other.socket.send_binary();
-    assert_eq!(other.socket.wait_for_close().await, 4408);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
-use crate::wire::socketio::{self, Packet};
+use crate::wire::socketio::{self, DecodeError, Packet};
 
 /// The close reason after a frame before CONNECT that was too large.
 pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
@@ -19,6 +19,17 @@ pub const NO_CONNECT: &str = "No CONNECT packet came";
 pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: too many were refused";
 /// The close reason after [`MAX_IDLE_FRAMES`](crate::limits::MAX_IDLE_FRAMES) frames without effect.
 pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many other frames";
+
+/// The close code and reason after a malformed or unknown packet. The official server closes the connection for this reason,
+/// too.
+pub const PARSE_ERROR: (u16, &str) = (1002, "parse error");
+/// The close code and reason after a binary packet or frame.
+pub const BINARY_UNSUPPORTED: (u16, &str) = (1003, "Binary data is not supported: send it as base64 text");
+
+/// Returns the close code and reason after a packet that can't be decoded.
+pub fn close_reason(error: &DecodeError) -> (u16, &'static str) {
+    if *error == DecodeError::BinaryUnsupported { BINARY_UNSUPPORTED } else { PARSE_ERROR }
+}
 
 /// Returns the Engine.IO open packet.
 pub fn open_packet(sid: &str) -> String {
@@ -35,8 +46,8 @@ pub enum Admission {
     Refused(String),
     /// A ping, with the frame that answers it.
     Pong(String),
-    /// The client disconnects.
-    Disconnect,
+    /// The socket is to be closed with this code and reason: the client disconnects, or sent no valid packet.
+    Close(u16, &'static str),
     /// A packet without effect.
     Ignored,
 }
@@ -46,21 +57,19 @@ pub fn admit_frame(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &s
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::Packet::Pong(data).encode()),
-        Ok(engineio::Packet::Close) => return Admission::Disconnect,
+        Ok(engineio::Packet::Close) => return Admission::Close(1000, ""),
         Ok(_) => return Admission::Ignored,
-        Err(error) => return refused(NAMESPACE, &format!("{error}.")),
+        Err(_) => return Admission::Close(PARSE_ERROR.0, PARSE_ERROR.1),
     };
     match socketio::decode(text) {
         Ok(Packet::Connect { namespace, auth }) => admit_connect(tokens, upgrade, namespace, auth),
-        Ok(Packet::Disconnect { .. }) => Admission::Disconnect,
+        Ok(Packet::Disconnect { .. }) => Admission::Close(1000, ""),
         Ok(packet) => refused(packet.namespace(), "Not connected: send a CONNECT packet first"),
-        Err(error) => refused(error.namespace().unwrap_or(NAMESPACE), &format!("{error}.")),
+        Err(error) => {
+            let (code, reason) = close_reason(&error);
+            Admission::Close(code, reason)
+        }
     }
-}
-
-/// Returns the CONNECT_ERROR frame for a binary frame before CONNECT.
-pub fn binary_refusal() -> String {
-    socketio::connect_error_frame(NAMESPACE, "Not connected, and binary is not supported: send a CONNECT packet first")
 }
 
 fn refused(namespace: &str, message: &str) -> Admission {
@@ -128,8 +137,12 @@ mod tests {
     fn the_client_may_ping_and_leave_before_it_connects() {
         assert_eq!(admit_frame(&tokens(), None, "2probe"), Admission::Pong("3probe".into()));
         for goodbye in ["1", "41", "41/cli,"] {
-            assert_eq!(admit_frame(&tokens(), None, goodbye), Admission::Disconnect, "{goodbye}");
+            assert_eq!(admit_frame(&tokens(), None, goodbye), Admission::Close(1000, ""), "{goodbye}");
         }
+        for malformed in ["", "x", "4", "42/cli,", "40/cli,[]"] {
+            assert_eq!(admit_frame(&tokens(), None, malformed), Admission::Close(1002, "parse error"), "{malformed}");
+        }
+        assert!(matches!(admit_frame(&tokens(), None, "451-/cli,[]"), Admission::Close(1003, _)));
         assert_eq!(admit_frame(&tokens(), None, "6"), Admission::Ignored);
     }
 }

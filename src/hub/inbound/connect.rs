@@ -90,7 +90,7 @@ impl Hub {
             }
             Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
             Admission::Pong(frame) => self.count_idle_frame(conn, connecting, Some(&frame)),
-            Admission::Disconnect => self.disconnect(&mut self.state(), conn, 1000, ""),
+            Admission::Close(code, reason) => self.disconnect(&mut self.state(), conn, code, reason),
             Admission::Ignored => self.count_idle_frame(conn, connecting, None),
         }
     }

@@ -1,10 +1,10 @@
 //! Frames of sockets: Engine.IO and Socket.IO as the official client speaks them. The frames of one socket take effect in
 //! order, even when one waits for the database.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::hub::inbound::admission::{FRAME_TOO_LARGE, binary_refusal};
-use crate::hub::inbound::replies::{Rejection, Sender, error_event};
+use crate::hub::inbound::admission::{BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason};
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
@@ -12,7 +12,7 @@ use crate::hub::{Hub, State};
 use crate::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::wire::cli::NAMESPACE;
 use crate::wire::engineio;
-use crate::wire::socketio::{self, DecodeError, Packet};
+use crate::wire::socketio::{self, Packet};
 
 fn memory_bytes(frame: &str) -> usize {
     frame.len() + FRAME_OVERHEAD_BYTES
@@ -80,22 +80,12 @@ impl Hub {
         }
     }
 
-    /// Rejects a binary frame: the attachment of a packet that was rejected before.
+    /// Closes a socket that sent a binary frame. A binary frame of a web client is ignored.
     pub fn on_binary(&self, conn: ConnId) {
-        self.record_frame(conn);
-        let connecting = match self.state().connections.get(conn) {
-            Some(Connection { peer: Peer::Connecting(connecting), busy: false, .. }) => Some(connecting.clone()),
-            Some(Connection { peer: Peer::Cli(_), .. }) => None,
-            // While CONNECT is being handled, its result decides.
-            _ => return,
-        };
-        match connecting {
-            Some(connecting) => self.refuse_connect(conn, connecting, &binary_refusal()),
-            None if self.disconnect_if_behind(conn) => {}
-            None => {
-                let message = "Binary frames are not supported: send JSON.";
-                self.run_effects_without_commit(vec![error_event(conn, message, "binary-unsupported", None)]);
-            }
+        let mut state = self.state();
+        if let Some(Connection { peer: Peer::Connecting(_) | Peer::Cli(_), .. }) = state.connections.get(conn) {
+            let (code, reason) = BINARY_UNSUPPORTED;
+            self.disconnect(&mut state, conn, code, reason);
         }
     }
 
@@ -131,13 +121,13 @@ impl Hub {
             }
             // Other Engine.IO packets are for the handshake.
             Ok(_) => Vec::new(),
-            Err(error) => vec![error_event(conn, &format!("{error}."), "bad-packet", None)],
+            Err(error) => self.close_undecodable(conn, &error, PARSE_ERROR),
         }
     }
 
     async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) -> Vec<Effect> {
         match socketio::decode(text) {
-            Err(error) => self.reject_packet(conn, &error),
+            Err(error) => self.close_undecodable(conn, &error, close_reason(&error)),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
                 vec![Effect::Send { conn, frame: socketio::connect_error_frame(namespace, "Invalid namespace") }]
             }
@@ -153,16 +143,10 @@ impl Hub {
         }
     }
 
-    /// Rejects a packet that can't be decoded. A call that it would have answered fails.
-    fn reject_packet(&self, conn: ConnId, error: &DecodeError) -> Vec<Effect> {
-        let code = match error {
-            DecodeError::BinaryUnsupported { .. } => "binary-unsupported",
-            _ => "bad-packet",
-        };
-        if let Some(id) = error.acknowledged_id() {
-            self.state().rpc.fail_undecodable(conn, id);
-        }
-        let from = Sender { conn, ack: error.ack_id(), is_update: false };
-        from.reject(&Rejection { code, message: format!("{error}."), subject: None })
+    /// Closes a socket after a packet that can't be decoded: what the client meant with it is unknown.
+    fn close_undecodable(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
+        self.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
+        self.disconnect(&mut self.state(), conn, code, reason);
+        Vec::new()
     }
 }

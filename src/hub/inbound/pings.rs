@@ -3,11 +3,13 @@
 use crate::hub::Hub;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
+use crate::limits::PING_TIMEOUT_MS;
 use crate::wire::engineio;
 
 impl Hub {
-    /// Pings every CLI. One that has not answered the last ping is disconnected.
+    /// Pings every CLI. One that has not answered a ping for [`PING_TIMEOUT_MS`] is disconnected.
     pub(in crate::hub) fn ping_clis(&self) {
+        let now = self.rt.now();
         let mut silent = Vec::new();
         {
             let mut state = self.state();
@@ -17,12 +19,18 @@ impl Hub {
                 let Some(connection) = state.connections.get_mut(conn) else { continue };
                 let Peer::Cli(cli) = &mut connection.peer else { continue };
                 connection.send_window.record_ping();
-                if std::mem::replace(&mut cli.ping_unanswered, true) {
-                    silent.push(conn);
-                } else {
-                    self.write_attachment(conn, &connection.peer);
-                    to_ping.push(conn);
+                match cli.unanswered_since {
+                    Some(since) if now >= since + PING_TIMEOUT_MS => {
+                        silent.push(conn);
+                        continue;
+                    }
+                    Some(_) => {}
+                    None => {
+                        cli.unanswered_since = Some(now);
+                        self.write_attachment(conn, &connection.peer);
+                    }
                 }
+                to_ping.push(conn);
             }
             self.rt.send(&to_ping, &engineio::Packet::Ping("").encode());
         }
@@ -43,7 +51,7 @@ impl Hub {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
-        if std::mem::take(&mut cli.ping_unanswered) {
+        if cli.unanswered_since.take().is_some() {
             self.write_attachment(conn, &connection.peer);
         }
     }

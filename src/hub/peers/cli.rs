@@ -28,9 +28,9 @@ pub struct Cli {
     /// The last keep-alive of `machine`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_alive_at: Option<u64>,
-    /// Whether no frame was received since the last ping.
-    #[serde(rename = "unanswered", skip_serializing_if = "std::ops::Not::not")]
-    pub ping_unanswered: bool,
+    /// The time of the first ping after which no frame was received, in Unix milliseconds.
+    #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
+    pub unanswered_since: Option<u64>,
 }
 
 impl Cli {

@@ -275,7 +275,7 @@ mod tests {
                 ],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
-                ping_unanswered: true,
+                unanswered_since: Some(9),
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),
@@ -303,7 +303,7 @@ mod tests {
             read(r#"{"opening":{"since":5,"upgrade":"bare","refused":2,"idle":3}}"#),
             Peer::Connecting(connecting)
         );
-        let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ping_unanswered: true, ..Cli::default() };
+        let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ..Cli::default() };
         assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
         let subscription = Subscription {
             id: "sub".into(),

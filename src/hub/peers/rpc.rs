@@ -38,9 +38,6 @@ pub enum RpcError {
     /// The CLI acknowledged with something other than a JSON object.
     #[error("The CLI's answer to {0} is not a JSON object")]
     InvalidResult(String),
-    /// The CLI acknowledged with a packet that cannot be decoded.
-    #[error("The CLI's answer to {0} could not be read: it must be text, not binary")]
-    Undecodable(String),
 }
 
 /// Returns the rest of the error for a method without a handler.
@@ -172,13 +169,6 @@ impl Rpc {
         if let Some(call) = self.take_pending(conn, ack) {
             let result = read_result(args).ok_or(RpcError::InvalidResult(call.method));
             let _ = call.sender.send(result);
-        }
-    }
-
-    /// Fails a call whose acknowledgement cannot be decoded.
-    pub fn fail_undecodable(&mut self, conn: ConnId, ack: u64) {
-        if let Some(call) = self.take_pending(conn, ack) {
-            let _ = call.sender.send(Err(RpcError::Undecodable(call.method)));
         }
     }
 

@@ -76,7 +76,7 @@ mod tests {
         let mut schedule = Schedule::new(60_500);
         let none = DueTicks { heartbeat: false, ping: false };
         assert_eq!(schedule.on_alarm(89_999), none);
-        assert_eq!(schedule.on_alarm(90_000), DueTicks { heartbeat: true, ping: false });
+        assert_eq!(schedule.on_alarm(90_000), DueTicks { heartbeat: true, ping: true });
         assert_eq!(schedule.on_alarm(90_001), none);
         assert_eq!(schedule.on_alarm(125_000), DueTicks { heartbeat: true, ping: true });
     }
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn a_missed_tick_is_still_due() {
         let mut schedule = Schedule::new(60_500);
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 120_000);
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 90_000);
         assert_eq!(schedule.on_alarm(135_000), DueTicks { heartbeat: true, ping: true });
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 180_000);
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 150_000);
         schedule.skip_ticks(200_000);
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 240_000);
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 210_000);
     }
 }

@@ -7,25 +7,21 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
 /// The reply to a frame.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Reply {
     Nothing,
     Frame(&'static str),
-    /// An `error` event with this code.
-    ErrorEvent(&'static str),
-    /// The acknowledgement `{ok: false, error, code: "bad-packet"}` with this id.
-    BadPacketAck(u64),
-    /// The acknowledgement `{ok: false, error, code: "binary-unsupported"}` with this id.
-    BinaryAck(u64),
     /// The acknowledgement `{ok: true}` with this id.
     OkAck(u64),
     ConnectError,
+    /// The socket is closed with this code and reason.
+    Closed(u16, &'static str),
 }
 
-use Reply::{BadPacketAck, BinaryAck, ConnectError, ErrorEvent, Nothing, OkAck};
+use Reply::{Closed, ConnectError, Nothing, OkAck};
 
-const BAD: Reply = ErrorEvent("bad-packet");
-const BINARY: Reply = ErrorEvent("binary-unsupported");
+const BAD: Reply = Closed(1002, "parse error");
+const BINARY: Reply = Closed(1003, "Binary data is not supported: send it as base64 text");
 
 /// Frames of a connected CLI with the expected replies.
 fn table() -> Vec<(String, Reply)> {
@@ -98,13 +94,13 @@ fn table() -> Vec<(String, Reply)> {
         (r#"42/cli,["\ud800"]"#, BAD),
         ("\u{feff}42/cli,[\"ping\"]", BAD),
         // Ack ids.
-        ("42/cli,7", BadPacketAck(7)),
-        ("42/cli,7[]", BadPacketAck(7)),
-        ("42/cli,7[5]", BadPacketAck(7)),
-        ("42/cli,7{}", BadPacketAck(7)),
-        (r#"42/cli,7["ping""#, BadPacketAck(7)),
-        (r#"42/cli,7.5["ping"]"#, BadPacketAck(7)),
-        (r#"42/cli,7 8["ping"]"#, BadPacketAck(7)),
+        ("42/cli,7", BAD),
+        ("42/cli,7[]", BAD),
+        ("42/cli,7[5]", BAD),
+        ("42/cli,7{}", BAD),
+        (r#"42/cli,7["ping""#, BAD),
+        (r#"42/cli,7.5["ping"]"#, BAD),
+        (r#"42/cli,7 8["ping"]"#, BAD),
         (r#"42/cli,0["ping"]"#, OkAck(0)),
         (r#"42/cli,9007199254740991["ping"]"#, OkAck(9_007_199_254_740_991)),
         (r#"42/cli,9007199254740992["ping"]"#, BAD),
@@ -149,8 +145,8 @@ fn table() -> Vec<(String, Reply)> {
         ("43/web,7[]", Nothing),
         (r#"42/cli?a=b,7["ping"]"#, OkAck(7)),
         // Binary packets.
-        (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, BinaryAck(7)),
-        (r#"450-/cli,7["ping"]"#, BinaryAck(7)),
+        (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, BINARY),
+        (r#"450-/cli,7["ping"]"#, BINARY),
         (r#"451-/cli,["message",{"_placeholder":true,"num":0}]"#, BINARY),
         ("461-/cli,5[]", BINARY),
         ("45", BAD),
@@ -158,14 +154,14 @@ fn table() -> Vec<(String, Reply)> {
         (r#"45["a"]"#, BAD),
         ("45x-[]", BAD),
         ("4599999999999999999999-[]", BAD),
-        ("451-/cli,07[]", BAD),
+        ("451-/cli,07[]", BINARY),
         ("461-", BINARY),
     ];
     let depth = 100_000;
     let (open, close) = ("[".repeat(depth), "]".repeat(depth));
     let deep = [
         (format!("42/cli,7[\"ping\",{open}{close}]"), OkAck(7)),
-        (format!("42/cli,7[\"ping\",{open}]"), BadPacketAck(7)),
+        (format!("42/cli,7[\"ping\",{open}]"), BAD),
         (format!("42/cli,{open}{close}"), BAD),
         (format!("43/cli,5[{open}{close}]"), Nothing),
         (format!("42/cli,7[\"ping\"{}]", ",1".repeat(depth)), OkAck(7)),
@@ -181,66 +177,87 @@ fn to_reply(frames: &[Frame]) -> Option<Reply> {
     let text = match frames {
         [] => return Some(Nothing),
         [Frame::Text(text)] => text,
+        [Frame::Closed { code, reason }] => return Some(Closed(*code, reason.clone().leak())),
         _ => return None,
     };
     if text.starts_with('3') {
         return Some(Reply::Frame(text.clone().leak()));
     }
-    let is_message = |value: &Value| value.as_str().is_some_and(|text| text.len() > 10);
     match parse_frame(text) {
-        Received::Event { name, arg, ack: None } if name == "error" && is_message(&arg["message"]) => {
-            Some(ErrorEvent(arg["code"].as_str()?.to_owned().leak()))
-        }
         Received::Ack { id, arg } if arg == json!({"ok": true}) => Some(OkAck(id)),
-        Received::Ack { id, arg } if arg["ok"] == false && is_message(&arg["error"]) => match arg["code"].as_str()? {
-            "bad-packet" => Some(BadPacketAck(id)),
-            "binary-unsupported" => Some(BinaryAck(id)),
-            _ => None,
-        },
-        Received::ConnectError(data) if is_message(&data["message"]) => Some(ConnectError),
+        Received::ConnectError(data) if data["message"].as_str().is_some_and(|text| text.len() > 10) => {
+            Some(ConnectError)
+        }
         _ => None,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_frame_gets_its_reply_and_the_connection_remains_usable() {
+async fn a_malformed_frame_closes_its_connection_and_nothing_else() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let mut neighbour = world.live_cli(&session).await;
+    let mut cli = world.cli(&session).await;
     run_until_idle().await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let mut deviations = Vec::new();
     for (frame, reply) in table() {
         cli.socket.send(&*frame);
         let received = cli.socket.drain().await;
-        let is_usable = cli.emit_with_ack("ping", &Value::Null).await == json!({"ok": true});
+        let is_usable = match reply {
+            Closed(..) => !cli.socket.is_open(),
+            _ => cli.emit_with_ack("ping", &Value::Null).await == json!({"ok": true}),
+        };
         if to_reply(&received).as_ref() != Some(&reply) || !is_usable {
             let start: String = frame.chars().take(100).collect();
             deviations.push(format!("{start:?}: expected {reply:?}, but received {received:?}"));
         }
+        if !cli.socket.is_open() {
+            cli = world.cli(&session).await;
+        }
     }
     assert!(deviations.is_empty(), "{} deviations\n{}", deviations.len(), deviations.join("\n"));
+    cli.socket.send_binary();
+    assert_eq!(to_reply(&cli.socket.drain().await), Some(BINARY));
+    assert_eq!(neighbour.emit_with_ack("ping", &Value::Null).await, json!({"ok": true}));
+    neighbour.socket.assert_no_frames().await;
     assert_eq!((world.get_session(&session).await, world.db.write_count()), (before, writes));
-    for _ in 0..3 {
-        cli.socket.send_binary();
-        assert_eq!(to_reply(&cli.socket.drain().await), Some(BINARY));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_socket_that_sends_a_malformed_acknowledgement_fail_at_once() {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    for malformed in ["43/cli,ACK{}", r#"461-/cli,ACK[{"_placeholder":true,"num":0}]"#] {
+        let mut cli = world.live_cli(&session).await;
+        cli.register("gitStatus").await;
+        let reply = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+        let call = cli.next_call().await;
+        cli.socket.send(malformed.replace("ACK", &call.ack.to_string()));
+        assert_eq!(reply.reply().await.ok()["error"], "The CLI disconnected before it answered gitStatus");
     }
 }
 
 /// Sends each frame before CONNECT, on its own socket.
 #[tokio::test(start_paused = true)]
-async fn connect_succeeds_after_any_frame_except_disconnect() {
+async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    for (frame, _) in table().into_iter().filter(|(frame, _)| !frame.starts_with("41") && frame.len() < 10_000) {
+    for (frame, reply) in table().into_iter().filter(|(frame, _)| frame.len() < 10_000) {
         let start: String = frame.chars().take(100).collect();
         let mut socket = world.open_cli(false);
         assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
-        socket.send(frame);
-        drop(socket.drain().await);
-        socket.send(format!("40/cli,{}", json!({"token": world.token(), "sessionId": session})));
-        assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "{start:?}");
-        socket.close();
+        socket.send(&*frame);
+        let received = socket.drain().await;
+        if let Closed(..) = reply {
+            assert_eq!(to_reply(&received), Some(reply), "{start:?}");
+        } else if frame.starts_with("41") {
+            assert_eq!(to_reply(&received), Some(Closed(1000, "")), "{start:?}");
+        } else {
+            socket.send(format!("40/cli,{}", json!({"token": world.token(), "sessionId": session})));
+            assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "{start:?}");
+            socket.close();
+        }
     }
     assert_eq!(world.get_session(&session).await["seq"], 0);
 }
