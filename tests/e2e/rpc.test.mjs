@@ -146,15 +146,17 @@ describe('the git repository of an agent', () => {
 });
 
 describe('a call', () => {
-  test('passes the parameters of its route and the session’s directory', async (t) => {
+  test('passes the parameters of its route, and the session’s id and directory', async (t) => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'params',
       tag: 'params',
       metadata: { path: '/code/params', flavor: 'gamma' },
     });
     const received = {};
+    const sessionIds = new Set();
     for (const [, method] of Object.values(ROUTES)) {
-      await cli.serve(`${session.id}:${method}`, (params) => {
+      await cli.serve(`${session.id}:${method}`, ({ sessionId, ...params }) => {
+        sessionIds.add(sessionId);
         received[method] = params;
         return { success: true, stdout: '' };
       });
@@ -173,6 +175,7 @@ describe('a call', () => {
       listSlashCommands: { agent: 'gamma' },
       listSkills: {},
     });
+    assert.deepEqual([...sessionIds], [session.id]);
     await web.get(`/api/sessions/${session.id}/files`);
     assert.deepEqual(received.runRipgrep.args, ['--files'], 'no pattern for an empty query');
     await web.get(`/api/sessions/${session.id}/files?query=*.rs`);
@@ -272,16 +275,15 @@ describe('a call', () => {
     assert.deepEqual(await call(), { success: false, error: 'No handler registered for listSkills' });
   });
 
-  test('cannot be registered for a session or machine that the socket did not name', async (t) => {
+  test('can be registered for any session of the namespace, but not of another one', async (t) => {
     const mine = await liveSession(t, hub, { namespace: 'scopes', tag: 'mine' });
     const other = await liveSession(t, hub, { namespace: 'scopes', tag: 'other' });
     const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
     await mine.cli.serve('listSkills', () => ({ success: true, from: 'mine' }));
     const scopeless = await connectCli(t, hub, { namespace: 'scopes' });
     for (const [cli, method] of [
-      [other.cli, `${mine.session.id}:listSkills`],
       [other.cli, `${foreign.id}:listSkills`],
-      [scopeless, `${mine.session.id}:listSkills`],
+      [scopeless, `${foreign.id}:listSkills`],
       [scopeless, 'listSkills'],
     ]) {
       const ack = await cli.emitWithAck('rpc-register', { method });
@@ -289,10 +291,14 @@ describe('a call', () => {
       assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
     // The error event comes also without an acknowledgement.
-    other.cli.socket.emit('rpc-register', { method: `${mine.session.id}:listSkills` });
+    other.cli.socket.emit('rpc-register', { method: `${foreign.id}:listSkills` });
     assert.equal((await other.cli.nextError()).code, 'access-denied');
-    assert.equal((await hub.web('scopes').get(`/api/sessions/${mine.session.id}/skills`)).body.from, 'mine');
-    assert.equal((await hub.web('scopes').get(`/api/sessions/${other.session.id}/skills`)).body.success, false);
+    const call = async ({ session }) => (await hub.web('scopes').get(`/api/sessions/${session.id}/skills`)).body;
+    assert.equal((await call(mine)).from, 'mine');
+    assert.equal((await call(other)).success, false);
+    await scopeless.serve(`${other.session.id}:listSkills`, () => ({ success: true, from: 'scopeless' }));
+    assert.equal((await call(other)).from, 'scopeless');
+    assert.equal((await call(mine)).from, 'mine');
   });
 
   test('returns results of several megabytes', async (t) => {
