@@ -146,10 +146,10 @@ export class AcpAgent {
     for (const { id } of this.state.saved?.openCalls ?? []) {
       await this.sendMessage(messages.toolResult(id, reason, true), messages.localIds(id).result);
     }
-    for (const { id } of this.state.calls) {
+    for (const { id, input } of this.state.calls) {
       const localIds = messages.localIds(id);
       const sentence = 'The bridge to the agent was restarted during this turn. Its prompt is not sent again.';
-      await this.sendMessage(messages.text(sentence), localIds.end);
+      if (!input.hasEnded) await this.sendMessage(messages.text(sentence), localIds.end);
       await this.sendMessage(messages.ready(), localIds.ready);
     }
     this.#save({ openCalls: [] });
@@ -188,6 +188,10 @@ export class AcpAgent {
       this.liveText.stop();
       this.#reply = null;
     }
+    await this.#outgoing;
+    // Only the event `ready` is left: after a restart there is nothing to explain.
+    turn.input.hasEnded = true;
+    this.#save({});
   }
 
   #describeFailure(error) {

@@ -1,7 +1,7 @@
 /** The start, the end and the restart of the agent's process. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
@@ -71,6 +71,24 @@ test('a restarted bridge resumes the session, closes open calls and does not rep
   ]);
   assert.equal(calls('session/prompt').length, 1);
   assert.equal(calls('session/resume').length, 1);
+});
+
+test('after a turn that has ended, a killed bridge only repeats that it is ready', async (t) => {
+  const { hub, home, prompt, start } = await setUp(t, RESUMES);
+  const first = await start();
+  // The acknowledgement of the last message is lost, as when the process is killed before it arrives.
+  hub.dropAck = ({ content }) => content.content?.data?.type === 'ready';
+  prompt(first.session.id, [{ say: 'finished' }]);
+  await hub.untilReady(first.session.id, 1);
+  const copy = `${home}-copy`;
+  cpSync(home, copy, { recursive: true });
+  t.after(() => rmSync(copy, { recursive: true }));
+  hub.dropAck = undefined;
+  await first.stop();
+  const { session } = await start({ home: copy });
+  prompt(session.id, [{ say: 'next' }]);
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(hub.transcript(session.id), ['finished', '(ready)', 'next', '(ready)']);
 });
 
 test('the replay of a loaded session is not sent', async (t) => {

@@ -1,16 +1,13 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
-import { program } from '../src/program.mjs';
+import { runCli, startCli } from './support/cli-process.mjs';
 import { SCRIPTED_AGENT } from './support/setup.mjs';
 
 const SCRIPT = { title: 'Say hello', initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
@@ -34,29 +31,9 @@ async function setUp(t, ...programs) {
     SCRIPT: JSON.stringify(SCRIPT),
     SCRIPT_HOME: scriptHome,
   };
-  const run = (...args) => {
-    const child = spawn(process.execPath, [program.entry, '--dir', dir, '--hub', hub.url, ...args], { env });
-    const exit = once(child, 'close');
-    t.after(async () => {
-      child.kill('SIGKILL');
-      await exit;
-    });
-    const collected = { err: '' };
-    child.stderr.on('data', (text) => (collected.err += text));
-    return { child, exit, collected };
-  };
-  /** Starts the program and waits until its machine is connected. */
-  const start = async (...args) => {
-    const started = run(...args);
-    const ids = {};
-    for await (const line of createInterface({ input: started.child.stdout })) {
-      const [kind, id] = line.split(' ');
-      ids[kind] = id;
-      if (ids.session && ids.machine) break;
-    }
-    await hub.waitUntil(() => hub.registeredMethods(ids.machine).includes('spawnSession'), 'the machine to register');
-    return { ...started, ids };
-  };
+  const common = ['--dir', dir, '--hub', hub.url];
+  const run = (...args) => runCli(t, [...common, ...args], env);
+  const start = (...args) => startCli(t, hub, [...common, ...args], env);
   return { hub, dir, run, start };
 }
 

@@ -1,0 +1,130 @@
+/**
+ * Each real agent from npm with a scripted model and an in-memory hub. `npm run test:agents` runs this: it downloads about
+ * 0.3 GB for each agent. Without the packages an agent is skipped, except with REQUIRE_AGENTS.
+ */
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { FakeHub, TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { AGENTS } from '../../src/agents.mjs';
+import { startCli } from '../support/cli-process.mjs';
+import { environmentFor, installAgent } from './agents.mjs';
+import { startModel } from './model/server.mjs';
+
+const TURN_MS = 60_000;
+
+/** Where an agent differs. */
+const DIFFERENCES = {
+  // Within a minute after the start of a session, it cannot load the session again.
+  gemini: { cannotResumeSoon: true },
+};
+
+const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
+const chosen = process.env.AGENTS?.split(',') ?? Object.keys(AGENTS);
+
+for (const name of chosen) {
+  test(`${AGENTS[name].title} is prompted, approved, aborted and resumed`, { timeout: 15 * 60_000 }, (t) => tellStory(t, name));
+}
+
+async function tellStory(t, name) {
+  const { cannotResumeSoon = false } = DIFFERENCES[name] ?? {};
+  let bin;
+  try {
+    bin = await installAgent(name);
+  } catch (error) {
+    if (process.env.REQUIRE_AGENTS) throw error;
+    return t.skip(`npm cannot install ${AGENTS[name].package}: ${error.message.split('\n')[0]}`);
+  }
+  const model = await startModel();
+  t.after(() => model.stop());
+  const hub = await FakeHub.start();
+  t.after(() => hub.stop());
+  const base = tempDir(t);
+  const [dir, home] = ['served', 'home'].map((folder) => path.join(base, folder));
+  for (const folder of [dir, home]) mkdirSync(folder);
+  const env = {
+    ...environmentFor(name, { url: model.url, home, bin }),
+    CLI_API_TOKEN: TOKEN,
+    SESSION_GATEWAY_HOME: path.join(base, 'state'),
+  };
+  const start = () => startCli(t, hub, ['--agent', name, '--dir', dir, '--hub', hub.url], env);
+  const first = await start();
+  const sid = first.ids.session;
+  const stored = hub.sessions.get(sid);
+  const file = (at) => path.join(dir, at);
+  let turns = 0;
+  const prompt = (steps, attachments) => {
+    turns += 1;
+    hub.postMessage(sid, `@@${JSON.stringify(steps)}@@`, attachments);
+  };
+  const isReady = () => hub.transcript(sid).filter((line) => line === '(ready)').length >= turns;
+  const untilReady = () => hub.waitUntil(isReady, 'the end of the turn', TURN_MS);
+  const untilRequest = () => hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request', TURN_MS);
+  const answer = async (params) => {
+    const id = await untilRequest();
+    assert.deepEqual(await hub.call(sid, 'permission', { id, ...params }), { success: true });
+    return id;
+  };
+
+  await t.test('an approved command and an approved edit are done', async () => {
+    prompt([{ say: 'I will run a command.' }, { run: 'touch one.txt' }, { write: [file('two.txt'), 'two'] }, { say: 'Done.' }]);
+    const id = await answer({ approved: true });
+    assert.deepEqual(stored.agentState.completedRequests[id].arguments.command, 'touch one.txt');
+    // Some agents do not ask for edits in their directory.
+    await hub.waitUntil(() => isReady() || hub.pendingRequest(sid), 'the edit', TURN_MS);
+    if (!isReady()) await answer({ approved: true });
+    await untilReady();
+    assert.ok(existsSync(file('one.txt')));
+    assert.equal(readFileSync(file('two.txt'), 'utf8').trim(), 'two');
+    const lines = hub.transcript(sid);
+    assert.equal(lines[0], 'I will run a command.');
+    assert.ok(lines.includes('Done.') && lines.includes('> touch one.txt'), lines.join('\n'));
+  });
+
+  await t.test('a denied command is not run, and is shown as a failed call', async () => {
+    prompt([{ run: 'touch denied.txt' }]);
+    await answer({ approved: false });
+    await untilReady();
+    assert.equal(existsSync(file('denied.txt')), false);
+    assert.ok(hub.transcript(sid).some((line) => /^! .*Denied/.test(line)), hub.transcript(sid).join('\n'));
+  });
+
+  await t.test('an approval for the session covers later calls of the tool', async () => {
+    prompt([{ run: 'touch three.txt' }, { run: 'mkdir four' }]);
+    await answer({ approved: true, decision: 'approved_for_session' });
+    await untilReady();
+    assert.ok(existsSync(file('three.txt')) && existsSync(file('four')));
+  });
+
+  await t.test('an abort ends the turn, whose text is live', async () => {
+    prompt([{ slow: 600 }]);
+    await hub.waitUntil(() => stored.deltas.some(({ text }) => text.includes('word')), 'live text', TURN_MS);
+    assert.equal((await hub.abort(sid)).aborted, true);
+    await untilReady();
+    assert.equal(hub.transcript(sid).at(-2), 'Aborted.');
+  });
+
+  await t.test('a picture reaches the model', async () => {
+    const upload = await hub.call(sid, 'uploadFile', { filename: 'a.png', content: PICTURE, mimeType: 'image/png' });
+    prompt([{ say: 'I see.' }], [{ filename: 'a.png', path: upload.path }]);
+    await untilReady();
+    assert.ok(model.hasSeenPicture());
+  });
+
+  await t.test('after kill -9 of the bridge the session is resumed', { skip: cannotResumeSoon && 'the agent cannot' }, async () => {
+    const { length } = hub.transcript(sid);
+    first.child.kill('SIGKILL');
+    await first.exit;
+    const again = await start();
+    assert.equal(again.ids.session, sid);
+    prompt([{ say: 'Back again.' }]);
+    await untilReady();
+    assert.deepEqual(hub.transcript(sid).slice(length), ['Back again.', '(ready)']);
+  });
+
+  assert.ok(!existsSync(path.join(dir, '.qwen', 'settings.json')), 'The agent wrote a permanent rule into the project.');
+}

@@ -1,0 +1,33 @@
+/** Starts the CLI as a process. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { program } from '../../src/program.mjs';
+
+/** Starts the CLI, which is killed after the test. */
+export function runCli(t, args, env) {
+  const child = spawn(process.execPath, [program.entry, ...args], { env });
+  const exit = once(child, 'close');
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await exit;
+  });
+  const collected = { err: '' };
+  child.stderr.on('data', (text) => (collected.err += text));
+  return { child, exit, collected };
+}
+
+/** Starts the CLI and waits until its machine is connected. Returns the ids of the session and the machine too. */
+export async function startCli(t, hub, args, env) {
+  const started = runCli(t, args, env);
+  const ids = {};
+  for await (const line of createInterface({ input: started.child.stdout })) {
+    const [kind, id] = line.split(' ');
+    ids[kind] = id;
+    if (ids.session && ids.machine) break;
+  }
+  if (!ids.machine) throw new Error(`The CLI ended: ${started.collected.err}`);
+  await hub.waitUntil(() => hub.registeredMethods(ids.machine).includes('spawnSession'), 'the machine to register');
+  return { ...started, ids };
+}
