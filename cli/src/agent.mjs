@@ -103,7 +103,9 @@ export class AcpAgent {
     this.queue.wake();
   }
 
-  abort() {
+  async abort() {
+    // Outside of a turn, background work of the agent may have asked.
+    if (!this.queue.current) await this.permissions.cancelAll('Aborted');
     return this.queue.abort();
   }
 
@@ -210,11 +212,12 @@ export class AcpAgent {
     await canceled;
   }
 
-  /** Returns the open session. Starts the agent if it does not run. */
+  /** Returns the session when it is open and has its settings. Starts the agent if it does not run. */
   #ensureOpen() {
+    if (this.#opening) return this.#opening;
     if (this.#session) return Promise.resolve(this.#session);
     if (this.#isStopped) return Promise.reject(new Error('The session has ended.'));
-    this.#opening ??= this.#open().finally(() => (this.#opening = null));
+    this.#opening = this.#open().finally(() => (this.#opening = null));
     return this.#opening;
   }
 
@@ -233,8 +236,7 @@ export class AcpAgent {
       sessionId: this.state.saved?.sessionId,
       log: this.log,
       onUpdate: (update, isReplayed) => this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update)),
-      onPermission: (params, signal) =>
-        this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
+      onPermission: (params, signal) => this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
       untilReadable: async () => {
         while (this.#waitingCount > MAX_WAITING && !this.#isStopped) await this.#outgoing;
       },

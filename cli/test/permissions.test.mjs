@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { OPTIONS, askToRun, setUp } from './support/setup.mjs';
 
 const selected = (optionId) => ({ outcome: { outcome: 'selected', optionId } });
@@ -89,6 +90,17 @@ test('a request of a sub-agent with another session id is shown', async (t) => {
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true });
   await hub.untilReady(session.id, 1);
   assert.deepEqual(calls('answer'), [selected('yes')]);
+});
+
+test('an abort cancels a request of background work after the turn', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ askLater: { afterMs: 600, ...askToRun('a', 'ls')[1].ask } }]);
+  await hub.untilReady(session.id, 1);
+  await untilRequest(session.id);
+  assert.equal((await hub.abort(session.id)).aborted, false);
+  await eventually(() => calls('answer').length === 1, 'the answer');
+  assert.deepEqual(calls('answer'), [CANCELED]);
 });
 
 test('a request survives a lost connection to the hub', async (t) => {

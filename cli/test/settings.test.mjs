@@ -47,6 +47,20 @@ test('a mode and a model of the agent are set, and any other is refused with the
   assert.equal(hub.sessions.get(session.id).permissionMode, 'plan');
 });
 
+test('a prompt waits until the stored mode is set again', async (t) => {
+  const { hub, calls, prompt, setScript, start } = await setUp(t, SCRIPT);
+  const first = await start();
+  await hub.call(first.session.id, 'set-session-config', { permissionMode: 'plan' });
+  await first.stop();
+  const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
+  setScript({ ...SCRIPT, initialize, setModeMs: 300 });
+  const { session } = await start({ agentStartMs: 1 });
+  prompt(session.id, [{ say: 'done' }]);
+  await hub.untilReady(session.id, 1);
+  const methods = calls().map(({ method }) => method);
+  assert.deepEqual(methods.slice(-3), ['session/resume', 'session/set_mode', 'session/prompt']);
+});
+
 test('a mode in the answer to a request is set', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t, SCRIPT);
   const { session } = await start();

@@ -53,7 +53,8 @@ const ENVIRONMENTS = {
     OPENCODE_DISABLE_SHARE: '1',
     OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeConfig(url)),
   }),
-  qwen: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: KEY, OPENAI_MODEL: 'scripted' }),
+  // A model that Qwen Code knows to take pictures.
+  qwen: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: KEY, OPENAI_MODEL: 'qwen3-vl-plus' }),
 };
 
 const codexConfig = (url) => `model = "gpt-5.5"

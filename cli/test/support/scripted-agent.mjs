@@ -9,7 +9,7 @@ import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
 
-const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, title } = JSON.parse(process.env.SCRIPT ?? '{}');
+const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, setModeMs = 0, title } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
@@ -43,6 +43,10 @@ async function runPrompt({ sessionId, prompt }, client) {
         await update({ sessionUpdate: 'agent_message_chunk', messageId: `flood-${i}`, content });
       }
       record('flooded', {});
+    }
+    if (step.askLater) {
+      const { afterMs, ...ask } = step.askLater;
+      setTimeout(async () => record('answer', await client.request('session/request_permission', { sessionId, ...ask })), afterMs);
     }
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
@@ -104,7 +108,8 @@ agent({ name: 'scripted' })
     record('session/close', params);
     return {};
   })
-  .onRequest('session/set_mode', ({ params }) => {
+  .onRequest('session/set_mode', async ({ params }) => {
+    await delay(setModeMs);
     record('session/set_mode', params);
     return {};
   })
