@@ -21,7 +21,7 @@ async function sessionWith(t, namespace, tag, messages, metadata = {}) {
 }
 
 /** Creates a session with messages of its agent, and opens it on a page. */
-async function conversation(t, namespace, messages, options = DESK, metadata = {}) {
+async function openConversation(t, namespace, messages, options = DESK, metadata = {}) {
   const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
@@ -46,7 +46,7 @@ test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
 
 test('shows images of agents and tools, and links to external ones', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
-  const { page, pageErrors } = await conversation(t, 'pictures', [
+  const { page, pageErrors } = await openConversation(t, 'pictures', [
     output(image),
     output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
     output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
@@ -66,7 +66,7 @@ test('shows images of agents and tools, and links to external ones', async (t) =
 
 test('uses the text direction of each script, and left to right for code', async (t) => {
   const userMessage = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
-  const { page } = await conversation(t, 'scripts', [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
+  const { page } = await openConversation(t, 'scripts', [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
   const directionOf = (locator) => locator.first().evaluate((element) => getComputedStyle(element).direction);
   await page.locator('.markdown').waitFor();
   assert.equal(await directionOf(page.getByText('بالتأكيد')), 'rtl');
@@ -81,7 +81,7 @@ test('uses the text direction of each script, and left to right for code', async
 test('fits long words into the width of a phone', async (t) => {
   const long = 'a_word_without_an_end_'.repeat(11);
   const table = `| ${long} | two |\n|---|---:|\n| 1 | 2 |`;
-  const { page, session, cli } = await conversation(
+  const { page, session, cli } = await openConversation(
     t,
     'long',
     [
@@ -99,8 +99,8 @@ test('fits long words into the width of a phone', async (t) => {
   const overflows = () =>
     page.evaluate(() => {
       const isScrolled = (element) => element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
-      const all = [...document.querySelectorAll('#app *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement));
-      return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
+      const overflowing = [...document.querySelectorAll('#app *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement));
+      return [document.documentElement.scrollWidth <= innerWidth, overflowing.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
   await page.locator('.disclosure-body').waitFor();
   assert.deepEqual(await overflows(), [true, []]);
@@ -116,7 +116,7 @@ test('fits long words into the width of a phone', async (t) => {
 
 test('copies code, and truncates very long content at first', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`);
-  const { page, context } = await conversation(t, 'copy', [
+  const { page, context } = await openConversation(t, 'copy', [
     text('Run this:\n\n```sh\nnpm run dev\n```'),
     output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
     output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
@@ -129,9 +129,9 @@ test('copies code, and truncates very long content at first', async (t) => {
   await page.getByText('Copied').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
-  const shown = page.locator('.disclosure-body .output');
-  const outputMatches = (predicate, what) => eventually(async () => predicate(await shown.textContent()), what);
-  const endsWith = (line) => outputMatches((all) => all.endsWith(`\n${line}`), `an output that ends with ${line}`);
+  const outputElement = page.locator('.disclosure-body .output');
+  const outputMatches = (predicate, what) => eventually(async () => predicate(await outputElement.textContent()), what);
+  const endsWith = (line) => outputMatches((content) => content.endsWith(`\n${line}`), `an output that ends with ${line}`);
   await endsWith('line 200');
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
   await endsWith('line 3000');
@@ -175,7 +175,7 @@ test('stays responsive with texts that are costly to render', async (t) => {
 
 test('tolerates invalid requests and attachments', async (t) => {
   const invalid = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
-  const { page, cli, session, pageErrors } = await conversation(t, 'invalid', [invalid, text('Said.')]);
+  const { page, cli, session, pageErrors } = await openConversation(t, 'invalid', [invalid, text('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
@@ -191,7 +191,7 @@ test('shows JSON that is too deep for recursion', async (t) => {
   const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
   // Sent as a string with JSON, which the hub parses: the test's client cannot serialize such depth.
   const withDeepJson = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
-  const { page, pageErrors } = await conversation(t, 'deep', [
+  const { page, pageErrors } = await openConversation(t, 'deep', [
     text('Before.'),
     withDeepJson({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
     withDeepJson({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
@@ -209,7 +209,7 @@ test('shows JSON that is too deep for recursion', async (t) => {
 test('tolerates invalid metadata of machines and sessions', async (t) => {
   const namespace = 'described';
   const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
-  const { page, cli, pageErrors } = await conversation(t, namespace, [text('Said.')], DESK, invalid);
+  const { page, cli, pageErrors } = await openConversation(t, namespace, [text('Said.')], DESK, invalid);
   const web = hub.web(namespace);
   for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
     assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
@@ -240,7 +240,7 @@ test('treats inherited property names in URLs as unknown ids', async (t) => {
 });
 
 test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
-  const { page, cli, session, pageErrors } = await conversation(t, 'answers', [text('Said.')]);
+  const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [text('Said.')]);
   const results = { gitDiffNumstat: { success: true, files: {} } };
   for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => results[name]);
   const expectText = async (path, changes, text) => {
@@ -264,7 +264,7 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
 });
 
 test('shows the relative and the exact time of user messages', async (t) => {
-  const { page } = await conversation(t, 'times', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
+  const { page } = await openConversation(t, 'times', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
   const time = page.getByRole('log').locator('time');
   assert.equal(await time.textContent(), 'now');
   assert.ok(Math.abs(Date.parse(await time.getAttribute('datetime')) - Date.now()) < 600_000);
