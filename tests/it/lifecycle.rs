@@ -215,6 +215,17 @@ async fn an_archive_waits_at_most_five_seconds_for_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_archive_kills_the_cli_of_an_inactive_session() {
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
+    world.advance(30_000).await;
+    assert_eq!(world.get_session(&session).await["active"], false, "expired");
+    let reply = post_action(&world, &session, "archive", &json!({}));
+    assert_eq!(cli.serve("killSession", &json!({"success": true})).await, json!({}));
+    reply.reply().await.ok();
+    assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_event_of_its_cli_restores_an_archived_session() {
     let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let reply = post_action(&world, &session, "archive", &json!({}));

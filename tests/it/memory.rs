@@ -65,6 +65,40 @@ async fn sessions_are_evicted_by_size() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn concurrent_requests_for_new_tags_read_each_tag_once_although_others_are_evicted() {
+    let world = World::new();
+    for n in 0..MAX_CACHED_SESSIONS {
+        world.create_session(&format!("/{n}")).await;
+    }
+    let reads = world.db.read_count();
+    let body = |n: usize| json!({"tag": format!("/new/{n}"), "metadata": {"path": "/", "host": "h"}}).to_string();
+    let created: Vec<_> = (0..2_000).map(|n| world.start("POST", "/cli/sessions", body(n))).collect();
+    for reply in created {
+        reply.reply().await.ok();
+    }
+    assert_eq!(world.db.read_count() - reads, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_found() {
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}}).to_string();
+    world.db.hold(BatchKind::Reads);
+    let late = world.start("POST", "/cli/sessions", body.clone());
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the tag is not found");
+    world.db.stop_holding();
+    let first = world.post("/cli/sessions", &serde_json::from_str(&body).unwrap()).await.ok()["session"].clone();
+    let first = first["id"].as_str().unwrap();
+    assert_eq!(cli.update_state(first, 1, &json!({"n": 1})).await["result"], "success");
+    fill_cache(&world).await;
+    world.db.release();
+    let late = late.reply().await.ok()["session"].clone();
+    assert_eq!((&late["id"], &late["agentState"]["n"]), (&json!(first), &json!(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_size_of_a_cached_session_includes_its_completed_requests() {
     let world = World::new();
     let small = world.create_session("/small").await;

@@ -143,6 +143,31 @@ async fn the_merged_session_has_the_completed_requests_of_both() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_of_completed_requests_from_before_a_merge_is_repeated() {
+    let world = World::new();
+    let old = world.create_session_with("/code", resumable_metadata()).await;
+    let mut before = world.live_cli(&old).await;
+    before.update_state(&old, 1, &json!({"completedRequests": {"a": {"tool": "A", "completedAt": 1}}})).await;
+    before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
+    let new = world.create_session("/new").await;
+    world.hibernate_and_wake().await;
+    let mut runner = world.spawner("m", "box").await;
+    let _cli = world.live_cli(&new).await;
+    let reply = resume(&world, &old);
+    let call = runner.next_call().await;
+    world.db.hold(BatchKind::Reads);
+    let early = world.start("GET", &format!("/api/sessions/{new}"), "");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the completed requests are being read");
+    world.db.stop_holding();
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    world.db.release();
+    assert_eq!(early.reply().await.ok()["session"]["agentState"]["completedRequests"]["a"]["tool"], "A");
+    assert_eq!(world.get_session(&new).await["agentState"]["completedRequests"]["a"]["tool"], "A");
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_that_are_stored_in_parts_are_merged() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
