@@ -86,8 +86,8 @@ pub const PING_TIMEOUT_MS: u64 = 60_000;
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
-/// The age from which a keep-alive is ignored, in milliseconds (PROTOCOL.md "Liveness").
-pub const MAX_KEEP_ALIVE_AGE_MS: u64 = 600_000;
+/// How long the pending permission requests of an expired session are kept, in milliseconds (PROTOCOL.md "Liveness").
+pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
 /// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. With many
@@ -154,8 +154,9 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 /// How many bytes of sessions stay in memory when all are in use. Above it active sessions are evicted, too, and loaded again
 /// with their next keep-alive.
 pub const MAX_CACHED_BYTES_IN_USE: usize = 48_000_000;
-/// How many evictions the cache remembers, so that a result read before an eviction is recognized as stale.
-pub const MAX_TRACKED_EVICTIONS: usize = 1_000;
+/// How many ids and tags of evicted sessions the cache remembers, so that a result read before an eviction is recognized as
+/// stale. With more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
+pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
 /// How many completed permission requests an update to a CLI contains at most. The full list can be larger than a frame;
@@ -321,18 +322,18 @@ pub const LIVE_TEXT_RETENTION_MS: u64 = 60_000;
 /// The largest message content, metadata, agent state (without completed requests) and runner state, in bytes: it fits
 /// a frame of a CLI together with its event. What does not fit a row of D1 is stored in parts.
 pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
-/// The largest pending permission request, in bytes: it fits a row of D1 (2 MB) together with its answer.
-pub const MAX_REQUEST_BYTES: usize = 1_000_000;
-/// The largest completed permission request, in bytes: it fits a row of D1.
+/// The largest pending permission request, in bytes: a tool may write a large file.
+pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
+/// The largest total size of pending permission requests, in bytes: when a session ends, all are completed at once, and are in
+/// memory several times.
+pub const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
+/// The largest completed permission request, in bytes: it fits a row of D1 (2 MB). A larger one is shortened.
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 /// The size above which the record of a session's completed requests is trimmed, in bytes, overhead included. The record is read
 /// whole and is in memory several times while it is sent. The SQL in `store::completed_requests` repeats this number.
 pub const MAX_RECORD_BYTES: usize = 10_000_000;
 /// The size to which a record is trimmed, in bytes. The SQL repeats it, too.
 pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
-/// The largest total size of permission requests in one update, in bytes: each is in memory several times until it is
-/// committed.
-pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
 /// The largest todo list, in bytes: it fits the row of its session together with the other values.
 pub const MAX_TODOS_BYTES: usize = 250_000;
 

@@ -93,7 +93,7 @@ impl From<Error> for ErrorResponse {
             Error::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-            Error::SessionInactive => (StatusCode::CONFLICT, "session_inactive"),
+            Error::SessionInactive | Error::CliAway => (StatusCode::CONFLICT, "session_inactive"),
             Error::CliUnreachable(_) | Error::MethodNotRegistered(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable")
             }

@@ -66,6 +66,11 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
         }
+        let kept = self.state().kept_requests.take_due(now);
+        if !kept.is_empty() {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
+        }
         self.arm();
     }
 
@@ -89,6 +94,7 @@ impl State {
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),
+            self.kept_requests.next_deadline(),
             self.activation_waiters.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()

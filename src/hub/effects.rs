@@ -71,7 +71,7 @@ impl Hub {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The owner is still active in the database: its end is tried again after another timeout.
-                Effect::Ended(owner) => self.record_keep_alive(&mut self.state(), owner, None),
+                Effect::Ended(owner) => self.begin_timeout(&mut self.state(), owner),
                 Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}

@@ -50,6 +50,9 @@ pub enum Error {
     TooLarge { what: &'static str, limit: usize },
     #[error("The session is not active. Resume it, or wait until its CLI has reconnected.")]
     SessionInactive,
+    /// A permission request of an inactive session was answered.
+    #[error("The session's CLI is not connected. The request can be answered when it is back.")]
+    CliAway,
     #[error("The CLI is not reachable: {0}. Check that it is running.")]
     CliUnreachable(String),
     /// No method of the CLI is the one to call, but it registered others. With the whole message.

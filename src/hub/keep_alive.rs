@@ -1,37 +1,51 @@
-//! Keep-alives of sessions and machines. An owner whose CLI sends none in time ends: a session becomes inactive, a machine
-//! goes offline. A keep-alive writes nothing to the database.
+//! Keep-alives of sessions and machines. An owner whose CLI sends none in time expires: a session becomes inactive, a
+//! machine goes offline. A keep-alive writes nothing to the database.
 
 use std::sync::Arc;
 
 use super::error::Error;
+use super::large;
 use super::peers::connections::Peer;
 use super::ports::ConnId;
-use super::storage_keys::alive_key;
+use super::storage_keys::{alive_key, kept_requests_key};
 use super::{Hub, State};
-use crate::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Restarts the timeout of an owner. `from` is the socket that sent the keep-alive, whose attachment stores it; without
-    /// one no keep-alive came, and only the timeout starts.
-    pub(super) fn record_keep_alive(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
-        let now = self.rt.now();
-        let needs_entry = match from {
-            Some(_) => state.liveness.record_keep_alive(owner.clone(), now),
-            None => state.liveness.start(owner.clone(), now),
-        };
-        if needs_entry {
+    /// Restarts the timeout of an owner whose CLI sent a keep-alive on the socket `from`, whose attachment stores it. `at`:
+    /// when it arrived.
+    pub(super) fn record_keep_alive(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
+        if state.liveness.record_keep_alive(owner.clone(), at) {
             self.rt.kv_put(&alive_key(&owner), "");
         }
-        if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            let is_due = cli.last_keep_alive_at(&owner).is_none_or(|at| now >= at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
+        if let Some(cli) = state.connections.cli(from) {
+            let is_due =
+                cli.last_keep_alive_at(&owner).is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
             if !cli.owns(&owner) {
                 // The socket did not name this owner when it connected, so its attachment has no field for it.
-                self.rt.kv_put(&alive_key(&owner), &now.to_string());
+                self.rt.kv_put(&alive_key(&owner), &at.to_string());
             } else if is_due {
-                let cli = cli.with_keep_alive(&owner, now);
-                self.set_peer(state, conn, Peer::Cli(cli));
+                let cli = cli.with_keep_alive(&owner, at);
+                self.set_peer(state, from, Peer::Cli(cli));
             }
+        }
+        let next = state.liveness.next_deadline();
+        self.request_alarm(state, next);
+    }
+
+    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a keep-alive arrives: it
+    /// may have to wait for the database or for earlier frames of its socket.
+    pub(super) fn record_arrival(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
+        if state.liveness.is_running(&owner) || state.ending.contains_key(&owner) {
+            self.record_keep_alive(state, owner, from, at);
+        }
+    }
+
+    /// Starts the timeout of an owner without a keep-alive.
+    pub(super) fn begin_timeout(&self, state: &mut State, owner: Owner) {
+        if state.liveness.start(owner.clone(), self.rt.now()) {
+            self.rt.kv_put(&alive_key(&owner), "");
         }
         let next = state.liveness.next_deadline();
         self.request_alarm(state, next);
@@ -40,7 +54,7 @@ impl Hub {
     /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.
     pub(super) fn start_timeout(&self, state: &mut State, owner: Owner) {
         if !state.liveness.is_running(&owner) && !state.ending.contains_key(&owner) {
-            self.record_keep_alive(state, owner, None);
+            self.begin_timeout(state, owner);
         }
     }
 
@@ -54,28 +68,54 @@ impl Hub {
         owners
     }
 
-    /// Ends owners. One whose end can't be written gets another timeout.
+    /// Makes owners inactive, except those for which a keep-alive came meanwhile. One whose expiry can't be written gets
+    /// another timeout.
     pub(super) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let loaded = match &owner {
                 Owner::Session(id) => self.load_session(id).await,
                 Owner::Machine(id) => self.load_machine(id).await,
             };
-            let is_alive_again = {
-                let mut state = self.state();
-                state.ending.remove(&owner);
-                state.liveness.is_running(&owner)
-            };
+            let mut state = self.state();
+            state.ending.remove(&owner);
             let ended = match (&owner, loaded) {
-                (_, Ok(())) if is_alive_again => Ok(()),
-                (Owner::Session(id), Ok(())) => self.end_session(id).await,
-                (Owner::Machine(id), Ok(())) => self.end_machine(id).await,
+                (_, Ok(())) if state.liveness.is_running(&owner) => Ok(()),
+                (Owner::Session(id), Ok(())) => self.expire_session(&mut state, id),
+                (Owner::Machine(id), Ok(())) => self.expire_machine(&mut state, id),
                 (_, Err(error)) => Err(error),
             };
             match ended {
                 Ok(()) => {}
                 Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&alive_key(&owner)),
-                Err(_) => self.record_keep_alive(&mut self.state(), owner, None),
+                Err(_) => self.begin_timeout(&mut state, owner),
+            }
+        }
+        self.start_commit();
+    }
+
+    /// Cancels the pending requests of sessions that have been inactive for too long.
+    pub(super) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
+        for id in sessions {
+            let canceled = self.with_field(&id, large::pending_requests, |state, base| {
+                if !state.cache.session(&id)?.session.active {
+                    self.cancel_pending(state, &id, base)?;
+                }
+                Ok(state.commit_waiter())
+            });
+            let canceled = match canceled.await {
+                Ok(committed) => self.wait_for_commit(committed).await,
+                Err(error) => Err(error),
+            };
+            let mut state = self.state();
+            match canceled {
+                // The session has expired again meanwhile.
+                _ if state.kept_requests.contains(&id) => {}
+                Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&kept_requests_key(&id)),
+                Err(_) => {
+                    state.kept_requests.set(&id, self.rt.now() + SESSION_TIMEOUT_MS);
+                    let next = state.kept_requests.next_deadline();
+                    self.request_alarm(&mut state, next);
+                }
             }
         }
     }

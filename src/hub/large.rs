@@ -233,7 +233,9 @@ impl Segment {
 fn session_segments(entry: &Entry) -> Vec<Segment> {
     let s = &entry.session;
     let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
-    let completed = agent_state::completed_to_json(completed.flat_map(CompletedRequests::oldest_first));
+    let completed = agent_state::completed_to_json(
+        completed.flat_map(CompletedRequests::oldest_first).map(|(id, entry)| (id, entry.raw())),
+    );
     let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
     let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, completed)];
     split_at_large(&entry.with_completed_requests(), larges)

@@ -58,6 +58,7 @@ use state::activation_waiters::ActivationWaiters;
 use state::cache::Cache;
 use state::effect::Effect;
 use state::in_flight::InFlight;
+use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
 use state::reminders::Reminders;
@@ -95,6 +96,7 @@ struct State {
     frame_bytes: usize,
     rpc: Rpc,
     liveness: Liveness,
+    kept_requests: KeptRequests,
     event_numbers: EventNumbers,
     /// The replay log; `None` while no web client is connected or may resume.
     log: Option<EventLog>,

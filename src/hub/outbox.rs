@@ -123,7 +123,7 @@ impl Hub {
         state.cache.set_active_at(owner, now);
         match state.connections.of_owner(owner).last().copied() {
             // The attachment of another socket of the same owner stores the time.
-            Some(other) => self.record_keep_alive(state, owner.clone(), Some(other)),
+            Some(other) => self.record_keep_alive(state, owner.clone(), other, now),
             None => {
                 state.liveness.record_disconnect(owner, now);
                 self.rt.kv_put(&alive_key(owner), &now.to_string());

@@ -11,6 +11,14 @@ pub const EPOCH: &str = "epoch";
 /// The prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
 pub const ALIVE: &str = "alive:";
 
+/// The prefix of the keys of sessions that expired with pending requests. The value is when those are canceled.
+pub const KEPT_REQUESTS: &str = "kept:";
+
+/// Returns the key of a session that expired with pending requests.
+pub fn kept_requests_key(session: &str) -> String {
+    format!("{KEPT_REQUESTS}{session}")
+}
+
 /// Returns the key of an active owner.
 pub fn alive_key(owner: &Owner) -> String {
     match owner {

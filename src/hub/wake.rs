@@ -8,9 +8,10 @@ use super::events::numbering::EventNumbers;
 use super::peers::connections::{Connections, Peer};
 use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
+use super::state::kept_requests::KeptRequests;
 use super::state::liveness::Liveness;
 use super::state::schedule::Schedule;
-use super::storage_keys::{ALIVE, EPOCH, LAST_TICK, NAMESPACE, alive_owner};
+use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_TICK, NAMESPACE, alive_owner};
 use super::{Config, Hub, State};
 use crate::limits::{MAX_RESPONSE_BYTES, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use crate::store::Database;
@@ -30,6 +31,7 @@ impl Hub {
         let mut state = State::restore(&config, &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
+        state.restore_kept_requests(&*rt);
         let db = fence(&config, db, &rt, &state, now);
         let timer = Arc::clone(&rt);
         let db = Retrying::new(db, Box::new(move |ms| timer.sleep(ms)));
@@ -76,6 +78,7 @@ impl State {
             frame_bytes: 0,
             rpc: Default::default(),
             liveness: Liveness::default(),
+            kept_requests: KeptRequests::default(),
             event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
             schedule: Schedule::new(last_tick.unwrap_or(now)),
@@ -131,6 +134,14 @@ impl State {
             }
             let is_stored = disconnected_at.is_some() || active_at.is_none();
             self.liveness.restore(owner, started_at, active_at, is_stored);
+        }
+    }
+
+    fn restore_kept_requests(&mut self, rt: &dyn Runtime) {
+        for (key, until) in rt.kv_list(KEPT_REQUESTS) {
+            if let (Some(session), Ok(until)) = (key.strip_prefix(KEPT_REQUESTS), until.parse()) {
+                self.kept_requests.set(session, until);
+            }
         }
     }
 }

@@ -24,6 +24,15 @@ pub struct AgentState {
     pub completed: Vec<(String, Json)>,
 }
 
+/// A received agent state whose completed requests are separated from the rest, but not copied.
+#[derive(Debug, Default)]
+pub struct ReceivedState<'a> {
+    /// See [`AgentState::base`].
+    pub base: Option<Json>,
+    /// The completed requests with their ids, in the order of the state.
+    pub completed: Vec<(String, &'a RawValue)>,
+}
+
 /// The fields that are added to a request when it is completed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,11 +82,11 @@ pub enum Decision {
 }
 
 /// Separates the completed requests of a state. The state and its two maps must each be an object or null.
-pub fn split(state: &Json) -> Result<AgentState, InvalidField> {
+pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
     if state.is_null() {
-        return Ok(AgentState::default());
+        return Ok(ReceivedState::default());
     }
-    let mut object = JsonObject::parse_strict("agentState", state.raw())?;
+    let object = JsonObject::parse_strict("agentState", state.raw())?;
     let mut requests = request_map(&object, REQUESTS)?;
     // Some CLIs remove a request by setting it to null.
     let removed: Vec<String> =
@@ -93,15 +102,16 @@ pub fn split(state: &Json) -> Result<AgentState, InvalidField> {
         JsonObject::parse_strict(&format!("agentState.{REQUESTS}.{id}"), request)?;
     }
     let completed = request_map(&object, COMPLETED_REQUESTS)?;
-    let completed = completed.members().map(|(id, entry)| (id.to_owned(), Json::from(entry))).collect();
+    let completed: Vec<(String, &RawValue)> = completed.members().map(|(id, entry)| (id.to_owned(), entry)).collect();
     let pending = (!removed.is_empty()).then(|| requests.to_json());
+    let mut object = object;
     if let Some(pending) = &pending {
         object.set(REQUESTS, pending.raw());
     }
     // Without a change the clone shares the text, which may be large.
     let is_changed = object.remove(COMPLETED_REQUESTS).is_some() || pending.is_some();
     let base = if is_changed { object.to_json() } else { state.clone() };
-    Ok(AgentState { base: Some(base), completed })
+    Ok(ReceivedState { base: Some(base), completed })
 }
 
 /// Parses a map of requests; empty when it is missing or null.
@@ -116,16 +126,16 @@ fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>,
 }
 
 /// Returns the completed requests as one object, or `None` when there are none.
-pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
+pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Json> {
     let mut entries = JsonObject::default();
     for (id, value) in completed {
-        entries.push(id, value.raw());
+        entries.push(id, value);
     }
     (!entries.is_empty()).then(|| entries.to_json())
 }
 
 /// Reverses [`split`].
-pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
+pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Json> {
     let Some(entries) = completed_to_json(completed) else { return base.cloned() };
     let mut object = base.and_then(|base| JsonObject::parse(base.text())).unwrap_or_default();
     object.set(COMPLETED_REQUESTS, entries.raw());
@@ -141,9 +151,9 @@ pub fn pending_request_sizes(base: Option<&Json>) -> Vec<usize> {
     pending_map(base).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
 }
 
-/// Returns the size of a pending request in bytes, or `None` when it is not pending.
-pub fn pending_request_size(base: Option<&Json>, id: &str) -> Option<usize> {
-    pending_map(base)?.get(id).map(|request| request.get().len())
+/// Whether a request is pending.
+pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
+    pending_map(base).is_some_and(|requests| requests.get(id).is_some())
 }
 
 /// The parts of a pending request that a notification shows.
@@ -210,10 +220,38 @@ fn with_answer(request: &RawValue, answer: &JsonObject<'_>) -> Json {
     entry.to_json()
 }
 
-/// Reads the field `completedAt` of a completed request.
-pub fn completed_at(entry: &Json) -> Option<u64> {
-    parse_whole(JsonObject::parse(entry.text())?.get("completedAt")?.get())
+/// Returns the time of a completed request in Unix milliseconds: its `completedAt`, else its `createdAt`.
+pub fn completed_at(entry: &str) -> Option<u64> {
+    let entry = JsonObject::parse(entry)?;
+    ["completedAt", "createdAt"].iter().find_map(|name| parse_whole(entry.get(name)?.get()))
 }
+
+/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by their
+/// lengths (`argumentsBytes`). Returns `None` for one within the limit.
+pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
+    let mut excess = entry.len().checked_sub(limit).filter(|excess| *excess > 0)?;
+    let object = JsonObject::parse(entry).unwrap_or_default();
+    let mut sizes: Vec<usize> = object.members().map(|(_, value)| value.get().len()).collect();
+    sizes.sort_unstable();
+    let mut min_replaced = usize::MAX;
+    while let Some(size) = sizes.pop().filter(|size| excess > 0 && *size > LENGTH_FIELD_BYTES) {
+        min_replaced = size;
+        excess = excess.saturating_sub(size - LENGTH_FIELD_BYTES);
+    }
+    let lengths: Vec<Json> = object.members().map(|(_, value)| Json::of(&value.get().len())).collect();
+    let mut shortened = JsonObject::default();
+    for ((name, value), length) in object.members().zip(&lengths) {
+        match value.get().len() >= min_replaced {
+            true => shortened.push(&format!("{name}Bytes"), length.raw()),
+            false => shortened.push(name, value),
+        }
+    }
+    let shortened = shortened.to_json();
+    Some(if shortened.text().len() <= limit { shortened } else { JsonObject::default().to_json() })
+}
+
+/// The bytes that the length of a field has in place of its value, at most.
+const LENGTH_FIELD_BYTES: usize = 15;
 
 #[cfg(test)]
 mod tests {
@@ -234,16 +272,18 @@ mod tests {
             r#"{"controlledByUser":false,"requests":{"r":{"tool":"T"}},"x":1}"#
         );
         assert_eq!(parts.completed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
-        let whole = join(parts.base.as_ref(), parts.completed.iter().map(|(id, v)| (id.as_str(), v))).unwrap();
+        let whole = join(parts.base.as_ref(), parts.completed.iter().map(|(id, v)| (id.as_str(), *v))).unwrap();
         assert!(whole.text().ends_with(r#","x":1,"completedRequests":{"b":{"n":1.0},"a":{}}}"#), "{}", whole.text());
     }
 
     #[test]
     fn null_state_stays_null_without_completed_requests() {
-        assert_eq!(split(&json("null")).unwrap(), AgentState { base: None, completed: Vec::new() });
+        let null = json("null");
+        let parts = split(&null).unwrap();
+        assert!(parts.base.is_none() && parts.completed.is_empty());
         assert_eq!(join(None, std::iter::empty()), None);
         let entry = json("{}");
-        assert_eq!(join(None, [("a", &entry)].into_iter()).unwrap().text(), r#"{"completedRequests":{"a":{}}}"#);
+        assert_eq!(join(None, [("a", entry.raw())].into_iter()).unwrap().text(), r#"{"completedRequests":{"a":{}}}"#);
     }
 
     #[test]
@@ -257,7 +297,7 @@ mod tests {
             entry.text(),
             r#"{"tool":"Bash","arguments":{"n":1.50},"createdAt":5,"completedAt":9,"status":"denied","decision":"abort"}"#
         );
-        assert_eq!(completed_at(&entry), Some(9));
+        assert_eq!(completed_at(entry.text()), Some(9));
         assert!(complete(&base, "t", &answer).is_none());
         assert_eq!(count_pending(Some(&base)), 2);
     }
@@ -317,5 +357,28 @@ mod tests {
         assert!(split(&json(&many(MAX_PENDING_REQUESTS))).is_ok());
         let nulls = json(r#"{"requests":null,"completedRequests":null,"n":"\ud800"}"#);
         assert_eq!(split(&nulls).unwrap().base.unwrap().text(), r#"{"requests":null,"n":"\ud800"}"#);
+    }
+
+    #[test]
+    fn a_completed_request_is_shortened_by_its_largest_fields() {
+        let entry =
+            |size: usize| format!(r#"{{"tool":"Write","arguments":{{"x":"{}"}},"completedAt":9}}"#, "y".repeat(size));
+        assert_eq!(shorten(&entry(10), 1_000), None);
+        let short = shorten(&entry(1_000), 1_000).unwrap();
+        assert_eq!(short.text(), r#"{"tool":"Write","argumentsBytes":1008,"completedAt":9}"#);
+        assert_eq!(shorten(short.text(), 1_000), None);
+        let many: Vec<String> = (0..100).map(|n| format!(r#""f{n}":"{}""#, "z".repeat(n))).collect();
+        let short = shorten(&format!("{{{}}}", many.join(",")), 3_000).unwrap();
+        assert!(short.text().len() <= 3_000 && short.text().contains(r#""f40":"z"#), "{short:?}");
+        for hopeless in [format!(r#"{{"{}":1}}"#, "n".repeat(2_000)), format!("[{}1]", "1,".repeat(1_000))] {
+            assert_eq!(shorten(&hopeless, 1_000).unwrap().text(), "{}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_completed_request_is_its_completion_or_else_its_creation() {
+        assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":9}"#), Some(9));
+        assert_eq!(completed_at(r#"{"createdAt":5,"completedAt":"9"}"#), Some(5));
+        assert_eq!((completed_at("{}"), completed_at("5")), (None, None));
     }
 }

@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_object};
-use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
+use super::session_alive::{SessionAlive, SessionAliveFields};
+use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::message::TextKind;
-use crate::model::session::ControlMode;
+use crate::model::owner::Owner;
 
 /// The Socket.IO namespace of CLIs.
 pub const NAMESPACE: &str = "/cli";
@@ -44,6 +45,17 @@ pub enum CliEvent<'a> {
     RpcRegister(RpcMethod),
     RpcUnregister(RpcMethod),
     Ping,
+}
+
+impl CliEvent<'_> {
+    /// Returns the session or machine that the event keeps alive.
+    pub fn keep_alive_owner(self) -> Option<Owner> {
+        match self {
+            Self::SessionAlive(alive) => Some(Owner::Session(alive.sid)),
+            Self::MachineAlive(alive) => Some(Owner::Machine(alive.machine_id)),
+            _ => None,
+        }
+    }
 }
 
 /// `message`: appends to the history of a session.
@@ -120,57 +132,18 @@ pub struct MachineUpdate<'a> {
     pub value: &'a RawValue,
 }
 
-/// `session-alive`: a keep-alive with the current state of the session.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionAlive {
-    /// The session id.
-    pub sid: String,
-    /// Unix milliseconds by the clock of the CLI.
-    #[serde(deserialize_with = "scalar")]
-    pub time: f64,
-    /// Whether the agent is working.
-    #[serde(default, deserialize_with = "optional_scalar")]
-    pub thinking: Option<bool>,
-    #[serde(default, deserialize_with = "optional_keyword")]
-    pub mode: Option<ControlMode>,
-    pub permission_mode: Option<String>,
-    pub model_mode: Option<String>,
-}
-
-impl SessionAlive {
-    fn validate(self) -> Result<Self, FieldError> {
-        let keywords = [("permissionMode", &self.permission_mode), ("modelMode", &self.model_mode)];
-        for (field, keyword) in keywords {
-            if keyword.as_ref().is_some_and(|keyword| keyword.len() > MAX_KEYWORD_BYTES) {
-                return Err(FieldError::new(
-                    field,
-                    format!("Field `{field}` must have at most {MAX_KEYWORD_BYTES} bytes."),
-                ));
-            }
-        }
-        Ok(self)
-    }
-}
-
-/// `session-end`: the CLI has left the session.
+/// `session-end`: the CLI has left the session. Its `time` is ignored.
 #[derive(Debug, Deserialize)]
 pub struct SessionEnd {
     /// The session id.
     pub sid: String,
-    /// Unix milliseconds by the clock of the CLI.
-    #[serde(deserialize_with = "scalar")]
-    pub time: f64,
 }
 
-/// `machine-alive`: a keep-alive.
+/// `machine-alive`: a keep-alive. Its `time` is ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineAlive {
     pub machine_id: String,
-    /// Unix milliseconds by the clock of the CLI.
-    #[serde(deserialize_with = "scalar")]
-    pub time: f64,
 }
 
 /// `rpc-register` and `rpc-unregister`.
@@ -207,7 +180,9 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
             read_object(payload).map(|u: MetadataUpdate<'_>| CliEvent::UpdateMetadata(u.of(u.metadata)))
         }
         "update-state" => read_object(payload).map(|u: StateUpdate<'_>| CliEvent::UpdateState(u.of(u.agent_state))),
-        "session-alive" => read_object(payload).and_then(SessionAlive::validate).map(CliEvent::SessionAlive),
+        "session-alive" => {
+            read_object(payload).map(|alive: SessionAliveFields<'_>| CliEvent::SessionAlive(alive.read()))
+        }
         "session-end" => read_object(payload).map(CliEvent::SessionEnd),
         "machine-alive" => read_object(payload).map(CliEvent::MachineAlive),
         "machine-update-metadata" => {
@@ -251,6 +226,17 @@ versioned_fields!(MachineStateUpdate, runner_state, machine_id, MachineUpdate);
 /// The acknowledgement of a stored `message`.
 pub fn message_ack(id: &str, seq: u64) -> String {
     format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
+}
+
+/// The acknowledgement of an event of whose fields some were invalid and `ignored`.
+pub fn ok_ack(ignored: &[&str]) -> String {
+    if ignored.is_empty() { r#"{"ok":true}"#.to_owned() } else { to_json(&OkAck { ok: true, ignored }) }
+}
+
+#[derive(Serialize)]
+struct OkAck<'a> {
+    ok: bool,
+    ignored: &'a [&'a str],
 }
 
 /// The acknowledgement of a `message` that was not stored.
@@ -368,8 +354,7 @@ mod tests {
                 .contains("`expectedVersion`")
         );
         assert!(error("update-metadata", r#"{"sid":"s","expectedVersion":1}"#).contains("`metadata`"));
-        assert!(error("session-alive", r#"{"sid":"s","time":1,"mode":"sideways"}"#).contains("`mode`"));
-        assert!(error("session-alive", r#"{"sid":"s","time":"now"}"#).contains("`time`"));
+        assert!(error("session-alive", r#"{"time":1,"mode":"local"}"#).contains("`sid`"));
         assert!(error("rpc-register", r#"{"method":null}"#).contains("`method`"));
         assert!(error("machine-alive", "[]").contains("object"));
         assert!(decode("message", &[]).unwrap_err().to_string().contains("object"));
@@ -394,5 +379,11 @@ mod tests {
     fn a_mismatch_has_the_current_version() {
         let ack = UpdateAck::Mismatch { version: 4, field: "metadata" };
         assert_eq!(ack.encode(), r#"{"result":"version-mismatch","version":4,"metadata":null}"#);
+    }
+
+    #[test]
+    fn an_acknowledgement_names_the_ignored_fields() {
+        assert_eq!(ok_ack(&[]), r#"{"ok":true}"#);
+        assert_eq!(ok_ack(&["mode"]), r#"{"ok":true,"ignored":["mode"]}"#);
     }
 }

@@ -140,6 +140,11 @@ fn large_request(n: usize) -> (String, Value) {
     (format!("q{n:05}"), json!({"tool": "Bash", "completedAt": n, "padding": "x".repeat(1_890_000)}))
 }
 
+/// Shows the hub that the CLI has read the large acknowledgements.
+fn acknowledge_ping(cli: &Cli) {
+    cli.socket.send("3".to_owned());
+}
+
 /// The ids of all completed requests in the database.
 fn stored_ids(world: &World) -> Vec<String> {
     let rows = world.db.select("SELECT request_id FROM completed_requests ORDER BY completed_at, request_id");
@@ -202,4 +207,67 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
     run_until_idle().await;
     let remaining: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
     assert_eq!(stored_ids(&world), remaining);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let entry = |n: usize| {
+        let written = json!({"file": n.to_string(), "content": "x".repeat(50_000)});
+        (format!("q{n:05}"), json!({"tool": "Write", "arguments": written, "status": "approved", "completedAt": n}))
+    };
+    let mut history: Map<String, Value> = (0..250).map(entry).collect();
+    let mut version = 2;
+    for round in 0..10 {
+        let (id, completed) = entry(250 + round);
+        history.insert(id.clone(), completed);
+        let state = json!({"requests": {"next": request("Bash")}, "completedRequests": history});
+        let before = world.db.write_count();
+        let ack = cli.update_state(&session, version, &state).await;
+        assert_eq!(ack["result"], "success", "round {round}");
+        version = ack["version"].as_u64().unwrap();
+        run_until_idle().await;
+        acknowledge_ping(&cli);
+        let written = written_since(&world, before).0;
+        // After a restart the record is filled again with what it has room for.
+        let most = if round == 0 { 200 } else { 20 };
+        assert!(written >= 1 && written <= most, "round {round} wrote {written} entries");
+        assert!(stored_ids(&world).contains(&id), "round {round}");
+        if round == 5 {
+            world.hibernate_and_wake().await;
+        }
+    }
+    let stored = stored_ids(&world);
+    assert!(stored.len() >= 170 && stored.iter().rev().eq(history.keys().rev().take(stored.len())), "the newest");
+    let mut web = world.web("all=true").await;
+    let state = json!({"requests": {}, "completedRequests": history});
+    assert_eq!(cli.update_state(&session, version, &state).await["result"], "success");
+    assert_eq!(state_event(&mut web).await["agentState"], json!({"requests": {}}), "nothing is new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_update_of_a_cli_with_a_long_history_keeps_the_newest_entries() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let history: Map<String, Value> = (0..15).map(large_request).collect();
+    let state = json!({"requests": {}, "completedRequests": history});
+    assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+    run_until_idle().await;
+    let newest: Vec<String> = (10..15).map(|n| large_request(n).0).collect();
+    assert_eq!(stored_ids(&world), newest);
+    assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_request_larger_than_a_row_is_shortened_once() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let huge = json!({"tool": "Write", "arguments": "x".repeat(8_000_000), "completedAt": 9});
+    let state = json!({"requests": {}, "completedRequests": {"huge": huge}});
+    assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+    let short = json!({"tool": "Write", "argumentsBytes": 8_000_002, "completedAt": 9});
+    assert_eq!(completed(&world, &session, "huge").await, short);
+    world.hibernate_and_wake().await;
+    let before = world.db.write_count();
+    assert_eq!(cli.update_state(&session, 3, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 0, "it is known");
+    assert_eq!(completed(&world, &session, "huge").await, short);
 }

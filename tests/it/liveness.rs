@@ -193,23 +193,6 @@ async fn a_session_end_deactivates_a_session_at_once_and_a_second_one_has_no_eff
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_end_that_is_too_old_is_ignored() {
-    let (world, session, mut cli) = live_session().await;
-    let mut end = async |time: f64| cli.emit_with_ack("session-end", &json!({"sid": session, "time": time})).await;
-    let now = world.now() as f64;
-    assert_eq!(end(now - 600_001.0).await, json!({"ok": true}));
-    assert!(is_active(&world, &session).await, "a session-end that is older than 10 minutes is ignored");
-    assert_eq!(end(now - 599_999.0).await, json!({"ok": true}));
-    assert!(!is_active(&world, &session).await);
-    cli.send_keep_alive(&world, &session).await;
-    assert_eq!(
-        cli.emit_with_ack("session-end", &json!({"sid": session, "time": now * 2.0})).await,
-        json!({"ok": true})
-    );
-    assert!(!is_active(&world, &session).await, "a time in the future counts as now");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_session_expires_30_seconds_after_its_socket_was_closed() {
     let (world, session, cli) = live_session().await;
     world.advance(20_000).await;
@@ -258,32 +241,6 @@ async fn a_socket_that_closes_after_session_end_does_not_reactivate_the_session(
     assert!(!is_active(&world, &session).await);
     world.advance(60_000).await;
     assert_eq!(world.rt.alarm(), None, "no expiry is scheduled");
-}
-
-#[tokio::test(start_paused = true)]
-async fn keep_alives_from_the_future_count_as_now_and_old_ones_are_ignored() {
-    let (world, session, mut cli) = live_session().await;
-    let alive = |time: Value| json!({"sid": session, "time": time});
-    cli.emit_with_ack("session-alive", &alive(json!(world.now() + 3_600_000))).await;
-    world.advance(30_000).await;
-    assert!(!is_active(&world, &session).await, "the timeout starts when the keep-alive arrives");
-    for old in [json!(world.now() - 600_001), json!(0), json!(-1), json!(-1e300)] {
-        assert_eq!(cli.emit_with_ack("session-alive", &alive(old)).await["ok"], true);
-        assert!(!is_active(&world, &session).await);
-    }
-    cli.emit_with_ack("session-alive", &alive(json!(1e300))).await;
-    assert!(is_active(&world, &session).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_whose_clock_is_a_minute_behind_stays_active() {
-    let (world, session, mut cli) = live_session().await;
-    for _ in 0..12 {
-        let alive = json!({"sid": session, "time": world.now() - 60_000});
-        cli.emit_with_ack("session-alive", &alive).await;
-        world.advance(5_000).await;
-        assert!(is_active(&world, &session).await);
-    }
 }
 
 #[tokio::test(start_paused = true)]

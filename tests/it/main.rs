@@ -33,6 +33,8 @@ mod fuzz;
 mod grace;
 mod hibernation;
 mod journal;
+mod keep_alives;
+mod kept_requests;
 mod large_values;
 mod late_writes;
 mod layers;

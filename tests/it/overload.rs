@@ -194,19 +194,6 @@ async fn a_version_mismatch_returns_the_newest_completed_requests_up_to_a_millio
     assert_eq!(mismatch["agentState"], json!({"n": 1}), "the reply omits an entry above the limit");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_update_has_at_most_eight_million_bytes_of_completed_requests() {
-    let (world, session, mut cli) = live_session_with_machine().await;
-    let entries = |n: usize| -> Map<String, Value> {
-        (0..n).map(|n| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
-    };
-    let rejected = cli.update_state(&session, 1, &json!({"completedRequests": entries(9)})).await;
-    assert_eq!((&rejected["result"], &rejected["code"]), (&json!("error"), &json!("too-large")), "{rejected}");
-    assert!(rejected["reason"].as_str().unwrap().contains("completed requests"), "{rejected}");
-    assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 0);
-    assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
-}
-
 /// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
 async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
     world.db.hold(BatchKind::Writes);

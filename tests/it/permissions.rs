@@ -1,6 +1,5 @@
 //! Permission requests: the hub forwards a web client's answer to the CLI and then stores the completed request.
 
-use crate::support::cli::Cli;
 use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
@@ -370,92 +369,4 @@ async fn an_answer_succeeds_only_after_the_commit() {
     reply.reply().await.assert_error(503, "hub_unavailable");
     assert_eq!(pending(&world, &session).await, ["r2"], "a failed write leaves the request pending");
     answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
-}
-
-/// Ends a session. `cause` is one of the causes in the next test.
-async fn end_session(world: &World, session: &str, cli: &mut Cli, cause: &str) {
-    match cause {
-        "session-end" => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
-        "expiry" => world.advance(30_000).await,
-        "closed socket" => {
-            cli.socket.close();
-            world.advance(30_000).await;
-        }
-        "abort" => {
-            cli.register("abort").await;
-            let aborted = world.start("POST", &format!("/api/sessions/{session}/abort"), "");
-            cli.serve("abort", &json!({})).await;
-            aborted.reply().await.ok();
-        }
-        "archive" => drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok()),
-        "archive while inactive" => {
-            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-            let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
-            let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &state).await;
-            drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok());
-        }
-        "session-end while inactive" => {
-            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-            let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
-            let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &state).await;
-            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-        }
-        "expiry after hibernation" => {
-            world.hibernate_and_wake().await;
-            world.advance(60_000).await;
-        }
-        _ => panic!("{cause}"),
-    }
-    run_until_idle().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pending_requests_are_canceled_when_their_session_ends() {
-    let causes = [
-        "session-end",
-        "expiry",
-        "closed socket",
-        "abort",
-        "archive",
-        "archive while inactive",
-        "session-end while inactive",
-        "expiry after hibernation",
-    ];
-    for cause in causes {
-        let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-        let mut second = world.cli(&session).await;
-        let mut web = world.web("all=true").await;
-        end_session(&world, &session, &mut cli, cause).await;
-        let detail = world.get_session(&session).await;
-        assert_eq!((&detail["agentState"]["requests"], &detail["active"]), (&json!({}), &json!(false)), "{cause}");
-        assert!(!detail["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{cause}");
-        for (id, tool) in [("r1", "Bash"), ("r2", "Edit")] {
-            let entry = &detail["agentState"]["completedRequests"][id];
-            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{cause} {id}");
-            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{cause} {entry}");
-            assert_eq!(entry.get("decision"), None, "a canceled request has no decision: {entry}");
-        }
-        assert!(detail["agentStateVersion"].as_u64().unwrap() > 2, "{cause}");
-        let event = state_event(&mut web).await;
-        assert_eq!(event["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{cause}");
-        let update = second.next_event("update").await["body"]["agentState"]["value"].clone();
-        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{cause}");
-        let counts = world.get("/api/sessions?archived=include").await.ok();
-        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{cause}");
-        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{cause}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_in_flight_does_not_undo_the_cancellation_of_its_request() {
-    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let reply = start_answer(&world, &session, "r1/approve", &json!({}));
-    let call = cli.next_call().await;
-    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-    cli.respond(&call, &json!({}));
-    reply.reply().await;
-    assert_eq!(completed(&world, &session, "r1").await["status"], "canceled");
-    assert!(pending(&world, &session).await.is_empty());
 }

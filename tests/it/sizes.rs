@@ -6,9 +6,7 @@ use crate::support::rest::Reply;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error, retryable_error};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{
-    MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES, PARTS_AT_ONCE,
-};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES, PARTS_AT_ONCE};
 
 /// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
 fn object(members: &str, bytes: usize) -> String {
@@ -30,7 +28,7 @@ struct SizedValue {
     pointer: &'static str,
 }
 
-const SIZED_VALUES: [SizedValue; 6] = [
+const SIZED_VALUES: [SizedValue; 5] = [
     SizedValue {
         event: "message",
         payload: r#"{"sid":"$session","message":$value}"#,
@@ -54,14 +52,6 @@ const SIZED_VALUES: [SizedValue; 6] = [
         limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session",
         pointer: "/session/agentState",
-    },
-    SizedValue {
-        event: "update-state",
-        payload: r#"{"sid":"$session","expectedVersion":1,"agentState":{"completedRequests":{"q":$value}}}"#,
-        members: r#""tool":"T","#,
-        limit: MAX_COMPLETED_BYTES,
-        path: "/api/sessions/$session",
-        pointer: "/session/agentState/completedRequests/q",
     },
     SizedValue {
         event: "machine-update-metadata",

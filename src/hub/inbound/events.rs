@@ -25,9 +25,10 @@ use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
 impl Hub {
+    /// Handles an event of a connected CLI, which arrived at a time in Unix milliseconds.
     pub(in crate::hub) async fn on_event(
         self: &Arc<Self>,
-        conn: ConnId,
+        (conn, arrived_at): (ConnId, u64),
         ack: Option<AckId>,
         name: &str,
         args: &[&RawValue],
@@ -59,27 +60,25 @@ impl Hub {
             CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachineField::Metadata, u).await,
             CliEvent::MachineUpdateState(u) => self.on_machine_update(from, MachineField::RunnerState, u).await,
             CliEvent::SessionAlive(alive) => {
-                let id = alive.sid.clone();
-                let result = self.session_alive(alive, conn).await;
+                let result = self.session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.add_served(conn, Owner::Session(id.clone()));
+                    self.add_served(conn, Owner::Session(alive.sid.clone()));
                 }
-                self.acknowledge(from, Kind::Session, &id, result)
+                self.acknowledge(from, (Kind::Session, &alive.sid), &alive.ignored, result)
             }
             CliEvent::SessionEnd(end) => {
-                let result = self.session_end(&end).await;
+                let result = self.session_end(&end, conn).await;
                 if result.is_ok() {
                     self.remove_served(conn, &Owner::Session(end.sid.clone()));
                 }
-                self.acknowledge(from, Kind::Session, &end.sid, result)
+                self.acknowledge(from, (Kind::Session, &end.sid), &[], result)
             }
             CliEvent::MachineAlive(alive) => {
-                let id = alive.machine_id.clone();
-                let result = self.machine_alive(alive, conn).await;
+                let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.add_served(conn, Owner::Machine(id.clone()));
+                    self.add_served(conn, Owner::Machine(alive.machine_id.clone()));
                 }
-                self.acknowledge(from, Kind::Machine, &id, result)
+                self.acknowledge(from, (Kind::Machine, &alive.machine_id), &[], result)
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
                 Ok(owner) => {
@@ -171,7 +170,7 @@ impl Hub {
     /// Records a sign of life that is no keep-alive. If it can't be recorded, the next one is.
     pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Option<Owner>, from: ConnId) {
         if let Some(Owner::Machine(id)) = owner {
-            let _ = self.record_machine_activity(&id, from).await;
+            let _ = self.record_machine_activity(&id, from, self.rt.now()).await;
         }
     }
 
@@ -195,18 +194,18 @@ impl Hub {
         }
     }
 
-    /// Acknowledges a keep-alive or end: immediately, or when the change is durable.
+    /// Acknowledges a keep-alive or end: immediately, or when the change is durable. `ignored`: its invalid fields.
     fn acknowledge(
         self: &Arc<Self>,
         from: Sender,
-        kind: Kind,
-        id: &str,
+        (kind, id): (Kind, &str),
+        ignored: &[&str],
         result: Result<AckTiming, Error>,
     ) -> Vec<Effect> {
         match result {
-            Ok(AckTiming::Now) => from.ok(),
+            Ok(AckTiming::Now) => from.ok_ignoring(ignored),
             Ok(AckTiming::OnCommit) => {
-                if let Some(reply) = from.ok_on_commit() {
+                if let Some(reply) = from.ok_on_commit(ignored) {
                     self.state().journal.on_commit(reply);
                     self.start_commit();
                 }

@@ -5,17 +5,33 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::hub::inbound::admission::{BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason};
-use crate::hub::peers::connections::{Connection, Peer};
+use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
-use crate::wire::cli::NAMESPACE;
+use crate::model::owner::Owner;
+use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
 
 fn memory_bytes(frame: &str) -> usize {
     frame.len() + FRAME_OVERHEAD_BYTES
+}
+
+/// Returns the session or machine that a frame keeps alive. Decodes only frames that look like a keep-alive.
+fn keep_alive_owner(frame: &str) -> Option<Owner> {
+    let Ok(engineio::Packet::Message(text)) = engineio::decode(frame) else { return None };
+    let (_, event) = text.split_once('[')?;
+    if !["\"session-alive\"", "\"machine-alive\""].iter().any(|name| event.trim_start().starts_with(name)) {
+        return None;
+    }
+    match socketio::decode(text) {
+        Ok(Packet::Event { namespace: NAMESPACE, name, args, .. }) => {
+            cli::decode(&name, &args).ok()?.keep_alive_owner()
+        }
+        _ => None,
+    }
 }
 
 impl State {
@@ -54,14 +70,21 @@ impl Hub {
             return;
         }
         self.record_frame(conn);
+        let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut state = self.state();
             let State { connections, frame_bytes, .. } = &mut *state;
             let Some(connection) = connections.get_mut(conn) else { return };
-            *frame_bytes += memory_bytes(&frame);
+            *frame_bytes += memory_bytes(&frame.text);
             if connection.busy {
-                connection.queued_bytes += memory_bytes(&frame);
+                let keep_alive_owner =
+                    keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
+                let arrived_at = frame.arrived_at;
+                connection.queued_bytes += memory_bytes(&frame.text);
                 connection.queued_frames.push_back(frame);
+                if let Some(owner) = keep_alive_owner {
+                    self.record_arrival(&mut state, owner, conn, arrived_at);
+                }
                 return;
             }
             connection.busy = true;
@@ -70,10 +93,10 @@ impl Hub {
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut state = self.state();
-            state.frame_bytes -= memory_bytes(&frame);
+            state.frame_bytes -= memory_bytes(&frame.text);
             next = state.connections.get_mut(conn).and_then(|connection| {
                 let next = connection.queued_frames.pop_front();
-                connection.queued_bytes -= next.as_deref().map_or(0, memory_bytes);
+                connection.queued_bytes -= next.as_ref().map_or(0, |frame| memory_bytes(&frame.text));
                 connection.busy = next.is_some();
                 next
             });
@@ -89,7 +112,7 @@ impl Hub {
         }
     }
 
-    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
+    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
         let connecting = match self.state().connections.get_mut(conn) {
             Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
@@ -97,7 +120,7 @@ impl Hub {
             None => return,
         };
         match connecting {
-            Some(connecting) => self.on_connecting_frame(conn, connecting, frame).await,
+            Some(connecting) => self.on_connecting_frame(conn, connecting, &frame.text).await,
             None => {
                 let effects = self.on_cli_frame(conn, frame).await;
                 if !effects.is_empty() {
@@ -107,15 +130,15 @@ impl Hub {
         }
     }
 
-    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &str) -> Vec<Effect> {
-        match engineio::decode(frame) {
+    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) -> Vec<Effect> {
+        match engineio::decode(&frame.text) {
             Ok(engineio::Packet::Close) => vec![Effect::Disconnect { conn }],
             Ok(engineio::Packet::Pong(_)) => {
                 self.on_pong(conn);
                 Vec::new()
             }
             _ if self.disconnect_if_behind(conn) => Vec::new(),
-            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
+            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text, frame.arrived_at).await,
             Ok(engineio::Packet::Ping(data)) => {
                 vec![Effect::Send { conn, frame: engineio::Packet::Pong(data).encode() }]
             }
@@ -125,7 +148,7 @@ impl Hub {
         }
     }
 
-    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) -> Vec<Effect> {
+    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) -> Vec<Effect> {
         match socketio::decode(text) {
             Err(error) => self.close_undecodable(conn, &error, close_reason(&error)),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
@@ -133,7 +156,7 @@ impl Hub {
             }
             // A packet for another Socket.IO namespace, which was never joined.
             Ok(packet) if packet.namespace() != NAMESPACE => Vec::new(),
-            Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
+            Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
             Ok(Packet::Ack { id, args, .. }) => {
                 self.state().rpc.complete(conn, id, &args);
                 Vec::new()

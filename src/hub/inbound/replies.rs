@@ -4,11 +4,8 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::UpdateResult;
-use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected};
+use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected, ok_ack};
 use crate::wire::socketio::{self, AckId};
-
-/// An acknowledgement without data.
-const OK: &str = r#"{"ok":true}"#;
 
 /// The sender of an event, with the acknowledgement that it requested.
 #[derive(Clone, Copy)]
@@ -37,7 +34,12 @@ impl<'a> Rejection<'a> {
 impl Sender {
     /// Acknowledges without data.
     pub fn ok(self) -> Vec<Effect> {
-        let ack = |ack| Effect::Send { conn: self.conn, frame: ack_frame(ack, OK) };
+        self.ok_ignoring(&[])
+    }
+
+    /// Acknowledges an event of whose fields some were invalid and `ignored`.
+    pub fn ok_ignoring(self, ignored: &[&str]) -> Vec<Effect> {
+        let ack = |ack| Effect::Send { conn: self.conn, frame: ack_frame(ack, &ok_ack(ignored)) };
         self.ack.map(ack).into_iter().collect()
     }
 
@@ -47,10 +49,10 @@ impl Sender {
         self.ack.map(ack).into_iter().collect()
     }
 
-    /// Acknowledges without data once the change is durable.
-    pub fn ok_on_commit(self) -> Option<Effect> {
+    /// Acknowledges an event of whose fields some were `ignored` once the change is durable.
+    pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Effect> {
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
-        self.reply(OK, &failed)
+        self.reply(&ok_ack(ignored), &failed)
     }
 
     /// Returns the effect that answers with `done` once the change is durable, else with `failed`.

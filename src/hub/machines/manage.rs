@@ -24,10 +24,10 @@ impl Hub {
                 return Ok(());
             }
             self.flushed().await?;
-            let generation = self.state().cache.generation();
+            let generation = self.state().cache.evictions.generation();
             let machines = store::load_all(&self.db, &self.config.namespace).await?;
             let state = self.state();
-            if !state.cache.cleared_since(generation) {
+            if !state.cache.evictions.cleared_since(generation) {
                 break (machines, state);
             }
         };
@@ -50,10 +50,10 @@ impl Hub {
                     if state.cache.machine(id).is_ok() {
                         return Ok(());
                     }
-                    state.cache.generation()
+                    state.cache.evictions.generation()
                 };
                 let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.state().cache.cleared_since(generation) {
+                if self.state().cache.evictions.cleared_since(generation) {
                     continue;
                 }
                 return match owner {

@@ -66,12 +66,20 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+/// A frame of a CLI or web client.
+#[derive(Debug)]
+pub struct QueuedFrame {
+    pub text: String,
+    /// In Unix milliseconds.
+    pub arrived_at: u64,
+}
+
 /// An open socket.
 #[derive(Debug)]
 pub struct Connection {
     pub peer: Peer,
     /// Frames that were received while an earlier one was being handled: frames of a socket take effect in order.
-    pub queued_frames: VecDeque<String>,
+    pub queued_frames: VecDeque<QueuedFrame>,
     pub queued_bytes: usize,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,

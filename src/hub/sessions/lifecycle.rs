@@ -33,7 +33,7 @@ impl Hub {
         check_reason(reason)?;
         self.require_active(id).await?;
         self.command(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) })).await?;
-        self.end_session(id).await?;
+        self.end_session(id, None).await?;
         self.flushed().await
     }
 
@@ -48,15 +48,13 @@ impl Hub {
         .await
     }
 
-    /// Archives a session. The CLI of an active one is asked to end first.
+    /// Archives a session. A CLI that serves it is asked to end first, also while the session is inactive.
     pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.load_session(id).await?;
-        if self.is_active(id) {
-            // A CLI that does not answer must not keep its session from being archived.
-            let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
-        }
-        self.end_session(id).await?;
+        // A CLI that does not answer must not keep its session from being archived.
+        let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
+        self.end_session(id, None).await?;
         let committed = self
             .with_field(id, large::metadata, |state, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());

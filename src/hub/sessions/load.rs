@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::state::completed_requests::CompletedRequests;
+use crate::hub::state::evictions::Key;
 use crate::hub::state::local_ids::LocalIds;
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
@@ -43,11 +44,11 @@ impl Hub {
                 if self.state().cache.touch(id) {
                     return Ok(());
                 }
-                let generation = self.state().cache.generation();
+                let generation = self.state().cache.evictions.generation();
                 self.flushed().await?;
                 let found = store::load_by_id(&self.db, &self.config.namespace, id).await?;
                 let mut state = self.state();
-                if state.cache.evicted_since(generation, id) {
+                if state.cache.evictions.contains_since(generation, Key::Id(id)) {
                     continue;
                 }
                 return match found {
@@ -84,15 +85,16 @@ impl Hub {
                 }
                 continue;
             }
-            let generation = self.state().cache.generation();
+            let generation = self.state().cache.evictions.generation();
             self.flushed().await?;
             let found = store::load_by_tag(&self.db, &self.config.namespace, tag).await?;
             let mut state = self.state();
-            if generation == state.cache.generation() {
-                match found {
-                    Some(session) => self.insert_loaded(&mut state, session),
-                    None => return Ok(()),
-                }
+            if state.cache.evictions.contains_since(generation, Key::Tag(tag)) {
+                continue;
+            }
+            match found {
+                Some(session) => self.insert_loaded(&mut state, session),
+                None => return Ok(()),
             }
         }
     }
@@ -101,17 +103,21 @@ impl Hub {
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session(id).await?;
-            let version = {
+            let (version, generation) = {
                 let state = self.state();
                 match state.cache.entry(id) {
                     Some(entry) if entry.completed.is_some() => return Ok(()),
-                    Some(entry) => entry.session.agent_state_version,
+                    Some(entry) => (entry.session.agent_state_version, state.cache.evictions.generation()),
                     None => continue,
                 }
             };
             self.flushed().await?;
             let loaded = completed_requests::load(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
+            // A merge adds completed requests without a new version, and counts as an eviction.
+            if state.cache.evictions.contains_since(generation, Key::Id(id)) {
+                continue;
+            }
             if let Some(entry) = state.cache.entry_mut_keeping_summary(id)
                 && entry.session.agent_state_version == version
                 && entry.completed.is_none()
@@ -179,11 +185,11 @@ impl Hub {
 
     /// Loads the local ids of a session's newest messages.
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        let generation = self.state().cache.generation();
+        let generation = self.state().cache.evictions.generation();
         self.flushed().await?;
         let ids = messages::load_local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
-        if state.cache.evicted_since(generation, session) {
+        if state.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
         // No message with a local id is added before this, and others change nothing here.
@@ -196,7 +202,7 @@ impl Hub {
     /// Loads the summaries of all sessions, which are enough for a list.
     pub(in crate::hub) async fn load_summaries(self: &Arc<Self>) -> Result<(), Error> {
         while !self.state().cache.is_listed() {
-            let generation = self.state().cache.generation();
+            let generation = self.state().cache.evictions.generation();
             self.flushed().await?;
             let mut loaded = store::load_summaries(&self.db, &self.config.namespace).await?;
             let mut state = self.state();

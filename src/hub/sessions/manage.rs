@@ -9,7 +9,7 @@ use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_TAG_BYTES};
-use crate::model::agent_state::AgentState;
+use crate::model::agent_state::ReceivedState;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::Field;
@@ -43,14 +43,14 @@ impl Hub {
         }
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         let metadata = fit_metadata(&new.metadata)?;
-        let agent_state = new.agent_state.as_ref().map_or(Ok(AgentState::default()), split_agent_state)?;
+        let agent_state = new.agent_state.as_ref().map_or(Ok(ReceivedState::default()), split_agent_state)?;
         self.load_by_tag(&new.tag).await?;
         let (id, committed) = {
             let mut state = self.state();
             state.ensure_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.reopen_archived(&mut state, &id, &metadata)?,
-                None => self.create(&mut state, new, metadata, agent_state),
+                None => self.create(&mut state, new, metadata, &agent_state),
             };
             (id, state.commit_waiter())
         };
@@ -68,20 +68,34 @@ impl Hub {
         Ok(id.to_owned())
     }
 
-    fn create(&self, state: &mut State, new: &NewSession, new_metadata: Json, agent_state: AgentState) -> String {
+    fn create(
+        &self,
+        state: &mut State,
+        new: &NewSession,
+        new_metadata: Json,
+        agent_state: &ReceivedState<'_>,
+    ) -> String {
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);
         let metadata = (&mut session.metadata, &mut session.metadata_large);
         self.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
         let current = (&mut session.agent_state, &mut session.agent_state_large);
-        self.set_value(journal, (&id, Field::AgentState), session.agent_state_version, current, agent_state.base);
+        self.set_value(
+            journal,
+            (&id, Field::AgentState),
+            session.agent_state_version,
+            current,
+            agent_state.base.clone(),
+        );
         session.model_mode.clone_from(&new.model);
         state.journal.queue_session(&id, Extent::Whole);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
         state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
         state.cache.insert_created(session);
-        state.add_completed_requests(&id, agent_state.completed, self.rt.now());
+        let now = self.rt.now();
+        let completed = state.select_completed_requests(&id, agent_state, now);
+        state.add_completed_requests(&id, completed, now);
         state.evict();
         id
     }

@@ -9,6 +9,7 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::large::incomplete_value;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
+use crate::hub::state::evictions::Key;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
@@ -141,7 +142,7 @@ impl Hub {
         if let Some(log) = &mut state.log {
             log.push_gap(gap);
         }
-        state.cache.invalidate(new);
+        state.cache.evictions.record(&[Key::Id(new)]);
         let State { cache, journal, .. } = &mut *state;
         let entry = cache.session_mut(new)?;
         entry.session.seq = merged.seq;

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::pending_requests;
 use crate::hub::{Hub, State};
-use crate::limits::MAX_COMPLETED_BYTES;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;
@@ -70,7 +69,7 @@ impl Hub {
         self.wait_for_commit(completed?).await
     }
 
-    /// Reserves a pending request for this answer, which must fit with its request into one entry.
+    /// Reserves a pending request for this answer.
     fn begin_answer(
         &self,
         state: &mut State,
@@ -83,15 +82,9 @@ impl Hub {
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
         state.ensure_queue_has_room(base.as_ref().map_or(0, |base| base.text().len()))?;
         if !session.active {
-            return Err(Error::SessionInactive);
+            return Err(Error::CliAway);
         }
-        let request_bytes =
-            agent_state::pending_request_size(base.as_ref(), request).ok_or(Error::NotFound(Kind::Request))?;
-        let record = Json::of(&self.recorded_answer(answer, session.permission_mode.as_deref()));
-        if request_bytes + record.text().len() > MAX_COMPLETED_BYTES {
-            return Err(Error::TooLarge { what: "permission request with its answer", limit: MAX_COMPLETED_BYTES });
-        }
-        if !state.in_flight.begin_answer(id, request) {
+        if !agent_state::is_pending(base.as_ref(), request) || !state.in_flight.begin_answer(id, request) {
             return Err(Error::NotFound(Kind::Request));
         }
         Ok(())

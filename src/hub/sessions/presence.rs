@@ -9,27 +9,31 @@ use crate::hub::large;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
-use crate::hub::state::liveness::is_fresh;
-use crate::hub::storage_keys::alive_key;
+use crate::hub::storage_keys::{alive_key, kept_requests_key};
 use crate::hub::{Hub, State};
-use crate::limits::PRESENCE_INTERVAL_MS;
+use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
+use crate::model::agent_state::count_pending;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
-use crate::wire::cli::{SessionAlive, SessionEnd};
+use crate::wire::cli::SessionEnd;
+use crate::wire::session_alive::SessionAlive;
 
 impl Hub {
     /// Handles `session-alive`: a change is written and published; without one, the presence is published again every
-    /// [`PRESENCE_INTERVAL_MS`].
-    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<AckTiming, Error> {
-        if !is_fresh(alive.time, self.rt.now()) {
-            return Ok(AckTiming::Now);
-        }
+    /// [`PRESENCE_INTERVAL_MS`]. `at`: when it arrived.
+    pub async fn session_alive(
+        self: &Arc<Self>,
+        alive: &SessionAlive,
+        from: ConnId,
+        at: u64,
+    ) -> Result<AckTiming, Error> {
+        self.record_arrival(&mut self.state(), Owner::Session(alive.sid.clone()), from, at);
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
-        let ack_timing = self.apply_alive(&mut self.state(), &alive, from, archived_metadata)?;
+        let ack_timing = self.apply_alive(&mut self.state(), alive, (from, at), archived_metadata)?;
         self.start_commit();
         Ok(ack_timing)
     }
@@ -38,21 +42,21 @@ impl Hub {
         &self,
         state: &mut State,
         alive: &SessionAlive,
-        from: ConnId,
+        (from, at): (ConnId, u64),
         archived_metadata: Option<Json>,
     ) -> Result<AckTiming, Error> {
         let (id, now) = (&alive.sid, self.rt.now());
         if archived_metadata.is_none() && state.cache.session(id)?.session.metadata_fields().is_archived() {
             return Ok(AckTiming::Now);
         }
-        self.record_keep_alive(state, Owner::Session(id.clone()), Some(from));
+        self.record_keep_alive(state, Owner::Session(id.clone()), from, at);
         state.ensure_queue_has_room(0)?;
         if let Some(metadata) = archived_metadata {
             self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
         }
         let is_reminder_allowed = state.reminders.is_allowed(now);
         let entry = state.cache.session_mut(id)?;
-        let is_changed = update_presence(&mut entry.session, alive, now);
+        let is_changed = update_presence(&mut entry.session, alive, at, now);
         let is_reminder =
             !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
         if is_changed || is_reminder {
@@ -87,36 +91,53 @@ impl Hub {
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
-    /// Handles `session-end`. One that is older than a keep-alive may be belongs to an earlier run of the CLI.
-    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<AckTiming, Error> {
-        if !is_fresh(end.time, self.rt.now()) {
-            return Ok(AckTiming::Now);
-        }
+    /// Handles `session-end`. The session does not end while another socket serves it.
+    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.state().ensure_queue_has_room(0)?;
-        self.end_session(&end.sid).await?;
+        self.end_session(&end.sid, Some(from)).await?;
         Ok(AckTiming::OnCommit)
     }
 
-    /// Makes a session inactive, and cancels its pending permission requests.
-    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    /// Makes a session inactive, and cancels its pending permission requests. `by`: the CLI that has left it, if one has; the
+    /// session does not end if another one serves it.
+    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, by: Option<ConnId>) -> Result<(), Error> {
         self.with_field(id, large::pending_requests, |state, base| {
-            let owner = Owner::Session(id.to_owned());
-            state.liveness.stop(&owner);
-            state.in_flight.clear_reactivation(id);
-            let now = self.rt.now();
-            let s = &mut state.cache.session_mut(id)?.session;
-            if s.active || s.thinking {
-                s.thinking_at = if s.thinking { now } else { s.thinking_at };
-                (s.active, s.thinking, s.updated_at) = (false, false, now);
-                state.presence_changed(id)?;
-                state.journal.on_commit(Effect::Ended(owner));
-            } else {
-                self.rt.kv_delete(&alive_key(&owner));
+            if by.is_some_and(|cli| state.is_served_by_other(id, cli, self.rt.now())) {
+                return Ok(());
             }
+            self.deactivate(state, id)?;
             self.cancel_pending(state, id, base)
         })
         .await?;
         self.start_commit();
+        Ok(())
+    }
+
+    /// Makes a session inactive after its timeout. It must be loaded. Its CLI may still wait for answers, so pending requests
+    /// are kept for a day.
+    pub(in crate::hub) fn expire_session(&self, state: &mut State, id: &str) -> Result<(), Error> {
+        self.deactivate(state, id)?;
+        if count_pending(state.cache.session(id)?.session.agent_state.as_ref()) > 0 {
+            let until = state.kept_requests.keep(id, self.rt.now());
+            self.rt.kv_put(&kept_requests_key(id), &until.to_string());
+            self.request_alarm(state, Some(until));
+        }
+        Ok(())
+    }
+
+    fn deactivate(&self, state: &mut State, id: &str) -> Result<(), Error> {
+        let (owner, now) = (Owner::Session(id.to_owned()), self.rt.now());
+        state.liveness.stop(&owner);
+        state.in_flight.clear_reactivation(id);
+        let s = &mut state.cache.session_mut(id)?.session;
+        if s.active || s.thinking {
+            s.thinking_at = if s.thinking { now } else { s.thinking_at };
+            (s.active, s.thinking, s.updated_at) = (false, false, now);
+            state.presence_changed(id)?;
+            state.journal.on_commit(Effect::Ended(owner));
+        } else {
+            self.rt.kv_delete(&alive_key(&owner));
+        }
         Ok(())
     }
 }
@@ -129,11 +150,20 @@ impl State {
         self.journal.on_commit(Effect::Publish(event));
         Ok(())
     }
+
+    /// Whether a socket other than `cli` has sent a keep-alive of the session within the timeout.
+    fn is_served_by_other(&self, id: &str, cli: ConnId, now: u64) -> bool {
+        // An attachment lacks the keep-alives that came within the interval after the one it holds.
+        let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+        let owner = Owner::Session(id.to_owned());
+        let others = self.connections.of_session(id).iter().filter(|conn| **conn != cli);
+        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner)).any(is_live)
+    }
 }
 
-/// Updates a session from a keep-alive. Returns whether anything changed besides the time.
-fn update_presence(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
-    s.active_at = now;
+/// Updates a session from a keep-alive that arrived at `at`. Returns whether anything changed besides the time.
+fn update_presence(s: &mut Session, alive: &SessionAlive, at: u64, now: u64) -> bool {
+    s.active_at = s.active_at.max(at);
     let mut is_changed = !std::mem::replace(&mut s.active, true);
     if let Some(thinking) = alive.thinking.filter(|thinking| *thinking != s.thinking) {
         (s.thinking, s.thinking_at, is_changed) = (thinking, now, true);

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, GetField};
 use crate::hub::ports::ConnId;
@@ -12,10 +14,8 @@ use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
-use crate::limits::{
-    MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES,
-};
-use crate::model::agent_state::{self, AgentState};
+use crate::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES};
+use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -68,7 +68,8 @@ impl Hub {
         .await
     }
 
-    /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted.
+    /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted; of
+    /// those that it contains only new and changed ones are copied.
     pub async fn update_state(
         self: &Arc<Self>,
         id: &str,
@@ -77,14 +78,16 @@ impl Hub {
         from: ConnId,
         make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
-        let new = split_agent_state(&value)?;
+        let received = split_agent_state(&value)?;
         // A state that is not large is returned as the CLI sent it.
-        let text = match is_large_state(new.base.as_ref()) {
-            true => agent_state_to_text(new.base.as_ref(), as_entries(&new.completed)),
+        let text = match is_large_state(received.base.as_ref()) {
+            true => agent_state_to_text(received.base.as_ref(), received_entries(&received)),
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
         self.update(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |state| {
+            let completed = state.select_completed_requests(id, &received, self.rt.now());
+            let new = AgentState { base: received.base.clone(), completed };
             let version = self.set_agent_state(state, id, new, Some(from))?;
             Ok(UpdateResult::Success { version, value: text })
         })
@@ -264,27 +267,45 @@ fn try_reply_with_current_value(
 }
 
 impl State {
+    /// Returns copies of the received completed requests that are to be added. Without the earlier ones in memory, every
+    /// request counts as new.
+    pub(in crate::hub) fn select_completed_requests(
+        &mut self,
+        session: &str,
+        received: &ReceivedState<'_>,
+        now: u64,
+    ) -> Vec<(String, Json)> {
+        let mut unknown = CompletedRequests::default();
+        let entry = self.cache.entry_mut_keeping_summary(session);
+        let known = entry.and_then(|entry| entry.completed.as_mut()).unwrap_or(&mut unknown);
+        known.select(received_entries(received), now)
+    }
+
     /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
     /// limit of a session's completed requests the oldest are deleted, which may be some of the added ones.
     pub(in crate::hub) fn add_completed_requests(
         &mut self,
         session: &str,
-        mut completed: Vec<(String, Json)>,
+        completed: Vec<(String, Json)>,
         now: u64,
     ) -> Vec<(String, Json)> {
-        let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
-        // Without the earlier ones in memory, every request counts as changed, and the limit is enforced when they are loaded.
-        if let Some(known) = self.cache.entry_mut_keeping_summary(session).and_then(|entry| entry.completed.as_mut()) {
-            completed.retain(|(id, value)| known.is_new_or_changed(id, value));
-            for (id, value) in &completed {
-                known.insert(id.clone(), completed_at(value), value.clone());
-            }
-            if known.trim() {
-                completed.retain(|(id, _)| known.contains(id));
-                self.journal.trim_completed_requests(session);
+        let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
+        let entry = self.cache.entry_mut_keeping_summary(session);
+        // Without the earlier ones in memory, the limit is enforced when they are loaded.
+        let mut unknown = CompletedRequests::default();
+        let known = entry.and_then(|entry| entry.completed.as_mut()).unwrap_or(&mut unknown);
+        let mut changed = Vec::new();
+        for (id, value) in completed {
+            let value = agent_state::shorten(value.text(), MAX_COMPLETED_BYTES).unwrap_or(value);
+            if known.insert_if_new(&id, completed_at(&value), &value) {
+                changed.push((id, value));
             }
         }
-        for (request_id, value) in &completed {
+        if known.trim() {
+            changed.retain(|(id, _)| known.contains(id));
+            self.journal.trim_completed_requests(session);
+        }
+        for (request_id, value) in &changed {
             self.journal.queue_completed_request(CompletedRequest {
                 session_id: session.to_owned(),
                 request_id: request_id.clone(),
@@ -292,27 +313,18 @@ impl State {
                 value: value.clone(),
             });
         }
-        completed
+        changed
     }
 }
 
-/// Separates the completed requests of an agent state, and checks all sizes.
-pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<AgentState, Error> {
-    let parts = agent_state::split(value)?;
-    parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
-    check_pending_sizes(parts.base.as_ref())?;
-    parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
-    let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
-    if bytes > MAX_COMPLETED_AT_ONCE {
-        return Err(Error::TooLarge {
-            what: "total size of completed requests in one update",
-            limit: MAX_COMPLETED_AT_ONCE,
-        });
-    }
-    Ok(parts)
+/// Separates the completed requests of an agent state, and checks the sizes of the rest.
+pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
+    let received = agent_state::split(value)?;
+    received.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
+    check_pending_sizes(received.base.as_ref())?;
+    Ok(received)
 }
 
-/// Checks the sizes of pending requests, which must also fit as completed requests, possibly all of them in one update.
 fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
     if !is_large_state(base) {
         return Ok(());
@@ -321,17 +333,14 @@ fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
         return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
     }
-    if sizes.iter().sum::<usize>() > MAX_COMPLETED_AT_ONCE {
-        return Err(Error::TooLarge {
-            what: "total size of pending permission requests",
-            limit: MAX_COMPLETED_AT_ONCE,
-        });
+    if sizes.iter().sum::<usize>() > MAX_PENDING_BYTES {
+        return Err(Error::TooLarge { what: "total size of pending permission requests", limit: MAX_PENDING_BYTES });
     }
     Ok(())
 }
 
 /// Returns the text of an agent state with these completed requests.
-fn agent_state_to_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> TextParts {
+fn agent_state_to_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> TextParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
             Some(completed) => {
@@ -347,13 +356,18 @@ fn is_large_state(base: Option<&Json>) -> bool {
     base.is_some_and(|base| Field::AgentState.is_large(base))
 }
 
-fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &Json)> {
-    completed.iter().map(|(id, entry)| (id.as_str(), entry))
+fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
+    completed.iter().map(|(id, entry)| (id.as_str(), entry.raw()))
+}
+
+fn received_entries<'a>(received: &'a ReceivedState<'_>) -> impl Iterator<Item = (&'a str, &'a RawValue)> {
+    received.completed.iter().map(|(id, entry)| (id.as_str(), *entry))
 }
 
 impl Entry {
     /// Returns the text of the agent state with the most recent completed requests.
     fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
-        agent_state_to_text(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
+        let recent = self.completed.iter().flat_map(CompletedRequests::most_recent);
+        agent_state_to_text(base.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
     }
 }

@@ -3,13 +3,14 @@
 //! Sessions are loaded on demand and evicted when they are idle. Once the session list was requested, every evicted session
 //! leaves its summary. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::state::completed_requests::CompletedRequests;
+use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
-use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
@@ -53,6 +54,7 @@ impl Entry {
     /// Returns the session as clients see it. The completed requests must be loaded.
     pub fn with_completed_requests(&self) -> Session {
         let entries = self.completed.iter().flat_map(CompletedRequests::oldest_first);
+        let entries = entries.map(|(id, entry)| (id, entry.raw()));
         let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
         Session { agent_state, ..self.session.clone() }
     }
@@ -71,14 +73,6 @@ impl Entry {
     }
 }
 
-/// A state of the [`Cache`], to be compared after a read from the database. What was read is stale if the cache has evicted
-/// the session since, or was cleared: the session may have been loaded and changed in between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generation {
-    evictions: u64,
-    clears: u64,
-}
-
 /// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
 pub struct Cache {
@@ -90,13 +84,10 @@ pub struct Cache {
     is_listed: bool,
     /// The last result of [`list`](Self::list), until a session changes.
     last_list: Option<(Archived, Arc<str>)>,
-    evictions: u64,
-    /// The ids of the last evicted sessions, newest last.
-    evicted_ids: VecDeque<String>,
+    pub evictions: Evictions,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
-    clears: u64,
 }
 
 impl Cache {
@@ -192,7 +183,7 @@ impl Cache {
     fn evict_entry(&mut self, id: &str) -> Option<Entry> {
         let entry = self.sessions.remove(id)?;
         self.id_by_tag.remove(&entry.session.tag);
-        self.invalidate(id);
+        self.evictions.record(&[Key::Id(id), Key::Tag(&entry.session.tag)]);
         Some(entry)
     }
 
@@ -225,34 +216,6 @@ impl Cache {
         }
     }
 
-    /// Makes what was read of a session before stale, as an eviction does.
-    pub fn invalidate(&mut self, id: &str) {
-        self.evictions += 1;
-        self.evicted_ids.push_back(id.to_owned());
-        if self.evicted_ids.len() > MAX_TRACKED_EVICTIONS {
-            self.evicted_ids.pop_front();
-        }
-    }
-
-    pub fn generation(&self) -> Generation {
-        Generation { evictions: self.evictions, clears: self.clears }
-    }
-
-    /// Whether a session was evicted since, or may have been: only the last [`MAX_TRACKED_EVICTIONS`] are known.
-    pub fn evicted_since(&self, generation: Generation, id: &str) -> bool {
-        let count = self.evictions_since(generation);
-        count > self.evicted_ids.len() || self.evicted_ids.iter().rev().take(count).any(|evicted| evicted == id)
-    }
-
-    fn evictions_since(&self, generation: Generation) -> usize {
-        usize::try_from(self.evictions - generation.evictions).unwrap_or(usize::MAX)
-    }
-
-    /// Whether [`clear`](Self::clear) was called since.
-    pub fn cleared_since(&self, generation: Generation) -> bool {
-        self.clears != generation.clears
-    }
-
     /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.
     pub fn is_listed(&self) -> bool {
         self.is_listed
@@ -261,13 +224,13 @@ impl Cache {
     /// Inserts the summaries of all sessions, which were read from the database in the given generation. Cached sessions may
     /// be newer, and stay. Returns false if too many sessions were evicted since: the caller must read again.
     pub fn insert_loaded_summaries(&mut self, generation: Generation, summaries: Vec<SessionSummary>) -> bool {
-        if self.evictions_since(generation) > self.evicted_ids.len() {
+        if self.evictions.forgotten_since(generation) {
             return false;
         }
         for summary in summaries {
             let is_known = self.sessions.contains_key(&summary.id) || self.summaries.contains_key(&summary.id);
             // A session that was evicted since, and left no summary, was deleted.
-            if !is_known && !self.evicted_since(generation, &summary.id) {
+            if !is_known && !self.evictions.contains_since(generation, Key::Id(&summary.id)) {
                 self.summaries.insert(summary.id.clone(), summary);
             }
         }
@@ -344,9 +307,9 @@ impl Cache {
 
     /// Removes everything after a failed write: the cache contains changes that the database does not.
     pub fn clear(&mut self) {
-        // More evictions than are tracked: every read in progress becomes stale.
-        let evictions = self.evictions + MAX_TRACKED_EVICTIONS as u64 + 1;
-        *self = Self { evictions, clears: self.clears + 1, ..Self::default() };
+        let mut evictions = std::mem::take(&mut self.evictions);
+        evictions.clear();
+        *self = Self { evictions, ..Self::default() };
     }
 }
 

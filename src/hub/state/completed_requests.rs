@@ -3,7 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::limits::{MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES};
+use serde_json::value::RawValue;
+
+use crate::limits::{
+    MAX_COMPLETED_BYTES, MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES,
+};
+use crate::model::agent_state::{completed_at, shorten};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
@@ -15,6 +20,8 @@ pub struct CompletedRequests {
     entries: BTreeMap<String, (u64, Json)>,
     /// The bytes of all ids and entries.
     text_bytes: usize,
+    /// Time and id of the newest entry that did not fit. Entries up to it are not accepted again.
+    trimmed_up_to: Option<(u64, String)>,
 }
 
 /// Time of completion, id, entry.
@@ -57,24 +64,68 @@ impl CompletedRequests {
             if self.bytes() <= TRIMMED_RECORD_BYTES {
                 break;
             }
-            if let Some((_, entry)) = self.entries.remove(&id) {
+            if let Some((at, entry)) = self.entries.remove(&id) {
                 self.text_bytes -= id.len() + entry.text().len();
+                self.trimmed_up_to = Some((at, id));
             }
         }
         true
     }
 
-    pub fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
+    /// Returns copies of the received entries that are new or changed, and not older than those that the record keeps: the
+    /// newest ones, at most [`MAX_RECORD_BYTES`]. Entries above [`MAX_COMPLETED_BYTES`] are shortened. `now` is the time of
+    /// entries without one.
+    pub fn select<'a>(
+        &mut self,
+        received: impl Iterator<Item = (&'a str, &'a RawValue)>,
+        now: u64,
+    ) -> Vec<(String, Json)> {
+        let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();
+        for (id, entry) in received {
+            let entry = shorten(entry.get(), MAX_COMPLETED_BYTES).ok_or(entry);
+            let text = entry.as_ref().map_or_else(|raw| raw.get(), Json::text);
+            let at = completed_at(text).unwrap_or(now);
+            if self.accepts(id, at, text) {
+                selected.push((at, id, entry));
+            }
+        }
+        sort_by(&mut selected, |one, other| (other.0, other.1).cmp(&(one.0, one.1)));
+        let mut bytes = 0;
+        let fits = |(_, id, entry): &&(u64, &str, Result<Json, &RawValue>)| {
+            bytes += id.len() + entry.as_ref().map_or_else(|raw| raw.get(), Json::text).len();
+            bytes <= MAX_RECORD_BYTES
+        };
+        let count = selected.iter().take_while(fits).count();
+        if let Some((at, id, _)) = selected.get(count) {
+            self.trimmed_up_to = Some((*at, (*id).to_owned()));
+        }
+        let newest = selected.into_iter().take(count);
+        newest.map(|(_, id, entry)| (id.to_owned(), entry.unwrap_or_else(Json::from))).collect()
+    }
+
+    /// Inserts an entry that is new or changed, and not older than those that the record keeps. Returns whether it did.
+    pub fn insert_if_new(&mut self, id: &str, completed_at: u64, entry: &Json) -> bool {
+        let is_accepted = self.accepts(id, completed_at, entry.text());
+        if is_accepted {
+            self.insert(id.to_owned(), completed_at, entry.clone());
+        }
+        is_accepted
+    }
+
+    fn accepts(&self, id: &str, at: u64, entry: &str) -> bool {
+        match self.entries.get(id) {
+            Some((_, known)) => known.text() != entry,
+            None => self.trimmed_up_to.as_ref().is_none_or(|(last, last_id)| (at, id) > (*last, last_id.as_str())),
+        }
+    }
+
+    /// Inserts or replaces an entry.
+    fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
         let id_bytes = id.len();
         self.text_bytes += id_bytes + entry.text().len();
         if let Some((_, old)) = self.entries.insert(id, (completed_at, entry)) {
             self.text_bytes -= id_bytes + old.text().len();
         }
-    }
-
-    /// Whether [`insert`](Self::insert) would change the record.
-    pub fn is_new_or_changed(&self, id: &str, entry: &Json) -> bool {
-        self.entries.get(id).is_none_or(|(_, known)| known != entry)
     }
 
     pub fn oldest_first(&self) -> impl Iterator<Item = (&str, &Json)> {
@@ -158,7 +209,30 @@ mod tests {
             record.insert(id.into(), at, entry.clone());
         }
         assert_eq!(record.oldest_first().map(|(id, _)| id).collect::<Vec<_>>(), ["z", "c", "a", "b"]);
-        assert!(!record.is_new_or_changed("a", &entry) && record.is_new_or_changed("a", &Json::parse("1").unwrap()));
-        assert!(record.is_new_or_changed("new", &entry));
+    }
+
+    #[test]
+    fn new_changed_and_recent_entries_are_selected() {
+        let mut record = record(&[1_000_000; 12]);
+        let json = |text: &str| Json::parse(text).unwrap();
+        let at = |at: u64| json(&format!(r#"{{"completedAt":{at}}}"#));
+        record.insert("known".into(), 20, at(20));
+        let received = [("known", at(20)), ("q0011", at(11)), ("new", at(21)), ("undated", json("{}")), ("old", at(1))];
+        let ids = |record: &mut CompletedRequests, received: &[(&str, Json)]| {
+            let selected = record.select(received.iter().map(|(id, entry)| (*id, entry.raw())), 30);
+            selected.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&mut record, &received), ["undated", "new", "q0011", "old"]);
+        assert!(record.trim());
+        assert_eq!(ids(&mut record, &received), ["undated", "new", "q0011"], "older than those that are kept");
+        let large = |n: u64| json(&format!(r#"{{"completedAt":{n},"x":"{}"}}"#, "x".repeat(1_800_000)));
+        let large: Vec<(String, Json)> = (30..40).map(|n| (format!("l{n}"), large(n))).collect();
+        let received: Vec<(&str, Json)> = large.iter().map(|(id, entry)| (id.as_str(), entry.clone())).collect();
+        assert_eq!(ids(&mut record, &received), ["l39", "l38", "l37", "l36", "l35"], "as many as the record can hold");
+        let huge = json(&format!(r#"{{"arguments":"{}","completedAt":50}}"#, "x".repeat(8_000_000)));
+        let selected = record.select([("huge", huge.raw())].into_iter(), 0);
+        assert_eq!(selected[0].1.text(), r#"{"argumentsBytes":8000002,"completedAt":50}"#);
+        record.insert("huge".into(), 50, selected[0].1.clone());
+        assert!(record.select([("huge", huge.raw())].into_iter(), 0).is_empty(), "it is known");
     }
 }

@@ -6,16 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{MACHINE_TIMEOUT_MS, MAX_KEEP_ALIVE_AGE_MS, SESSION_TIMEOUT_MS};
+use crate::limits::{MACHINE_TIMEOUT_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
-
-/// Whether a keep-alive sent at `time` is recent enough to count. The timer starts when the keep-alive arrives, because the
-/// clock of the CLI may be wrong.
-pub fn is_fresh(time: f64, now: u64) -> bool {
-    #[allow(clippy::cast_precision_loss)] // A time in milliseconds fits a JavaScript number.
-    let oldest = now.saturating_sub(MAX_KEEP_ALIVE_AGE_MS) as f64;
-    time.is_finite() && time >= oldest
-}
 
 #[derive(Debug)]
 struct Timer {
@@ -150,15 +142,5 @@ mod tests {
         liveness.record_keep_alive(started.clone(), 2_000);
         liveness.record_disconnect(&restored, 3_000);
         assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (2_000, 3_000));
-    }
-
-    #[test]
-    fn times_in_the_future_are_fresh_and_old_or_invalid_ones_are_not() {
-        assert!(is_fresh(5e15, 1_000_000));
-        assert!(is_fresh(400_000.0, 1_000_000));
-        assert!(!is_fresh(399_999.0, 1_000_000));
-        for invalid in [f64::NAN, f64::INFINITY, -1.0] {
-            assert!(!is_fresh(invalid, 1_000_000), "{invalid}");
-        }
     }
 }

@@ -6,7 +6,7 @@ use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{response::respond, router};
-use session_gateway_hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
@@ -95,24 +95,48 @@ async fn of_two_concurrent_values_of_maximum_size_one_is_rejected_as_overloaded(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limits_of_pending_requests_ensure_that_they_can_be_stored_when_completed() {
+async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed() {
     let (world, session, mut cli) = live_session().await;
-    let request = |bytes: usize| json!({"tool": padding(bytes)});
-    let too_large = cli.update_state(&session, 1, &json!({"requests": {"r": request(1_000_000)}})).await;
+    let request = |bytes: usize| json!({"tool": "Write", "arguments": {"content": padding(bytes)}});
+    let too_large = cli.update_state(&session, 1, &json!({"requests": {"r": request(MAX_REQUEST_BYTES)}})).await;
     assert_eq!(too_large["code"], "too-large");
-    assert!(too_large["reason"].as_str().unwrap().contains("1000000"), "{too_large}");
+    assert!(too_large["reason"].as_str().unwrap().contains("8388608"), "{too_large}");
     let many = |count: usize| {
+        let large = ("large".to_owned(), request(MAX_REQUEST_BYTES - 100));
         let requests: serde_json::Map<String, Value> =
-            (0..count).map(|n| (format!("r{n}"), request(900_000))).collect();
+            (0..count).map(|n| (format!("r{n}"), request(1_000_000))).chain([large]).collect();
         json!({"requests": requests})
     };
     assert_eq!(cli.update_state(&session, 1, &many(9)).await["code"], "too-large");
-    assert_eq!(cli.update_state(&session, 1, &many(8)).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 1, &many(7)).await["result"], "success");
+    // The hub has pinged after this much.
+    cli.socket.send("3".to_owned());
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     reload(&world).await;
     let record = world.get_session(&session).await["agentState"].clone();
     assert_eq!(record["requests"], json!({}));
-    assert_eq!(record["completedRequests"].as_object().unwrap().len(), 8);
+    let completed = record["completedRequests"].as_object().unwrap();
+    assert_eq!(completed.len(), 8);
+    let large = &completed["large"];
+    assert_eq!((&large["tool"], &large["status"]), (&json!("Write"), &json!("canceled")));
+    assert!(large.get("arguments").is_none() && large["argumentsBytes"].as_u64() > Some(8_000_000), "{large}");
+    assert_eq!(completed["r6"]["arguments"], request(1_000_000)["arguments"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_write_a_large_file_can_be_approved() {
+    let (world, session, mut cli) = live_session().await;
+    cli.register("permission").await;
+    let request = json!({"tool": "Write", "arguments": {"content": padding(8_000_000)}, "createdAt": 5});
+    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r": request}})).await["result"], "success");
+    let path = format!("/api/sessions/{session}/permissions/r/approve");
+    let reply = world.start("POST", &path, json!({"answers": {"q": [padding(2_000_000)]}}).to_string());
+    assert_eq!(cli.serve("permission", &json!({})).await["approved"], true);
+    reply.reply().await.ok();
+    reload(&world).await;
+    let record = world.get_session(&session).await["agentState"]["completedRequests"]["r"].clone();
+    assert_eq!((&record["status"], &record["createdAt"]), (&json!("approved"), &json!(5)));
+    assert!(record["argumentsBytes"].as_u64() > Some(8_000_000), "{record}");
 }
 
 #[tokio::test(start_paused = true)]

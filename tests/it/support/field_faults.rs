@@ -28,8 +28,6 @@ pub enum FieldKind {
     Integer {
         max: u64,
     },
-    /// A time, which may be any number.
-    Time,
     Flag,
     /// An array of strings.
     Strings {
@@ -95,10 +93,6 @@ impl Field {
         Self::new(name, FieldKind::Integer { max }, "1")
     }
 
-    pub const fn time(name: &'static str) -> Self {
-        Self::new(name, FieldKind::Time, "9999999999999")
-    }
-
     pub const fn flag(name: &'static str) -> Self {
         Self::new(name, FieldKind::Flag, "true")
     }
@@ -159,7 +153,6 @@ impl Field {
                 (_, b'n') if is_nullable => true,
                 (FieldKind::Text { .. }, b'"') | (FieldKind::Flag, b't') => true,
                 (FieldKind::Integer { max }, b'7') => max >= 7,
-                (FieldKind::Time, b'7' | b'1') => true,
                 (FieldKind::Strings { .. }, b'[') => true,
                 // The error for an empty object names a missing field instead of the object.
                 (FieldKind::Object, b'{') => true,
@@ -227,7 +220,6 @@ impl Field {
                 invalid.extend(max.checked_add(1).map(|number| (number.to_string(), Rejection::InvalidField)));
                 invalid
             }
-            FieldKind::Time => texts(&["1e400", "-1e400", r#""1""#, r#""2030-01-01T00:00:00Z""#]),
             FieldKind::Flag => texts(&["0", "1", r#""true""#, r#""""#]),
             FieldKind::Strings { min, max } => {
                 let mut invalid =

@@ -66,8 +66,6 @@ pub enum Condition {
     UnknownRequest,
     Body(&'static str),
     OversizedBody,
-    /// A field without its own limit that exceeds a database row.
-    OversizedAnswers,
     Query(&'static str),
     /// A WebSocket upgrade from another origin.
     ForeignOrigin,
@@ -107,9 +105,7 @@ impl Condition {
             // A token with a dot may be a JWT, whose key is read from the database.
             Self::Token(token) => !token.contains('.'),
             Self::NoToken | Self::UnsupportedMethod | Self::UnknownId | Self::ForeignId => true,
-            Self::UnknownRequest | Self::Body(_) | Self::OversizedBody | Self::OversizedAnswers | Self::Query(_) => {
-                true
-            }
+            Self::UnknownRequest | Self::Body(_) | Self::OversizedBody | Self::Query(_) => true,
             _ => false,
         }
     }

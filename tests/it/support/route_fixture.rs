@@ -155,10 +155,6 @@ impl RouteFixture {
             }
             Condition::Body(body) => request.body = self.substitute(body).into_bytes(),
             Condition::OversizedBody => request.body = vec![b' '; 8 * 1024 * 1024 + 1],
-            Condition::OversizedAnswers => {
-                let answers = json!({"q": ["x".repeat(2_000_000)]});
-                request.body = json!({"requestId": REQUEST_ID, "answers": answers}).to_string().into_bytes()
-            }
             Condition::Query(query) => {
                 request.url = format!("{}?{}", request.url.split('?').next().unwrap(), self.substitute(query))
             }

@@ -1,0 +1,100 @@
+//! The event `session-alive`: a keep-alive, whose invalid optional fields are ignored.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::limits::MAX_KEYWORD_BYTES;
+use crate::model::session::ControlMode;
+
+/// `session-alive`: a keep-alive with the current state of the session. Its `time` is ignored: the clock of the CLI may be
+/// wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionAlive {
+    /// The session id.
+    pub sid: String,
+    /// Whether the agent is working.
+    pub thinking: Option<bool>,
+    pub mode: Option<ControlMode>,
+    pub permission_mode: Option<String>,
+    pub model_mode: Option<String>,
+    /// The names of invalid fields, which are `None` above: they do not invalidate the keep-alive.
+    pub ignored: Vec<&'static str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionAliveFields<'a> {
+    sid: String,
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mode: Option<&'a RawValue>,
+    #[serde(borrow)]
+    permission_mode: Option<&'a RawValue>,
+    #[serde(borrow)]
+    model_mode: Option<&'a RawValue>,
+}
+
+impl SessionAliveFields<'_> {
+    pub(super) fn read(self) -> SessionAlive {
+        fn read_field<T>(
+            ignored: &mut Vec<&'static str>,
+            name: &'static str,
+            field: Option<&RawValue>,
+            read: impl Fn(&str) -> Option<T>,
+        ) -> Option<T> {
+            let value = read(field?.get());
+            if value.is_none() {
+                ignored.push(name);
+            }
+            value
+        }
+        let read_keyword = |text: &str| {
+            let keyword: String = serde_json::from_str(text).ok()?;
+            (keyword.len() <= MAX_KEYWORD_BYTES).then_some(keyword)
+        };
+        let mut ignored = Vec::new();
+        SessionAlive {
+            sid: self.sid,
+            thinking: read_field(&mut ignored, "thinking", self.thinking, |text| serde_json::from_str(text).ok()),
+            mode: read_field(&mut ignored, "mode", self.mode, |text| read_keyword(text)?.parse().ok()),
+            permission_mode: read_field(&mut ignored, "permissionMode", self.permission_mode, read_keyword),
+            model_mode: read_field(&mut ignored, "modelMode", self.model_mode, read_keyword),
+            ignored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_field_of_a_keep_alive_is_ignored_and_the_others_are_read() {
+        let alive = |fields: &str| {
+            serde_json::from_str::<SessionAliveFields<'_>>(&format!(r#"{{"sid":"s"{fields}}}"#)).unwrap().read()
+        };
+        let valid = alive(r#","thinking":true,"mode":"local","permissionMode":"plan","modelMode":"m""#);
+        let expected = SessionAlive {
+            sid: "s".into(),
+            thinking: Some(true),
+            mode: Some(ControlMode::Local),
+            permission_mode: Some("plan".into()),
+            model_mode: Some("m".into()),
+            ignored: Vec::new(),
+        };
+        assert_eq!(valid, expected);
+        for field in ["thinking", "mode", "permissionMode", "modelMode"] {
+            for value in ["5", "[]", "{}", r#""sideways""#, r#""\ud800""#] {
+                let is_valid = value == r#""sideways""# && field.ends_with("Mode");
+                let ignored = if is_valid { vec![] } else { vec![field] };
+                assert_eq!(alive(&format!(r#","{field}":{value}"#)).ignored, ignored, "{field} {value}");
+            }
+            assert_eq!(alive(&format!(r#","{field}":null"#)), alive(""), "{field}");
+        }
+        assert_eq!(alive(&format!(r#","modelMode":"{}","thinking":true"#, "x".repeat(65))).thinking, Some(true));
+        for time in ["1", "\"now\"", "null", "-1e300", "{}"] {
+            assert_eq!(alive(&format!(r#","time":{time}"#)), alive(""), "{time}");
+        }
+    }
+}
