@@ -354,3 +354,25 @@ test('keeps a request whose answer the agent rejects, and shows the error', asyn
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();
   await card.waitFor({ state: 'detached' });
 });
+
+test('shows the requests of an inactive session, and answers them when its CLI is back', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'away', tag: '/code/away', metadata: { path: '/code/away', host: 'h' } });
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } };
+  const asked = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  assert.equal(asked.result, 'success');
+  // Ends the session, so that it is inactive without waiting for its expiry, and asks again.
+  await cli.emitWithAck('session-end', { sid: session.id });
+  const { version } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {} } });
+  const again = { requests: { r2: { tool: 'Bash', arguments: { command: 'make test' }, createdAt: 2 } } };
+  assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: version, agentState: again })).result, 'success');
+  const { page } = await visit(t, 'away', { path: `/sessions/${session.id}` });
+  const card = new Chat(page).request('Bash');
+  await card.getByText('You can answer when it is back').waitFor();
+  await card.getByText('make test').first().waitFor();
+  assert.equal(await card.getByRole('button').count(), 0);
+  const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
+  await cli.emitWithAck('session-alive', { sid: session.id });
+  await card.getByRole('button', { name: 'Approve', exact: true }).click();
+  assert.equal((await answered).id, 'r2');
+  await card.waitFor({ state: 'detached' });
+});

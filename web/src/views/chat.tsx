@@ -22,15 +22,18 @@ export function Chat({ session }: { session: Session }) {
       <div class="dock">
         <div class="dock-above">
           <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
-          <ErrorBoundary>{session.active && <PendingRequests session={session} />}</ErrorBoundary>
+          <ErrorBoundary>
+            <PendingRequests session={session} />
+          </ErrorBoundary>
         </div>
-        {!session.active ? <InactiveNotice id={session.id} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
+        {!session.active ? <InactiveNotice session={session} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
       </div>
     </div>
   );
 }
 
-function InactiveNotice({ id }: { id: string }) {
+function InactiveNotice({ session: { id, agentState } }: { session: Session }) {
+  const hasRequests = Object.keys(agentState?.requests ?? {}).length > 0;
   const [, navigate] = useLocation();
   const [isBusy, setBusy] = useState(false);
   const resume = async () => {
@@ -40,7 +43,7 @@ function InactiveNotice({ id }: { id: string }) {
   };
   return (
     <div class="notice">
-      <span>The agent's process has ended. Resume it to send messages.</span>
+      <span>{hasRequests ? 'The agent is not connected. Resume it if it does not come back.' : 'The agent\'s process has ended. Resume it to send messages.'}</span>
       <button type="button" class="button primary" disabled={isBusy} onClick={resume}>
         <Play size={16} aria-hidden /> {isBusy ? 'Resuming …' : 'Resume'}
       </button>

@@ -27,7 +27,10 @@ const CLICK_GUARD_MS = 600;
 /** The "More below" button appears only if more than this height is hidden. */
 const HIDDEN_TOLERANCE_PX = 8;
 
-/** Shows the oldest request as a card and the others collapsed. Clicking a collapsed one opens it instead. */
+/**
+ * Shows the oldest request as a card and the others collapsed. Clicking a collapsed one opens it instead. The requests of an inactive
+ * session are shown without buttons: they can be answered when its CLI is back.
+ */
 export function PendingRequests({ session }: { session: Session }) {
   const requests = validRequests(session.agentState?.requests ?? {});
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
@@ -64,7 +67,7 @@ export function PendingRequests({ session }: { session: Session }) {
   return (
     <div role="region" aria-label="Requests" class="requests" ref={container} onKeyDown={onKeyDown}>
       <p class="visually-hidden" role="status">
-        {requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
+        {session.active && requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
       </p>
       {requests.map(([id, request]) =>
         id === openId ? (
@@ -168,6 +171,18 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
     setReviewedContent(content);
   };
   const mode = acceptEditsMode(session.metadata);
+  if (!session.active) {
+    return (
+      <section class="request" aria-label={`${tool} request`}>
+        <h2>
+          <ToolIcon name={tool} />
+          <EscapedText text={requestTitle(request)} />
+        </h2>
+        <ScrollableInput input={request.arguments} />
+        <p class="muted">The agent's CLI is not connected. You can answer when it is back.</p>
+      </section>
+    );
+  }
   return (
     <section class="request" aria-label={`${tool} request`} aria-busy={isBusy}>
       <h2>

@@ -114,7 +114,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
     waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
     thinking: 'working',
     active: 'ready',
-    inactive: 'ended',
+    inactive: pendingRequestsCount > 0 ? 'not connected' : 'ended',
   }[activity];
   return (
     <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isOpen ? 'page' : undefined}>

@@ -131,5 +131,6 @@ function Activity({ session }: { session: Session }) {
       </button>
     );
   }
-  return <span class={session.active ? 'chip ok' : 'chip'}>{session.active ? 'Ready' : isArchived(session) ? 'Archived' : 'Ended'}</span>;
+  const inactiveLabel = isArchived(session) ? 'Archived' : hasRequests ? 'Not connected' : 'Ended';
+  return <span class={session.active ? 'chip ok' : 'chip'}>{session.active ? 'Ready' : inactiveLabel}</span>;
 }
