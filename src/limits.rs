@@ -86,7 +86,7 @@ pub const PING_TIMEOUT_MS: u64 = 60_000;
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
-/// How long the pending permission requests of an expired session are kept, in milliseconds (PROTOCOL.md "Liveness").
+/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "Liveness").
 pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;

@@ -11,10 +11,10 @@ pub const EPOCH: &str = "epoch";
 /// The prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
 pub const ALIVE: &str = "alive:";
 
-/// The prefix of the keys of sessions that expired with pending requests. The value is when those are canceled.
+/// The prefix of the keys of inactive sessions with pending requests. The value is when those are canceled.
 pub const KEPT_REQUESTS: &str = "kept:";
 
-/// Returns the key of a session that expired with pending requests.
+/// Returns the key of an inactive session with pending requests.
 pub fn kept_requests_key(session: &str) -> String {
     format!("{KEPT_REQUESTS}{session}")
 }

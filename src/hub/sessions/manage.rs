@@ -50,7 +50,7 @@ impl Hub {
             state.ensure_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.reopen_archived(&mut state, &id, &metadata)?,
-                None => self.create(&mut state, new, metadata, &agent_state),
+                None => self.create(&mut state, new, metadata, &agent_state)?,
             };
             (id, state.commit_waiter())
         };
@@ -74,7 +74,7 @@ impl Hub {
         new: &NewSession,
         new_metadata: Json,
         agent_state: &ReceivedState<'_>,
-    ) -> String {
+    ) -> Result<String, Error> {
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);
@@ -96,8 +96,9 @@ impl Hub {
         let now = self.rt.now();
         let completed = state.select_completed_requests(&id, agent_state, now);
         state.add_completed_requests(&id, completed, now);
+        self.keep_requests_if_inactive(state, &id)?;
         state.evict();
-        id
+        Ok(id)
     }
 
     /// Renames a session. Returns the new version of its metadata.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::large::incomplete_value;
+use crate::hub::large::{self, incomplete_value};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::evictions::Key;
@@ -22,8 +22,13 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`.
+    /// Merges the session `old` into `new`. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+        match self.with_field(old, large::pending_requests, |state, base| self.cancel_pending(state, old, base)).await {
+            // It was deleted, so there is nothing to merge.
+            Err(Error::NotFound(_)) => return Ok(()),
+            canceled => canceled?,
+        }
         for id in [old, new] {
             self.state().in_flight.begin_merge(id);
         }

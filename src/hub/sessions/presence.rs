@@ -117,7 +117,13 @@ impl Hub {
     /// are kept for a day.
     pub(in crate::hub) fn expire_session(&self, state: &mut State, id: &str) -> Result<(), Error> {
         self.deactivate(state, id)?;
-        if count_pending(state.cache.session(id)?.session.agent_state.as_ref()) > 0 {
+        self.keep_requests_if_inactive(state, id)
+    }
+
+    /// Starts the time for which pending requests are kept, if the session is inactive and has any.
+    pub(in crate::hub) fn keep_requests_if_inactive(&self, state: &mut State, id: &str) -> Result<(), Error> {
+        let session = &state.cache.session(id)?.session;
+        if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
             let until = state.kept_requests.keep(id, self.rt.now());
             self.rt.kv_put(&kept_requests_key(id), &until.to_string());
             self.request_alarm(state, Some(until));

@@ -232,6 +232,7 @@ impl Hub {
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
+        self.keep_requests_if_inactive(state, id)?;
         Ok(version)
     }
 

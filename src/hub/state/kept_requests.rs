@@ -1,4 +1,4 @@
-//! Sessions that expired with pending permission requests. Their CLI may come back, and the requests be answered, within
+//! Inactive sessions with pending permission requests. Their CLI may come back, and the requests be answered, within
 //! [`KEEP_REQUESTS_MS`]; after that the requests are canceled.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::limits::KEEP_REQUESTS_MS;
 pub struct KeptRequests(BTreeMap<String, u64>);
 
 impl KeptRequests {
-    /// Keeps the requests of a session that expires now. Returns until when.
+    /// Keeps the requests of a session from now on. Returns until when.
     pub fn keep(&mut self, session: &str, now: u64) -> u64 {
         let until = now + KEEP_REQUESTS_MS;
         self.set(session, until);

@@ -115,8 +115,8 @@ impl World {
     /// Sends a `session-end` for the session of the CLI.
     pub fn cli_end_session(&mut self, i: usize) {
         let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
-        let Some(session) = self.clis[i].session() else { return };
-        self.oracle(namespace_index).record_end(&session);
+        let (Some(session), Some(connection)) = (self.clis[i].session(), self.clis[i].connection) else { return };
+        self.oracle(namespace_index).record_cli_end(&session, connection);
         self.cli_emit(i, "session-end", &json!({"sid": session, "time": now}), PendingAck::End { session });
     }
 
@@ -138,6 +138,11 @@ impl World {
         let (version, _) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or((1, Value::Null));
         let expected = if stale { version.saturating_sub(1) } else { version };
         state["n"] = json!(self.next_number());
+        if let Some(request) = &request {
+            let record = self.oracle(self.clis[i].namespace_index).session(&session);
+            let ends_before = record.all_ends();
+            record.requests.entry(request.clone()).or_default().ends_before = ends_before;
+        }
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
         let pending_ack =
             PendingAck::Update { owner: session, kind: ValueKind::AgentState, expected, value: state, request };

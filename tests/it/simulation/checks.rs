@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::cli::{Cli, Phase};
+use super::liveness::SESSION_TIMEOUT_MS;
 use super::oracle::{Existence, LowerBound, ValueKind};
 use super::responses::Purpose;
 use super::rows::Row;
 use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
-/// The keep-alive timeouts of sessions and machines.
-const SESSION_TIMEOUT_MS: u64 = 30_000;
+/// The keep-alive timeout of a machine.
 const MACHINE_TIMEOUT_MS: u64 = 45_000;
+/// How long the pending requests of an inactive session are kept.
+const DAY_MS: u64 = 24 * 60 * 60_000;
 
 impl World {
     /// Runs until the world is idle, then checks the invariants that hold with the current faults.
@@ -48,6 +50,7 @@ impl World {
             self.check_row(namespace_index, row);
             if self.is_undisturbed() {
                 self.check_keep_alive(namespace_index, row);
+                self.check_presence(namespace_index, row);
             }
             self.oracle(namespace_index).session(&row.id).may_end = false;
         }
@@ -200,6 +203,7 @@ impl World {
             oracle.observe_message(id, &message);
         }
         self.check_requests(namespace_index, row);
+        self.check_canceled_requests(namespace_index, row);
     }
 
     /// Checks that each request is either pending or completed.
@@ -236,8 +240,8 @@ impl World {
         }
     }
 
-    /// Checks that an active session has an alarm, and that a session with a valid keep-alive is active.
-    fn check_keep_alive(&mut self, namespace_index: usize, row: &Row) {
+    /// Checks that an active session has an alarm, and that the web clients have received the presence in the database.
+    fn check_presence(&mut self, namespace_index: usize, row: &Row) {
         let (now, alarm) = (self.now(), self.objects[namespace_index].rt.fake.alarm());
         if row.is_active() {
             assert!(
@@ -246,17 +250,9 @@ impl World {
                 row.id
             );
         }
-        let disruptions = self.disruptions(namespace_index, &row.id, self.db.faults());
         let is_watched = self.watchers_are_current(namespace_index)
             && !self.db.has_unknown_outcome(self.objects[namespace_index].name);
         let record = self.oracle(namespace_index).session(&row.id);
-        let archived = row.metadata["lifecycleState"] == "archived";
-        if let Some(keep_alive) =
-            record.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !record.may_end)
-        {
-            let is_as_expected = now >= keep_alive.time + SESSION_TIMEOUT_MS || row.is_active();
-            assert!(is_as_expected, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
-        }
         if let Some(presence) = record.presence.as_ref().filter(|_| is_watched) {
             for (name, stored) in row.presence.as_object().unwrap() {
                 assert!(
@@ -380,6 +376,8 @@ impl World {
         }
         self.run_until_idle_and_check();
         self.finish_pushes();
+        self.advance(DAY_MS);
+        self.run_until_idle();
         self.check_end();
     }
 
@@ -390,6 +388,9 @@ impl World {
             assert!(!self.db.has_unknown_outcome(name), "{name} has not determined the outcome of a batch");
             for row in self.read_rows(namespace_index).values() {
                 assert!(!row.is_active(), "{} is active without a CLI", row.id);
+                let pending = &row.state["requests"];
+                let has_pending = pending.as_object().is_some_and(|requests| !requests.is_empty());
+                assert!(!has_pending, "{} has been inactive for a day, but has the pending requests {pending}", row.id);
             }
             assert!(self.active_machines(namespace_index) == 0, "a machine is active without a runner");
         }

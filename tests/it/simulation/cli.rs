@@ -231,6 +231,7 @@ impl World {
     /// Discards the state of the connection.
     fn cli_on_disconnect(&mut self, i: usize) {
         let cli = &mut self.clis[i];
+        let Some(connection) = cli.connection else { return };
         (cli.phase, cli.connection, cli.is_catching_up) = (Phase::Disconnected, None, false);
         cli.buffered.clear();
         cli.unanswered_calls.clear();
@@ -238,7 +239,7 @@ impl World {
         for pending_ack in std::mem::take(&mut cli.pending_acks).into_values() {
             // The outcome of a `session-end` is unknown until the world is idle.
             if let PendingAck::End { session } = pending_ack {
-                self.oracle(namespace_index).record_possible_end(&session);
+                self.oracle(namespace_index).record_possible_end(&session, connection);
             }
         }
     }
@@ -323,7 +324,13 @@ impl World {
                 self.cli_emit(i, "machine-alive", &json!({"machineId": id, "time": now}), PendingAck::Registration);
             }
             Role::Session { id: Some(session), .. } => {
+                let Some(connection) = self.clis[i].connection else { return };
                 let mut payload = json!({"sid": session, "time": now});
+                if self.rng.chance(30) {
+                    // A clock that is hours off, seconds, a string, or nothing.
+                    let times = [json!(now - 7_200_000), json!(now / 1_000), json!(now.to_string()), Value::Null];
+                    payload["time"] = self.rng.pick(&times).unwrap();
+                }
                 if self.rng.chance(40) {
                     payload["thinking"] = json!(self.rng.chance(50));
                 }
@@ -331,10 +338,16 @@ impl World {
                     payload["mode"] = json!(self.rng.pick(&["local", "remote"]));
                     payload["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
                 }
+                if self.rng.chance(10) {
+                    payload["mode"] = json!("sideways");
+                }
                 // The hub acknowledges a keep-alive that repeats a change before that change is written.
+                let faults = self.db.reported_faults();
                 let keep_alive = KeepAlive {
                     time: now,
-                    disruptions: self.disruptions(namespace_index, &session, self.db.reported_faults()),
+                    connection,
+                    other_ends: self.oracle(namespace_index).session(&session).ends_of_others(connection),
+                    disruptions: self.disruptions(namespace_index, &session, connection, faults),
                 };
                 self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
             }

@@ -17,13 +17,14 @@ impl World {
             PendingAck::Alive { session, keep_alive } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
                 let valid = ack["ok"] == true
-                    && keep_alive.disruptions == self.disruptions(namespace_index, &session, self.db.faults());
+                    && keep_alive.disruptions
+                        == self.disruptions(namespace_index, &session, keep_alive.connection, self.db.faults());
                 let record = self.oracle(namespace_index).session(&session);
                 record.keep_alive = (valid && !record.may_end).then_some(keep_alive);
             }
             PendingAck::End { session } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
-                self.oracle(namespace_index).record_end(&session);
+                self.oracle(namespace_index).record_cli_end(&session, connection.unwrap_or(0));
             }
             PendingAck::Message { session, local_id } => {
                 if ack["ok"] != true {

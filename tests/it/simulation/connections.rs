@@ -97,7 +97,10 @@ impl World {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (namespace_index, key) = (connection.namespace_index, connection.key);
         match connection.to_hub.pop_front() {
-            Some(ClientFrame::Text(text)) => self.objects[namespace_index].on_text(key, text),
+            Some(ClientFrame::Text(text)) => {
+                self.observe_arrival(namespace_index, id, &text);
+                self.objects[namespace_index].on_text(key, text);
+            }
             Some(ClientFrame::Close) => self.objects[namespace_index].on_close(key),
             None => {}
         }

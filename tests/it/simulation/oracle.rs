@@ -55,12 +55,18 @@ pub struct Request {
     pub acknowledged: bool,
     /// The answer that the hub accepted.
     pub approved: Option<bool>,
+    /// The number of requests to end the session before this request was added. Only a later one may cancel it.
+    pub ends_before: u64,
 }
 
 /// The last acknowledged keep-alive of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     pub time: u64,
+    pub connection: ConnectionId,
+    /// The number of `session-end`s of other connections before it. While its own connection is open, a later one does not end
+    /// the session.
+    pub other_ends: u64,
     /// The number of disruptions before the keep-alive; a later one may invalidate it.
     pub disruptions: u64,
 }
@@ -80,8 +86,10 @@ pub struct SessionRecord {
     /// Whether a merge may be renumbering the messages.
     pub is_merging: bool,
     pub keep_alive: Option<KeepAlive>,
-    /// The number of requests and events that end the session.
+    /// The number of requests to end the session, without `session-end`s.
     pub end_requests: u64,
+    /// The number of sent or acknowledged `session-end`s, by connection.
+    pub cli_ends: BTreeMap<ConnectionId, u64>,
     /// Whether an unacknowledged `session-end` may be in flight.
     pub may_end: bool,
     /// The latest presence that watchers received; `None` when they may have missed one.
@@ -136,6 +144,7 @@ impl Oracle {
             is_merging: false,
             keep_alive: None,
             end_requests: 0,
+            cli_ends: BTreeMap::new(),
             may_end: false,
             presence: None,
         });
@@ -337,10 +346,32 @@ impl Oracle {
         record.keep_alive = None;
     }
 
+    /// Records that a connection ends the session.
+    pub fn record_cli_end(&mut self, session: &str, connection: ConnectionId) {
+        *self.session(session).cli_ends.entry(connection).or_default() += 1;
+    }
+
     /// Records that a `session-end` may be in flight, whose acknowledgement is lost.
-    pub fn record_possible_end(&mut self, session: &str) {
-        self.record_end(session);
+    pub fn record_possible_end(&mut self, session: &str, connection: ConnectionId) {
+        self.record_cli_end(session, connection);
         self.session(session).may_end = true;
+    }
+}
+
+impl SessionRecord {
+    /// The number of requests to end the session, and of `session-end`s.
+    pub fn all_ends(&self) -> u64 {
+        self.end_requests + self.cli_ends.values().sum::<u64>()
+    }
+
+    /// The number of requests to end the session, and of `session-end`s of a connection.
+    pub fn ends_of(&self, connection: ConnectionId) -> u64 {
+        self.end_requests + self.cli_ends.get(&connection).copied().unwrap_or(0)
+    }
+
+    /// The number of `session-end`s of other connections.
+    pub fn ends_of_others(&self, connection: ConnectionId) -> u64 {
+        self.all_ends() - self.ends_of(connection)
     }
 }
 

@@ -91,6 +91,8 @@ pub enum Purpose {
     },
     UnsubscribeForeign,
     PushLog,
+    /// Loads a session that fills the hub's memory.
+    Filler,
 }
 
 impl Purpose {
@@ -117,7 +119,8 @@ impl Purpose {
             | Self::Subscribe { .. }
             | Self::Unsubscribe { .. }
             | Self::UnsubscribeForeign
-            | Self::PushLog => None,
+            | Self::PushLog
+            | Self::Filler => None,
         }
     }
 
@@ -254,6 +257,7 @@ impl World {
                 let failed = body["success"] == false && body["error"].is_string();
                 assert!(failed || body["echo"] == nonce.as_str(), "the response to {nonce} is {body}");
             }
+            Purpose::Filler => {}
             Purpose::Spawn => {
                 let is_known =
                     body["sessionId"].as_str().is_none_or(|id| self.oracles[namespace_index].sessions.contains_key(id));

@@ -34,7 +34,8 @@ impl Row {
 impl World {
     /// Reads the sessions of a namespace from the database.
     pub fn read_rows(&self, namespace_index: usize) -> BTreeMap<String, Row> {
-        let from_sessions = format!("FROM sessions WHERE namespace = '{}'", self.objects[namespace_index].name);
+        let name = self.objects[namespace_index].name;
+        let from_sessions = format!("FROM sessions WHERE namespace = '{name}' AND id NOT LIKE 'filler-%'");
         let mut rows = BTreeMap::new();
         for row in self.db.sqlite.select(&format!(
             "SELECT id, tag, seq, json_object('active', json(iif(active, 'true', 'false')), 'thinking',

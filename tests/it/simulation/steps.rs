@@ -166,7 +166,10 @@ impl World {
             | Step::Reconnect
             | Step::LateResponse
             | Step::RunnerState => self.cli_step(step, namespace_index),
-            Step::ConnectCli => self.connect_some_cli(namespace_index),
+            Step::ConnectCli => {
+                self.fill_memory(namespace_index);
+                self.connect_some_cli(namespace_index);
+            }
             Step::WebMessage
             | Step::WebRepeat
             | Step::Rename
@@ -191,7 +194,10 @@ impl World {
                 connected.into_iter().for_each(|i| self.web_toggle_pause(i));
             }
             Step::Spawn => self.spawn(namespace_index),
-            Step::TagRace => self.tag_race(namespace_index),
+            Step::TagRace => {
+                self.fill_memory(namespace_index);
+                self.tag_race(namespace_index);
+            }
             Step::ForeignRequest => self.request_foreign_session(namespace_index),
             Step::Subscribe => self.browser_subscribe(namespace_index),
             Step::Unsubscribe => self.browser_unsubscribe(namespace_index),

@@ -77,18 +77,15 @@ impl World {
                 }
             }
             Step::ReadFile => self.read_file(namespace_index, session),
-            _ => {
-                let lower_bound = self.oracles[namespace_index].lower_bound(&session);
-                let path = format!("/api/sessions/{session}");
-                self.request(
-                    namespace_index,
-                    "GET",
-                    &path,
-                    String::new(),
-                    Purpose::GetSession { session, lower_bound },
-                );
-            }
+            _ => self.get_session(namespace_index, &session),
         }
+    }
+
+    pub fn get_session(&mut self, namespace_index: usize, session: &str) {
+        let lower_bound = self.oracles[namespace_index].lower_bound(session);
+        let path = format!("/api/sessions/{session}");
+        let purpose = Purpose::GetSession { session: session.to_owned(), lower_bound };
+        self.request(namespace_index, "GET", &path, String::new(), purpose);
     }
 
     fn web_send(&mut self, namespace_index: usize, local_id: &str) {

@@ -15,6 +15,7 @@ use super::connections::{Connection, ConnectionId};
 use super::database::{CallId, RemoteDatabase};
 use super::large::max_large;
 use super::log::{Log, truncate};
+use super::memory::fills_memory;
 use super::object::{Object, Response, ResponseQueue};
 use super::oracle::{Existence, Oracle};
 use super::pushes::Pushes;
@@ -88,6 +89,7 @@ pub struct World {
     pub pushes: Pushes,
     /// The number of large messages and values that clients may still send; `None` in a run without any.
     pub remaining_large_values: Option<u64>,
+    pub fills_memory: bool,
     last_number: u64,
 }
 
@@ -118,6 +120,7 @@ impl World {
             sessions_to_compare: Vec::new(),
             pushes: Pushes::default(),
             remaining_large_values: max_large(seed),
+            fills_memory: fills_memory(seed),
             last_number: 0,
         }
     }
@@ -165,6 +168,10 @@ impl World {
         self.oracle(namespace_index).session(old).existence = Existence::Unknown;
         self.oracle(namespace_index).merges += 1;
         self.merges_in_progress.push(Merge { namespace_index, old: old.to_owned(), new: new.to_owned() });
+        if self.rng.chance(50) {
+            // Its completed requests may be in flight from the database during the merge.
+            self.get_session(namespace_index, new);
+        }
     }
 
     // Requests.
@@ -336,12 +343,6 @@ impl World {
                 self.on_response(request, None);
             }
         }
-    }
-
-    /// The number of events that may invalidate a keep-alive: `faults` of the database, crashes, and requests to end the session.
-    pub fn disruptions(&self, namespace_index: usize, session: &str, faults: u64) -> u64 {
-        let ends = self.oracles[namespace_index].sessions.get(session).map_or(0, |record| record.end_requests);
-        faults + self.crashes + ends
     }
 
     /// A random session whose deletion is not confirmed.

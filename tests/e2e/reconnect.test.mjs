@@ -1,0 +1,47 @@
+/** A full namespace reconnects after a restart of the hub, and finds sessions by their tags while memory is full. */
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Cli } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const CLI_COUNT = 1_000;
+const NEW_COUNT = 120;
+/** All CLIs must be served within this time after a restart. */
+const LIMIT_MS = 10_000;
+
+const hub = await startHub();
+after(() => hub.stop());
+
+/** Does what a CLI does when it starts: finds its session by its tag, connects, registers a method, and sends a keep-alive. */
+async function start(web, tag) {
+  const { id } = await web.openSession({ tag });
+  const cli = new Cli(hub, { namespace: 'full', auth: { sessionId: id } });
+  await cli.connect();
+  const acks = [await cli.emitWithAck('rpc-register', { method: `${id}:permission` }), await cli.keepAlive(id)];
+  assert.deepEqual(acks, [{ ok: true }, { ok: true }]);
+  return cli;
+}
+
+async function timed(tags) {
+  const web = hub.web('full');
+  const startedAt = performance.now();
+  const clis = await Promise.all(tags.map((tag) => start(web, tag)));
+  return { clis, ms: Math.round(performance.now() - startedAt) };
+}
+
+test('1,000 CLIs that reconnect at once after a restart are served within 10 s, and new ones while memory is full', async (t) => {
+  const tags = Array.from({ length: CLI_COUNT }, (_, index) => `/code/${index}`);
+  const first = await timed(tags);
+  for (const cli of first.clis) cli.close();
+  await hub.restart();
+  const again = await timed(tags);
+  t.after(() => again.clis.forEach((cli) => cli.close()));
+  const newTags = Array.from({ length: NEW_COUNT }, (_, index) => `/new/${index}`);
+  const added = await timed(newTags);
+  t.after(() => added.clis.forEach((cli) => cli.close()));
+  t.diagnostic(`${CLI_COUNT} new CLIs: ${first.ms} ms, again after a restart: ${again.ms} ms, ${NEW_COUNT} more: ${added.ms} ms`);
+  assert.ok(again.ms < LIMIT_MS, `${again.ms} ms`);
+  const { sessions } = (await hub.web('full').get('/api/sessions')).body;
+  assert.equal(sessions.filter(({ active }) => active).length, CLI_COUNT + NEW_COUNT);
+});

@@ -1,0 +1,76 @@
+//! What keeps sessions active and what ends them, as the oracle knows it.
+
+use serde_json::Value;
+
+use super::connections::{ConnectionId, Peer};
+use super::oracle::KeepAlive;
+use super::rows::Row;
+use super::world::World;
+
+/// The keep-alive timeout of a session.
+pub const SESSION_TIMEOUT_MS: u64 = 30_000;
+
+impl World {
+    /// The number of events that may invalidate a keep-alive of a connection: `faults` of the database, crashes, and requests to
+    /// end the session.
+    pub fn disruptions(&self, namespace_index: usize, session: &str, connection: ConnectionId, faults: u64) -> u64 {
+        let record = self.oracles[namespace_index].sessions.get(session);
+        faults + self.crashes + record.map_or(0, |record| record.ends_of(connection))
+    }
+
+    /// Whether neither side has closed a connection.
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get(&connection) else { return false };
+        let is_known_to_hub = self.objects[connection.namespace_index].rt.fake.conn(connection.key).is_some();
+        is_known_to_hub && connection.peer != Peer::Gone
+    }
+
+    /// A frame of a CLI arrives at the hub. A keep-alive prolongs its active session from now on, even if it waits for earlier
+    /// frames or for the database.
+    pub fn observe_arrival(&mut self, namespace_index: usize, connection: ConnectionId, frame: &str) {
+        let Some((_, payload)) = frame.split_once("[\"session-alive\",") else { return };
+        let payload: Value = serde_json::from_str(payload.trim_end_matches(']')).unwrap();
+        let session = payload["sid"].as_str().unwrap();
+        let (now, is_open) = (self.now(), self.is_open(connection));
+        let disruptions = self.disruptions(namespace_index, session, connection, self.db.faults());
+        let record = self.oracle(namespace_index).session(session);
+        let other_ends = record.ends_of_others(connection);
+        let is_valid = |known: &&mut KeepAlive| {
+            is_open
+                && known.connection == connection
+                && (known.disruptions, known.other_ends) == (disruptions, other_ends)
+                && now < known.time + SESSION_TIMEOUT_MS
+        };
+        if let Some(keep_alive) = record.keep_alive.as_mut().filter(is_valid) {
+            keep_alive.time = now;
+        }
+    }
+
+    /// Checks that a session with a valid keep-alive is active.
+    pub fn check_keep_alive(&mut self, namespace_index: usize, row: &Row) {
+        let record = self.oracle(namespace_index).session(&row.id).clone();
+        let is_archived = row.metadata["lifecycleState"] == "archived";
+        let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end) else { return };
+        let KeepAlive { time, connection, .. } = keep_alive;
+        let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.faults());
+        // A `session-end` of another connection ends the session if this one is closed.
+        let is_served = keep_alive.other_ends == record.ends_of_others(connection) || self.is_open(connection);
+        if keep_alive.disruptions == disruptions && is_served && self.now() < time + SESSION_TIMEOUT_MS {
+            assert!(row.is_active(), "{} had a keep-alive at {time}, but is inactive", row.id);
+        }
+    }
+
+    /// Checks that only the end of its session has canceled a permission request.
+    pub fn check_canceled_requests(&mut self, namespace_index: usize, row: &Row) {
+        let record = self.oracle(namespace_index).session(&row.id);
+        for (request, known) in &record.requests {
+            let is_canceled = row.completed.get(request).is_some_and(|entry| entry["status"] == "canceled");
+            let has_ended = record.all_ends() > known.ends_before || record.may_end;
+            assert!(
+                !is_canceled || has_ended,
+                "request {request} of {} was canceled, but its session has not ended",
+                row.id
+            );
+        }
+    }
+}
