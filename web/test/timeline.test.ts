@@ -112,3 +112,14 @@ test('a message that cannot be parsed does not affect others', () => {
   const invalid = { get role(): string { throw new Error('invalid'); } };
   assert.deepEqual(kinds(timeline([message(invalid), text()], WORKING)), ['unknown', 'text']);
 });
+
+test('the end of a turn is below text that follows it within two seconds', () => {
+  const at = (createdAt: number, content: Message) => ({ ...content, createdAt });
+  const user = () => message({ role: 'user', content: { type: 'text', text: 'go' } });
+  const kindsAt = (...messages: Message[]) => kinds(timeline(messages, IDLE));
+  assert.deepEqual(kindsAt(at(0, user()), at(1_000, ready()), at(1_200, text()), at(2_900, text()), at(9_000, user())), ['user', 'text', 'text', 'event', 'user']);
+  assert.deepEqual(kindsAt(at(0, text()), at(1_000, ready()), at(3_001, text())), ['text', 'event', 'text'], 'the next turn');
+  assert.deepEqual(kindsAt(at(0, ready()), at(500, user()), at(600, text())), ['event', 'user', 'text'], 'a user message begins a turn');
+  assert.deepEqual(kindsAt(at(0, ready()), at(500, call('a')), at(600, text())), ['event', 'tool', 'text'], 'a call begins a turn');
+  assert.deepEqual(kindsAt(at(0, ready()), at(500, text()), at(600, ready())), ['text', 'event', 'event']);
+});

@@ -59,6 +59,9 @@ export interface AgentActivity {
   thinking: boolean;
 }
 
+/** How long after the end of its turn a text may arrive. */
+const LATE_TEXT_MS = 2_000;
+
 /** The tool that writes the session's todos. It has no output. */
 const TODO_TOOL = 'TodoWrite';
 
@@ -102,7 +105,7 @@ export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: 
   if (!thinking) markDone(active ? callsWithOutput : tools.values());
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   return [
-    ...insertRequests(mergeResults(items), attachRequests(tools, completed), since),
+    ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(tools, completed), since),
     ...outgoing.map((message): TimelineItem => ({ kind: 'outgoing', key: message.localId, outgoing: message })),
   ];
 }
@@ -142,6 +145,22 @@ function insertRequests(items: TimelineItem[], requests: [id: string, request: C
     result.push(item);
   }
   return [...result, ...sorted.slice(next)];
+}
+
+/** Moves the end of a turn below text that follows it at once: some CLIs report `ready` before the last text is sent. */
+function moveTurnEnds(items: TimelineItem[]): TimelineItem[] {
+  const result: TimelineItem[] = [];
+  let turnEnd: Extract<TimelineItem, { kind: 'event' }> | null = null;
+  for (const item of items) {
+    const isLateText: boolean = turnEnd !== null && item.kind === 'text' && item.createdAt - turnEnd.createdAt <= LATE_TEXT_MS;
+    if (turnEnd !== null && !isLateText) {
+      result.push(turnEnd);
+      turnEnd = null;
+    }
+    if (item.kind === 'event' && item.name === 'ready') turnEnd = item;
+    else result.push(item);
+  }
+  return turnEnd === null ? result : [...result, turnEnd];
 }
 
 /** Merges consecutive results whose call is not loaded. */
