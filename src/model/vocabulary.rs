@@ -100,11 +100,8 @@ impl Vocabulary {
     }
 
     /// Resolves the word of a method. Any other name is returned unchanged.
-    pub fn method<'n>(&self, name: &'n str) -> &'n str {
-        match meaning(name, &self.methods) {
-            Some(method) => Method::VARIANTS.iter().copied().find(|known| *known == method).unwrap_or(name),
-            None => name,
-        }
+    pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
+        meaning(name, &self.methods).unwrap_or(name)
     }
 
     /// Resolves `metadata.flavor`, which is alpha by default.

@@ -67,7 +67,7 @@ impl Cli {
 
     /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
     /// the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
-    pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
+    pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &'n Vocabulary) -> Option<(Owner, &'n str)> {
         let (owner, method) = self.split_prefix(name)?;
         Some((owner, vocabulary.method(method)))
     }

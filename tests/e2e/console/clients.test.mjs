@@ -1,0 +1,82 @@
+/** The console of a deployment whose CLIs have their own words: what it offers, and results in the shapes of these CLIs. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { connectCli, liveSession } from '../lib/cli.mjs';
+import { startConsole } from '../lib/console.mjs';
+
+const { hub, visit } = await startConsole({ vars: { VOCABULARY: 'preset:hapi' } });
+
+const optionsOf = (select) => select.locator('option').allTextContents();
+
+test('offers the agents, modes and models of the deployment', async (t) => {
+  const web = hub.web('offers');
+  await web.registerMachine({ id: 'm', metadata: { host: 'workshop', platform: 'linux' } });
+  const runner = await connectCli(t, hub, { namespace: 'offers', auth: { machineId: 'm' } });
+  const metadata = { path: '/code/demo', host: 'workshop', machineId: 'm', flavor: 'claude' };
+  const { session, cli } = await liveSession(t, hub, { namespace: 'offers', tag: '/code/demo', metadata });
+  const spawned = [];
+  await runner.serve('m:path-exists', ({ paths }) => ({ exists: Object.fromEntries(paths.map((path) => [path, true])) }));
+  await runner.serve('m:spawn-happy-session', (params) => (spawned.push(params), { type: 'success', sessionId: session.id }));
+  await cli.serve('set-session-config', ({ model }) => ({ applied: { model } }));
+
+  const { page, pageErrors } = await visit(t, 'offers', { path: '/new' });
+  const agent = page.getByLabel('Agent', { exact: true });
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/code/demo');
+  assert.deepEqual(await optionsOf(agent), ['Claude', 'Codex', 'Cursor', 'Gemini', 'OpenCode']);
+  await agent.selectOption('Codex');
+  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  assert.deepEqual(spawned, [{ directory: '/code/demo', agent: 'codex' }]);
+
+  const model = page.getByLabel('Model', { exact: true });
+  assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Bypass', 'Plan']);
+  assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
+  await model.selectOption('Opus');
+  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'opus');
+  assert.deepEqual(pageErrors, []);
+});
+
+test('offers the modes and models that a session’s agent lists itself', async (t) => {
+  const metadata = {
+    path: '/code/own',
+    host: 'workshop',
+    flavor: 'acme',
+    modes: [{ id: 'build', name: 'Build', description: 'Builds without asking' }],
+    models: [{ id: 'acme/large', name: 'Large' }, { id: 'acme/small', name: 'Small' }],
+    currentModel: 'acme/small',
+  };
+  const { session, cli } = await liveSession(t, hub, { namespace: 'own', tag: '/code/own', metadata });
+  await cli.serve('set-session-config', (params) => ({ applied: params }));
+  const { page } = await visit(t, 'own', { path: `/sessions/${session.id}` });
+  const model = page.getByLabel('Model', { exact: true });
+  await model.waitFor();
+  assert.deepEqual([await optionsOf(model), await model.inputValue()], [['Large', 'Small'], 'acme/small']);
+  await model.selectOption('Large');
+  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'acme/large');
+});
+
+test('shows git output and commands of a CLI in its own shapes, and an error for what it cannot read', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'shapes', tag: '/code/s', metadata: { path: '/code/s', host: 'h', flavor: 'claude' } });
+  const git = (stdout) => () => ({ success: true, stdout, stderr: '', exitCode: 0 });
+  await cli.serve('git-status', git('# branch.head topic\n1 .M N... 100644 100644 100644 a b notes.txt\n? new file.txt\n'));
+  await cli.serve('git-diff-numstat', ({ staged }) => git(staged ? '' : '1\t2\tnotes.txt\n')());
+  await cli.serve('git-diff-file', git('--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+zwei\n'));
+  await cli.serve('listSlashCommands', () => ({ success: true, commands: [{ name: 'compact', description: 'Shortens the conversation' }] }));
+  await cli.serve('listSkills', () => ({ success: true, skills: [] }));
+
+  const { page, pageErrors } = await visit(t, 'shapes', { path: `/sessions/${session.id}` });
+  await page.getByLabel('Message to the agent').fill('/com');
+  await page.getByRole('option', { name: /compact/ }).getByText('Shortens the conversation').waitFor();
+  await page.goto(`${hub.url}/sessions/${session.id}/changes`);
+  await page.getByRole('heading', { name: 'topic' }).waitFor();
+  await page.getByText('new file.txt').waitFor();
+  await page.getByText('notes.txt').click();
+  await page.getByText('zwei').waitFor();
+
+  await cli.serve('git-status', () => ({ success: true, output: ' M notes.txt' }));
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByRole('alert').getByText(/cannot read/).waitFor();
+  assert.equal(await page.getByText('No changes').count(), 0);
+  assert.deepEqual(pageErrors, []);
+});
