@@ -136,9 +136,9 @@ export class AcpAgent {
   /** The RPC methods of the agent. */
   methods() {
     return {
-      listSlashCommands: () => ({ success: true, commands: this.#commands.map(({ name }) => name) }),
-      // Clients show descriptions for skills only.
-      listSkills: () => ({ success: true, skills: this.#commands }),
+      listSlashCommands: () => ({ success: true, commands: this.#commands }),
+      // Agents list their skills among their commands.
+      listSkills: () => ({ success: true, skills: [] }),
     };
   }
 
