@@ -190,3 +190,32 @@ test('each agent kind has its modes, and an unknown kind only the default', () =
   assert.deepEqual(['alpha', 'beta', 'other'].map(autoApproveMode), ['bypassPermissions', 'yolo', null]);
   assert.ok(isValidModel('alpha', 'model_fast') && !isValidModel('beta', 'model_fast') && !isValidModel('alpha', 'x'));
 });
+
+test('a request has the wanted id, with a number if there was one before', async () => {
+  const { permissions, pendingId } = setup();
+  const first = permissions.ask('Bash', {}, 'default', { id: 'call-1' });
+  assert.equal(await pendingId(), 'call-1');
+  await permissions.answer({ id: 'call-1', approved: true });
+  assert.equal((await first).id, 'call-1');
+  permissions.ask('Bash', {}, 'default', { id: 'call-1' });
+  assert.equal(await pendingId(), 'call-1#2');
+});
+
+test('a withdrawn request is canceled', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const withdrawal = new AbortController();
+  const outcome = permissions.ask('Bash', {}, 'default', { signal: withdrawal.signal });
+  const id = await pendingId();
+  withdrawal.abort();
+  assert.deepEqual(await outcome, { status: 'canceled', id });
+  assert.deepEqual(hub.value.requests, {});
+  assert.equal(hub.value.completedRequests[id].reason, 'Withdrawn by the agent');
+});
+
+test('the outcome has the answers to questions', async () => {
+  const { permissions, pendingId } = setup();
+  const outcome = permissions.ask('Question', {}, 'default');
+  const answers = { color: ['Blue'] };
+  await permissions.answer({ id: await pendingId(), approved: true, answers });
+  assert.deepEqual((await outcome).answers, answers);
+});
