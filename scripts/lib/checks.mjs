@@ -37,7 +37,7 @@ const CLIS = ['packages/cli-kit', 'cli', 'examples/shell-agent'];
 
 /** The inputs of the end-to-end tests, except the test files. */
 const BUILT_HUB = [
-  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'examples', 'packages', 'tools',
+  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'cli', 'examples', 'packages', 'tools',
   'tests/e2e/lib',
   'tests/e2e/official-exports.json',
 ];

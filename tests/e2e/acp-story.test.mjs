@@ -59,7 +59,8 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   assert.equal((await act('permission-mode', { mode: 'plan' })).body.code, 'mode_not_applied');
 
   await prompt([{ say: 'Working.' }, { wait: 60_000 }]);
-  await feed.next(({ data }) => data?.thinking === true, 'the turn');
+  const { text, kind } = await feed.next(({ type }) => type === 'message-delta', 'the live text');
+  assert.deepEqual([text, kind], ['Working.', 'text']);
   assert.equal((await act('abort')).status, 200);
   await feed.next(isReady, 'the end of the turn');
 
