@@ -7,6 +7,7 @@ import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, 
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
 import { groupSessions, matchesQuery, sessionTitle, toSummary } from '../src/state/sessions.ts';
+import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
 
@@ -186,4 +187,37 @@ test('trims the oldest messages of a long conversation', () => {
   assert.equal(seqs(withOlderPage(trimmed, [message(201)], true))[0], 201);
   // A repeated event of a trimmed message changes nothing.
   assert.deepEqual(withMessage(trimmed, message(5)), { conversation: trimmed });
+});
+
+const delta = (offset: number, text: string, id = 'l1', more: object = {}): HubEvent => ({ type: 'message-delta', sessionId: 'a', id, offset, text, ...more });
+const streaming = (...events: HubEvent[]) => applyAll({ ...EMPTY_STATE, conversations: { a: loadedConversation(1) } }, ...events).conversations.a!;
+
+test('live text grows by deltas, and a delta that overlaps replaces the rest', () => {
+  assert.deepEqual(streaming(delta(0, 'Hel'), delta(3, 'lo')).live, [{ id: 'l1', kind: 'text', text: 'Hello' }]);
+  assert.equal(streaming(delta(0, 'Hel'), delta(3, 'lo'), delta(3, 'p!')).live[0]?.text, 'Help!');
+  assert.deepEqual(streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live.map(({ id, kind }) => [id, kind]), [['l1', 'thinking'], ['l2', 'text']]);
+});
+
+test('live text stops at a missing delta, and continues when the text is sent again', () => {
+  assert.deepEqual(streaming(delta(5, 'later')).live, []);
+  assert.equal(streaming(delta(0, 'one'), delta(9, 'three')).live[0]?.text, 'one');
+  assert.equal(streaming(delta(0, 'one'), delta(9, 'three'), delta(0, 'one two three')).live[0]?.text, 'one two three');
+});
+
+test('a stored message ends the live text with its local id, and later deltas of it are ignored', () => {
+  const stored: HubEvent = { type: 'message-received', sessionId: 'a', message: message(2, 'l1') };
+  const conversation = streaming(delta(0, 'Hel'), delta(0, 'next', 'l2'), stored, delta(0, 'Hello'));
+  assert.deepEqual([seqs(conversation), conversation.live.map(({ id }) => id)], [[1, 2], ['l2']]);
+  assert.deepEqual(withNewerPage(streaming(delta(0, 'x')), [message(2, 'l1')]).live, []);
+});
+
+test('live text has limits, and is ignored for a conversation that is not loaded', () => {
+  assert.equal(streaming(...Array.from({ length: 20 }, (_, index) => delta(0, 'x', `l${index}`))).live.length, 8);
+  assert.equal(streaming(delta(0, 'x'.repeat(200_000)), delta(200_000, 'y')).live[0]?.text.length, 200_000);
+  assert.equal(applyAll(EMPTY_STATE, delta(0, 'x')), EMPTY_STATE);
+});
+
+test('all live text can be dropped', () => {
+  const { a, b } = withoutLiveText({ a: streaming(delta(0, 'x')), b: loadedConversation(3) });
+  assert.deepEqual([a?.live, b && seqs(b)], [[], [3]]);
 });

@@ -123,3 +123,13 @@ test('the end of a turn is below text that follows it within two seconds', () =>
   assert.deepEqual(kindsAt(at(0, ready()), at(500, call('a')), at(600, text())), ['event', 'tool', 'text'], 'a call begins a turn');
   assert.deepEqual(kindsAt(at(0, ready()), at(500, text()), at(600, ready())), ['text', 'event', 'event']);
 });
+
+test('puts live text after the messages, with the key of the message that will replace it', () => {
+  const stored = { ...text(), localId: 'l1' };
+  const live = [{ id: 'l1', kind: 'text' as const, text: 'ne' }, { id: 'l2', kind: 'thinking' as const, text: ' ' }];
+  const outgoing = { localId: 'o', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
+  const items = timeline([call('a')], WORKING, { live, outgoing: [outgoing] });
+  assert.deepEqual(items.map(({ kind }) => kind), ['tool', 'text', 'outgoing'], 'blank text is not shown');
+  assert.equal(items[1]?.key, timeline([stored], WORKING)[0]?.key);
+  assert.deepEqual(timeline([call('a')], ENDED, { live }).map(({ kind }) => kind), ['tool'], 'the agent has ended');
+});

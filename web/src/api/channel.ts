@@ -178,7 +178,7 @@ export class Channel {
       const event = JSON.parse(String(data)) as HubEvent;
       // The hub disconnects clients that fall behind. Any frame tells it that this client still reads.
       if (event.type === 'heartbeat') socket.send('read');
-      handleEvent(event, event.eventId);
+      handleEvent(event, 'eventId' in event ? event.eventId : undefined);
     };
     socket.onclose = ({ code }) => {
       if (!isOpened) this.#failedSockets += 1;

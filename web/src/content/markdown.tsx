@@ -1,7 +1,7 @@
 /** Shows an agent's text as markdown. */
 
 import './markdown.css';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { copyToClipboard } from '../ui/clipboard.ts';
 import { renderMarkdown } from './render-markdown.ts';
 
@@ -18,13 +18,49 @@ async function highlightBlocks(blocks: HTMLElement[]): Promise<void> {
   if (highlighter) await Promise.all(blocks.map(highlighter.highlightBlock));
 }
 
-/** Renders markdown. Its code blocks are highlighted asynchronously. */
-export function Markdown({ text }: { text: string }) {
-  const root = useRef<HTMLDivElement>(null);
-  const html = useMemo(() => ({ __html: renderMarkdown(text) }), [text]);
+/** A growing text is rendered again after this pause. */
+const MIN_PAUSE_MS = 100;
+/** The pause for people who prefer reduced motion. */
+const MIN_PAUSE_REDUCED_MOTION_MS = 1000;
+/** The pause is at least this many times as long as the last rendering took: a long text must not slow down the page. */
+const PAUSE_PER_RENDER_TIME = 10;
+
+const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
+
+/** Renders markdown; while the text grows, not every state of it. */
+function useRenderedMarkdown(text: string, isLive: boolean): { __html: string } {
+  const [liveText, setLiveText] = useState(text);
+  const nextRender = useRef(0);
   useEffect(() => {
+    if (!isLive) return undefined;
+    const timer = setTimeout(() => setLiveText(text), nextRender.current - performance.now());
+    return () => clearTimeout(timer);
+  }, [text, isLive]);
+  const shownText = isLive ? liveText : text;
+  return useMemo(() => {
+    const start = performance.now();
+    const html = { __html: renderMarkdown(shownText) };
+    const end = performance.now();
+    const minPause = reducedMotion.matches ? MIN_PAUSE_REDUCED_MOTION_MS : MIN_PAUSE_MS;
+    nextRender.current = end + Math.max(minPause, PAUSE_PER_RENDER_TIME * (end - start));
+    return html;
+  }, [shownText]);
+}
+
+interface Props {
+  text: string;
+  /** Whether the text is still growing. */
+  isLive?: boolean | undefined;
+}
+
+/** Renders markdown. The code blocks of a complete text are highlighted asynchronously. */
+export function Markdown({ text, isLive = false }: Props) {
+  const root = useRef<HTMLDivElement>(null);
+  const html = useRenderedMarkdown(text, isLive);
+  useEffect(() => {
+    if (isLive) return;
     const blocks = [...(root.current?.querySelectorAll<HTMLElement>('pre > code[class*="language-"]') ?? [])];
     if (blocks.length > 0) void highlightBlocks(blocks);
-  }, [html]);
-  return <div class="markdown" ref={root} onClick={onClick} dangerouslySetInnerHTML={html} />;
+  }, [html, isLive]);
+  return <div class={isLive ? 'markdown live' : 'markdown'} ref={root} onClick={onClick} dangerouslySetInnerHTML={html} />;
 }

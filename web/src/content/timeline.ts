@@ -1,7 +1,7 @@
 /** Builds the items of a conversation: message parts in order, with the results of a tool call attached to the call. */
 
 import type { CompletedRequest, Message } from '../api/types.ts';
-import type { OutgoingMessage } from '../state/types.ts';
+import type { LiveText, OutgoingMessage } from '../state/types.ts';
 import { type MessagePart, parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
 
@@ -22,7 +22,9 @@ export interface ToolItem {
 
 export type TimelineItem =
   | ToolItem
-  | (Exclude<MessagePart, { kind: 'tool' | 'result' }> & { key: string; createdAt: number })
+  | (Exclude<MessagePart, { kind: 'tool' | 'result' }> & { key: string; createdAt: number; isLive?: never })
+  /** What the agent is writing. Its key is that of the stored item that will replace it. */
+  | { kind: LiveText['kind']; key: string; text: string; isLive: true }
   | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
   | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
   | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage };
@@ -48,6 +50,7 @@ export interface TimelineInput {
   /** In ascending order of `seq`. */
   messages: Message[];
   outgoing: OutgoingMessage[];
+  live?: LiveText[];
   /** Whether the hub has older messages. */
   hasOlder: boolean;
   /** The completed permission requests by id. */
@@ -71,7 +74,7 @@ const TODO_TOOL = 'TodoWrite';
  * No record marks the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
  * once the agent writes something else or stops working.
  */
-export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
+export function buildTimeline({ messages, outgoing, live = [], hasOlder, completed = {} }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
   const callsWithOutput = new Set<ToolItem>();
@@ -81,7 +84,7 @@ export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: 
   };
   for (const message of messages) {
     getParts(message).forEach((part, index) => {
-      const key = `${message.id}-${index}`;
+      const key = partKey(message.localId ?? message.id, index);
       const { createdAt } = message;
       if (part.kind === 'tool') {
         const { name, input } = part;
@@ -106,9 +109,12 @@ export function buildTimeline({ messages, outgoing, hasOlder, completed = {} }: 
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   return [
     ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(tools, completed), since),
+    ...(active ? live.filter(({ text }) => text.trim() !== '') : []).map(({ id, kind, text }): TimelineItem => ({ kind, key: partKey(id, 0), text, isLive: true })),
     ...outgoing.map((message): TimelineItem => ({ kind: 'outgoing', key: message.localId, outgoing: message })),
   ];
 }
+
+const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
 
 function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>): ToolItem {
   tool.output += text;

@@ -67,8 +67,13 @@ export function withoutOutgoing(conversation: Conversation, localId: string): Co
   return { ...conversation, outgoing: conversation.outgoing.filter((message) => message.localId !== localId) };
 }
 
-/** Sets the messages and removes the outgoing messages that are among them. */
+/** Sets the messages and removes the outgoing messages and live texts that are among them. */
 function withMessages(conversation: Conversation, messages: Message[]): Conversation {
   const receivedIds = new Set(messages.map(({ localId }) => localId));
-  return { ...conversation, messages, outgoing: conversation.outgoing.filter(({ localId }) => !receivedIds.has(localId)) };
+  return {
+    ...conversation,
+    messages,
+    outgoing: conversation.outgoing.filter(({ localId }) => !receivedIds.has(localId)),
+    live: conversation.live.filter(({ id }) => !receivedIds.has(id)),
+  };
 }

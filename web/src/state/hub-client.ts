@@ -63,6 +63,7 @@ const channel = new Channel({
   onConnected,
   onState: (next) => {
     connectionState.value = next;
+    if (next !== 'live') sync.dropLiveText();
   },
   onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
   isOnline: () => navigator.onLine,
@@ -87,6 +88,8 @@ function onEvent(event: HubEvent): void {
 
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   presence.handleConnected(subscriptionId);
+  // A new connection to follow another session does not change the state of the channel.
+  sync.dropLiveText();
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {

@@ -3,6 +3,7 @@
 import type { HubEvent, Machine, Session } from '../api/types.ts';
 import { withMessage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
+import { withDelta } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { mergeSession, mergeSummary, toSummary } from './sessions.ts';
 import type { Refetch, State } from './types.ts';
@@ -26,6 +27,8 @@ export function reduce(state: State, event: HubEvent): ReduceResult {
       return { state: removeSession(state, event.sessionId), refetches: [] };
     case 'message-received':
       return receiveMessage(state, event.sessionId, event.message);
+    case 'message-delta':
+      return { state: receiveDelta(state, event), refetches: [] };
     case 'machine-updated':
       return updateMachine(state, event.machineId, withValidMetadata(event.data as Partial<Machine> & { active: boolean }));
     case 'connection-changed':
@@ -87,6 +90,13 @@ function receiveMessage(state: State, id: string, message: ReceivedMessage): Red
   const result = withMessage(conversation, message);
   if ('refetch' in result) return { state, refetches: [{ kind: result.refetch, id }] };
   return { state: { ...state, conversations: { ...state.conversations, [id]: result.conversation } }, refetches: [] };
+}
+
+function receiveDelta(state: State, delta: Extract<HubEvent, { type: 'message-delta' }>): State {
+  const conversation = getOwn(state.conversations, delta.sessionId);
+  if (conversation?.loadState.status !== 'ready') return state;
+  const changed = withDelta(conversation, delta);
+  return changed === conversation ? state : { ...state, conversations: { ...state.conversations, [delta.sessionId]: changed } };
 }
 
 function updateMachine(state: State, id: string, data: Partial<Machine> & { active: boolean }): ReduceResult {

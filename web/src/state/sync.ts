@@ -8,6 +8,7 @@ import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
+import { withoutLiveText } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
@@ -18,6 +19,8 @@ import type { LoadState, Refetch, State } from './types.ts';
 const PAGE_SIZE = 60;
 /** The hub's maximum. */
 const CATCH_UP_PAGE_SIZE = 200;
+/** Live text is dropped when no delta has arrived for this long. */
+const LIVE_TIMEOUT_MS = 30_000;
 
 const LOADING: LoadState = { status: 'loading' };
 const READY: LoadState = { status: 'ready' };
@@ -36,6 +39,9 @@ export class Sync {
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
+  /** Runs out when no delta arrives: the agent may have ended. */
+  #liveTimer: ReturnType<typeof setTimeout> | undefined;
+
   constructor(api: Api) {
     this.#api = api;
   }
@@ -44,9 +50,16 @@ export class Sync {
   async handleEvent(event: HubEvent): Promise<void> {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
-    // Message fetches detect missed messages by `seq` instead.
-    if (event.type !== 'message-received') for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
+    if (event.type === 'message-delta') this.#restartLiveTimer();
+    // Message fetches detect missed messages by `seq` instead, and no response contains live text.
+    if (event.type !== 'message-received' && event.type !== 'message-delta') for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
+  }
+
+  /** Drops all live text: its rest may never arrive. The stored messages will. */
+  dropLiveText(): void {
+    clearTimeout(this.#liveTimer);
+    patchState({ conversations: withoutLiveText(state.value.conversations) });
   }
 
   /** Fetches everything again that is shown, after a gap in the events. */
@@ -193,6 +206,11 @@ export class Sync {
 
   #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
     return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
+  }
+
+  #restartLiveTimer(): void {
+    clearTimeout(this.#liveTimer);
+    this.#liveTimer = setTimeout(() => this.dropLiveText(), LIVE_TIMEOUT_MS);
   }
 
   #runRefetch(refetch: Refetch): Promise<void> {

@@ -16,6 +16,14 @@ export interface OutgoingMessage {
   error?: string;
 }
 
+/** The text of a message that the agent is writing. */
+export interface LiveText {
+  /** The `localId` of the message that will be stored. */
+  id: string;
+  kind: 'text' | 'thinking';
+  text: string;
+}
+
 /** The loaded messages of a session. */
 export interface Conversation {
   loadState: LoadState;
@@ -23,6 +31,7 @@ export interface Conversation {
   messages: Message[];
   hasOlder: boolean;
   outgoing: OutgoingMessage[];
+  live: LiveText[];
 }
 
 /** Why an opened session cannot be shown. */
@@ -61,7 +70,7 @@ export type Refetch =
 
 const NOT_LOADED: LoadState = { status: 'idle' };
 
-export const EMPTY_CONVERSATION: Conversation = { loadState: NOT_LOADED, messages: [], hasOlder: false, outgoing: [] };
+export const EMPTY_CONVERSATION: Conversation = { loadState: NOT_LOADED, messages: [], hasOlder: false, outgoing: [], live: [] };
 
 export const EMPTY_STATE: State = {
   listLoad: NOT_LOADED,

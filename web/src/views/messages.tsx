@@ -28,13 +28,13 @@ const MAX_ANNOUNCED_LENGTH = 300;
 
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
-  const { messages, outgoing, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
+  const { messages, outgoing, live, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
   const completed = session.agentState?.completedRequests;
   const items = useMemo(
-    () => buildTimeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
-    [messages, outgoing, hasOlder, completed, active, thinking],
+    () => buildTimeline({ messages, outgoing, live, hasOlder, completed }, { active, thinking }),
+    [messages, outgoing, live, hasOlder, completed, active, thinking],
   );
-  const lastText = items.findLast((item) => item.kind === 'text')?.text;
+  const lastText = items.findLast((item) => item.kind === 'text' && !item.isLive)?.text;
   const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);
   return (
     <LoadGate loadState={messages.length > 0 ? { status: 'ready' } : loadState} label="Loading the messages" onRetry={() => void sync.fetchNewestMessages(id)}>

@@ -28,10 +28,10 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
     case 'outgoing':
       return <Outgoing sessionId={sessionId} outgoing={item.outgoing} />;
     case 'text':
-      return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} />;
+      return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} isLive={item.isLive} />;
     case 'thinking':
       return (
-        <Disclosure id={item.key} icon={<Brain size={15} aria-hidden />} title="Thinking">
+        <Disclosure id={item.key} icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
           <p class="thinking">{item.text}</p>
         </Disclosure>
       );
