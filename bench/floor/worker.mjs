@@ -129,7 +129,13 @@ export class Floor {
       this.pending.delete(packet.id);
       return;
     }
-    if (packet.kind !== 'event' || packet.data[0] !== 'message') return;
+    if (packet.kind !== 'event') return;
+    if (packet.data[0] === 'message-delta') {
+      const text = JSON.stringify({ type: 'message-delta', ...packet.data[1] });
+      for (const subscriber of this.state.getWebSockets('web')) subscriber.send(text);
+      return;
+    }
+    if (packet.data[0] !== 'message') return;
     const { message, localId } = packet.data[1];
     const record = await this.journal.append(message, localId);
     if (packet.id !== null) socket.send(ack(packet.id, { ok: true, id: record.id, seq: record.seq }));

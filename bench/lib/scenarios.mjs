@@ -1,6 +1,6 @@
 /** The scenarios by name, in the order in which they run. */
 
-const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'list', 'page', 'post', 'clis'];
+const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'list', 'page', 'post', 'clis'];
 
 /** Long scenarios of the hub alone, which run only when they are named. */
 const LONG = ['load', 'tenants', 'idle'];

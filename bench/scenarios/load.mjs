@@ -1,19 +1,23 @@
 /**
  * A full namespace for a minute: 1,000 CLIs with a keep-alive every two seconds, 200 web clients that subscribe to all
- * sessions and one session's messages (half over SSE, half over WebSocket), 200 messages per second. There is no floor: the
- * scenario checks that no message is lost and that memory does not grow.
+ * sessions and one session's messages (half over SSE, half over WebSocket), 200 messages per second, 20 sessions that stream
+ * live text. There is no floor: the scenario checks that no message is lost, that acknowledgements are not delayed and that
+ * memory does not grow.
  */
 
 import { expectOk } from '../lib/http.mjs';
 import { inLanes, latencies, median, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
+import { startStream } from '../lib/stream.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 
 const CLIS = 1000;
 const WATCHERS = 200;
 const PER_SECOND = 200;
 const KEEP_ALIVE_MS = 2000;
+/** The last sessions stream; they have no other messages. */
+const STREAMS = 20;
 
 export const rows = [
   {
@@ -22,7 +26,8 @@ export const rows = [
     headline: 'p99',
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
-  { id: 'load-acks', work: 'full namespace, 200 messages/s: message -> ack', headline: 'p99' },
+  { id: 'load-acks', work: 'full namespace, 200 messages/s: message -> ack', headline: 'p99', target: { of: 'hub', most: 250, unit: ' ms' } },
+  { id: 'load-deltas', work: 'full namespace, 20 sessions stream: message-delta -> web client', headline: 'p99' },
   { id: 'load-processor', work: 'full namespace: CPU', headline: 'percent' },
   { id: 'load-memory', work: 'full namespace: resident memory at the end', headline: 'megabytes' },
   {
@@ -91,6 +96,9 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   // The first round activates every session, which is written to D1. The following rounds are the steady state.
   await waitUntil('every session to be active', () => areAllActive(side));
 
+  const deltaSamples = [];
+  const streaming = [...sessions.keys()].slice(-STREAMS);
+  const stopStreams = await Promise.all(streaming.map((number) => startStream(side, sockets[number], sessions[number], deltaSamples, reportProblem)));
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];
@@ -115,6 +123,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   await waitUntil('the last message to reach its web client', async () => watchers.every(({ receivedCount, sent }) => receivedCount === sent.length)).catch(() =>
     reportProblem(`of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`),
   );
+  await Promise.all(stopStreams.map((stop) => stop()));
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
     if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
@@ -127,6 +136,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   addNote(`${sentCount} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
   report('load-latency', { hub: latencies(samples) });
   report('load-acks', { hub: latencies(ackSamples) });
+  report('load-deltas', { hub: latencies(deltaSamples) });
   report('load-processor', { hub: { percent } });
   report('load-memory', { hub: { megabytes: memory.at(-1) } });
   report('load-growth', { hub: { percent: growthOf(memory) } });
