@@ -120,6 +120,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('sendMessage', { id, body: { attachments: [attachment] } });
     const todos = [{ content: 'Look', status: 'in_progress' }];
     const block = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
+    await cli.emitWithAck('message-delta', { sid: id, id: 'm', text: 'hello', kind: 'text' });
     await cli.sendMessage(id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
     for (const query of ['', '?limit=1', '?beforeSeq=2&limit=1', '?afterSeq=1&limit=1', '?afterSeq=3']) {
       await call('listMessages', { id, query });
@@ -224,7 +225,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await feed.nextEvent('session-removed', session.id);
     for (const event of feed.all) assertValid(event, '/components/schemas/Event', 'an event');
     const types = new Set(feed.all.map(({ type }) => type));
-    for (const type of ['session-added', 'session-updated', 'message-received', 'machine-updated']) assert.ok(types.has(type), type);
+    for (const type of ['session-added', 'session-updated', 'message-received', 'message-delta', 'machine-updated']) assert.ok(types.has(type), type);
     succeeded.add('events');
   });
 
