@@ -1,7 +1,7 @@
 // Fetching from the hub, and events during a fetch.
 
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import type { HubEvent } from '../src/api/types.ts';
 import { onlyUnsent } from '../src/state/conversation.ts';
@@ -261,4 +261,25 @@ test('fetches everything that is shown after a gap', async () => {
   await sync.refetchShown();
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
   assert.deepEqual(requests.sort(), ['/api/config', '/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
+});
+
+test('drops live text when no delta arrives for 30 s, and with the connection', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.after(() => mock.timers.reset());
+  const { sync } = setup(1);
+  await sync.fetchNewestMessages('a');
+  const write = (offset: number) => sync.handleEvent({ type: 'message-delta', sessionId: 'a', id: 'l', offset, text: 'x' });
+  const liveTexts = () => getConversation('a').live.map(({ text }) => text);
+  await write(0);
+  mock.timers.tick(29_999);
+  await write(1);
+  mock.timers.tick(29_999);
+  assert.deepEqual(liveTexts(), ['xx']);
+  mock.timers.tick(1);
+  assert.deepEqual(liveTexts(), []);
+  await write(2);
+  assert.deepEqual(liveTexts(), [], 'the beginning is missing');
+  await write(0);
+  sync.dropLiveText();
+  assert.deepEqual(liveTexts(), []);
 });
