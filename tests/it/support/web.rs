@@ -11,10 +11,12 @@ pub struct Web(pub Socket);
 /// Parses an event in either format, with its id, if it has one, as `eventId`.
 pub fn parse_event(text: &str) -> Value {
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
+    if text.starts_with('{') {
+        return json(text);
+    }
     let lines: Vec<&str> = text.split('\n').collect();
     let data = |line: &str| json(line.strip_prefix("data: ").unwrap());
     match lines[..] {
-        [_] => json(text),
         [line, "", ""] => data(line),
         [id, line, "", ""] => {
             let mut event = data(line);
