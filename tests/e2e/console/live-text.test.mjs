@@ -29,22 +29,30 @@ class Stream {
   }
 }
 
+/** Waits until the page shows the session and receives its events. */
+async function waitUntilFollowed(chat, cli, session) {
+  await chat.waitForText('Before.');
+  // Arrives as an event, or is read after the page has subscribed.
+  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Started.' }));
+  await chat.waitForText('Started.');
+}
+
 /** The text that screen readers announce. */
-const announcement = (page) => page.locator('p[role="status"].visually-hidden').textContent();
+const announcement = (page) => page.getByRole('status').filter({ hasText: 'The agent says' }).textContent();
 
 test('a text grows while the agent writes it, and the stored message takes its place', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'live', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const { page, pageErrors } = await visit(t, 'live', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
-  await chat.waitForText('Before.');
+  await waitUntilFollowed(chat, cli, session);
   const live = chat.log.locator('.markdown.live');
   const stream = new Stream(cli, session.id, 'm1');
   await stream.write('I read **the');
   await live.getByText('I read').waitFor();
   await stream.write(' notes** first.');
   await live.locator('strong', { hasText: 'the notes' }).waitFor();
-  assert.match(await announcement(page), /Before\./, 'unfinished text is not announced');
+  assert.match(await announcement(page), /Started\./, 'unfinished text is not announced');
   const element = await live.elementHandle();
   const top = () => element.evaluate((node) => node.getBoundingClientRect().top);
   const topBefore = await top();
@@ -68,7 +76,7 @@ test('a thought can be read while it grows', async (t) => {
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const { page } = await visit(t, 'thought', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
-  await chat.waitForText('Before.');
+  await waitUntilFollowed(chat, cli, session);
   const stream = new Stream(cli, session.id, 'm1');
   await stream.write('First the', 'thinking');
   await chat.log.getByText('Thinking …').click();
@@ -95,7 +103,7 @@ test('a text with a missing piece stops, and a lost connection removes it', asyn
   });
   await page.goto(signInUrl(hub, 'cut', `/sessions/${session.id}`));
   const chat = new Chat(page);
-  await chat.waitForText('Before.');
+  await waitUntilFollowed(chat, cli, session);
   const live = chat.log.locator('.markdown.live');
   const stream = new Stream(cli, session.id, 'm1');
   await stream.write('one ');
@@ -107,6 +115,7 @@ test('a text with a missing piece stops, and a lost connection removes it', asyn
   await live.getByText('complete').waitFor();
   assert.deepEqual((await live.allTextContents()).map((text) => text.trim()), ['one', 'complete']);
 
+  lostDelta = '';
   const lost = sockets;
   sockets = [];
   for (const socket of lost) await socket.close({ code: 1012 });
