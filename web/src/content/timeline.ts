@@ -158,7 +158,7 @@ function moveTurnEnds(items: TimelineItem[]): TimelineItem[] {
   const result: TimelineItem[] = [];
   let turnEnd: Extract<TimelineItem, { kind: 'event' }> | null = null;
   for (const item of items) {
-    const isLateText: boolean = turnEnd !== null && item.kind === 'text' && item.createdAt - turnEnd.createdAt <= LATE_TEXT_MS;
+    const isLateText: boolean = turnEnd !== null && item.kind === 'text' && !item.isLive && item.createdAt - turnEnd.createdAt <= LATE_TEXT_MS;
     if (turnEnd !== null && !isLateText) {
       result.push(turnEnd);
       turnEnd = null;
