@@ -20,6 +20,11 @@ pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 pub const MIN_BODY_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_BODY_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const STALL_TIMEOUT_MS: u32 = 15_000;
+/// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
+/// bytes: the largest body that the platform accepts on its smaller plans.
+pub const MAX_DISCARDED_BYTES: u32 = 100_000_000;
+/// How long the client of a refused body may pause before it gets the response at once, in milliseconds.
+pub const DISCARD_PAUSE_MS: u32 = 2_000;
 /// The largest response that is copied to JavaScript at once, in bytes. A larger one is streamed, and stays in the memory of
 /// the hub until the client has received it: it needs a reservation.
 pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;

@@ -22,8 +22,8 @@ pub struct EventsRequest {
     pub last_event_id: Option<String>,
 }
 
-/// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header of that name; the query parameter
-/// `lastEventId` overrides it.
+/// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header of that name. Of the header and the
+/// query parameter `lastEventId`, the newer counts: a browser reconnects with its original URL and the latest header.
 pub async fn parse_request(
     hub: &Arc<Hub>,
     query: &str,
@@ -48,7 +48,7 @@ pub async fn parse_request(
         }
     };
     let receives_all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
-    let last_event_id = query.text("lastEventId")?.map(str::to_owned).or(last_event_id);
+    let last_event_id = hub.newer_event_id(last_event_id, query.text("lastEventId")?.map(str::to_owned));
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription =
         Subscription { receives_all, session, machine, reported_visible, format, ..Subscription::default() };

@@ -13,7 +13,34 @@ export function head(request, names) {
 }
 
 /**
- * Reads the body of a request. The buffer grows with the received bytes, not with the declared length.
+ * Reads and discards what is left of a request's body: a client that is still sending gets no response, but a reset connection.
+ * Stops after `maxBytes`, or when nothing arrives for `pauseMs`. Does nothing if another function reads the body.
+ */
+export async function discardBody(request, maxBytes, pauseMs) {
+  if (request.body === null || request.body.locked) return;
+  const reader = request.body.getReader();
+  let timer;
+  const paused = () =>
+    new Promise((resolve) => {
+      timer = setTimeout(resolve, pauseMs, { done: true });
+    });
+  try {
+    for (let bytes = 0; bytes <= maxBytes; ) {
+      const { value, done } = await Promise.race([reader.read(), paused()]);
+      clearTimeout(timer);
+      if (done) break;
+      bytes += value.byteLength;
+    }
+  } catch {
+    // The client is gone.
+  } finally {
+    clearTimeout(timer);
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * Reads the body of a request. Leaves the rest of one that is too large. The buffer grows with the received bytes, not with the declared length.
  * @param {number} limit in bytes
  * @param {number} chunkBytes the client must send this much within `stallMs`; also the initial size of the buffer
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>}
@@ -44,7 +71,7 @@ export async function body(request, limit, chunkBytes, stallMs) {
       buffer = value.buffer;
       length += value.length;
       if (length > maxBytes) {
-        reader.cancel('The body is too large').catch(() => {});
+        reader.releaseLock();
         return 'too-large';
       }
       // A shorter read is the last one.

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, body, eventStream, forward, post, response, smallText, streamedResponse, utf8, withD1Timeout } from './glue.js';
+import { Inbox, body, discardBody, eventStream, forward, post, response, smallText, streamedResponse, utf8, withD1Timeout } from './glue.js';
 
 /** A fake WebSocket. */
 class Socket extends EventTarget {
@@ -299,7 +299,7 @@ function requestWithBody(chunks, declared) {
     rest = rest.subarray(value.length);
     return { value, done: value.length === 0 };
   };
-  const reader = { readAtLeast, cancel: async () => chunks.return() };
+  const reader = { readAtLeast, releaseLock: () => {}, cancel: async () => chunks.return() };
   const headers = new Headers(declared === undefined ? {} : { 'content-length': String(declared) });
   return { reads, request: { headers, body: { getReader: () => reader } } };
 }
@@ -312,6 +312,50 @@ function stallingAfter(...chunks) {
     return: () => resolve({ done: true }),
   };
 }
+
+describe('the rest of a refused body', () => {
+  /** A request whose body has this many chunks of 1,000 bytes, and then ends or pauses. */
+  function refusedRequest(chunks, { pauses = false } = {}) {
+    const counts = { sent: 0, cancelled: false };
+    const body = new ReadableStream({
+      pull(controller) {
+        if (counts.sent < chunks) {
+          counts.sent += 1;
+          controller.enqueue(new Uint8Array(1_000));
+        } else if (!pauses) controller.close();
+      },
+      cancel: () => void (counts.cancelled = true),
+    });
+    return { counts, request: { body } };
+  }
+
+  test('is discarded to its end', async () => {
+    const { counts, request } = refusedRequest(50);
+    await discardBody(request, 1_000_000, 60_000);
+    assert.deepEqual(counts, { sent: 50, cancelled: false });
+  });
+
+  test('is discarded up to a limit', async () => {
+    const { counts, request } = refusedRequest(Infinity);
+    await discardBody(request, 10_000, 60_000);
+    assert.equal(counts.cancelled, true);
+    assert.ok(counts.sent >= 11 && counts.sent <= 13, `${counts.sent}`);
+  });
+
+  test('is left when the client pauses', async () => {
+    const { counts, request } = refusedRequest(3, { pauses: true });
+    await discardBody(request, 1_000_000, 10);
+    assert.deepEqual(counts, { sent: 3, cancelled: true });
+  });
+
+  test('is left to the function that reads it, and may be missing', async () => {
+    const { counts, request } = refusedRequest(3);
+    request.body.getReader();
+    await discardBody(request, 1_000_000, 10);
+    assert.equal(counts.cancelled, false);
+    await discardBody({ body: null }, 1, 1);
+  });
+});
 
 describe('the body of a request', () => {
   const KIB = 1024;

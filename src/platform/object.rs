@@ -286,7 +286,9 @@ impl NamespaceObject {
                 if head.socket != SocketKind::Cli.as_str() {
                     running.hub.store_namespace();
                 }
-                self.respond(&running, &request, head).await
+                let response = self.respond(&running, &request, head).await;
+                convert::discard_body(&request).await;
+                response
             }
             Err(error) => Ok(to_js_error(error.into()).await),
         }

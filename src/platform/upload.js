@@ -235,7 +235,11 @@ export class Upload {
       for (;;) {
         restartTimer();
         const at = PREFIX_BYTES + this.length;
-        if (this.length > limit) throw new Fault('too-large');
+        if (this.length > limit) {
+          // The rest is discarded before the response.
+          reader.releaseLock();
+          throw new Fault('too-large');
+        }
         if (at + SUFFIX_BYTES > this.buffer.byteLength) {
           const largest = PREFIX_BYTES + limit + 1 + SUFFIX_BYTES;
           this.buffer = this.buffer.transfer(Math.min(2 * this.buffer.byteLength, largest));

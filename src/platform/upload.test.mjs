@@ -139,6 +139,7 @@ class Body {
         return { value: new Uint8Array(view.buffer.transfer(), byteOffset, length).fill(0x20), done: length === 0 };
       },
       cancel: async () => this.end(),
+      releaseLock: () => {},
     };
   }
 }

@@ -22,7 +22,7 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
-use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken};
+use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::http::response::finalize;
@@ -89,17 +89,28 @@ async fn serve(
 ) -> Result<Response> {
     let edge = match edge {
         Ok(edge) => edge,
-        Err(message) => return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await),
+        Err(message) => {
+            convert::discard_body(&request).await;
+            return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await);
+        }
     };
     match edge.route(head, now(), generate_secret).await {
-        Action::Respond(response) => Ok(convert::to_js_response_or_stream(&finalize(response).await, context)),
-        Action::Authenticate => authenticate(&edge, &env, &request).await,
+        Action::Respond(response) => {
+            convert::discard_body(&request).await;
+            Ok(convert::to_js_response_or_stream(&finalize(response).await, context))
+        }
+        Action::Authenticate => {
+            let response = authenticate(&edge, &env, &request).await;
+            convert::discard_body(&request).await;
+            response
+        }
         Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
             forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
         }
         Action::Object(namespace) => {
             let is_upload = is_upload(&head.method, &head.path);
-            let timeout_ms = if is_upload { UPLOAD_TIMEOUT_MS } else { object_timeout_ms(&env) };
+            let timeout_ms =
+                if is_upload { UPLOAD_TIMEOUT_MS } else { object_timeout_ms(&env) + body_time_ms(&request) };
             forward_request(&env, &request, &namespace, timeout_ms).await
         }
         Action::Sse(token) => stream_events(&env, &request, &token).await,
@@ -166,6 +177,15 @@ async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
 
 fn objects(env: &Env) -> Result<JsValue> {
     js_sys::Reflect::get(env, &JsValue::from_str(HUB))
+}
+
+/// Returns how long the client may take to send the body of a request.
+fn body_time_ms(request: &Request) -> u32 {
+    if request.body().is_none() {
+        return 0;
+    }
+    let declared = request.headers().get("content-length").ok().flatten().and_then(|length| length.parse().ok());
+    longest_body_time_ms(declared)
 }
 
 fn object_timeout_ms(env: &Env) -> u32 {

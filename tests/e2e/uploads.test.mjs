@@ -105,6 +105,21 @@ describe('a body', () => {
     }
   });
 
+  test('that is refused while its client still sends gets the response, not a reset connection', async () => {
+    const raw = JSON.stringify(uploadBody(Buffer.alloc(51 * MB)));
+    const larger = JSON.stringify(uploadBody(Buffer.alloc(60 * MB)));
+    for (const body of [raw, larger]) {
+      const answer = await hub.web().post(target.path, undefined, { raw: body });
+      assert.deepEqual([answer.status, answer.body.code], [413, 'too_large'], answer.text);
+    }
+    const missing = await hub.web().post('/api/sessions/none/upload', undefined, { raw });
+    assert.deepEqual([missing.status, missing.body.code], [404, 'session_not_found'], missing.text);
+    const stranger = await hub.web('default', 'wrong').post(target.path, undefined, { raw });
+    assert.deepEqual([stranger.status, stranger.body.code], [401, 'unauthorized'], stranger.text);
+    const message = await hub.web().post(target.path.replace('/upload', '/messages'), undefined, { raw });
+    assert.deepEqual([message.status, message.body.code], [413, 'body_too_large'], message.text);
+  });
+
   test('that its client aborts does not harm the hub', async () => {
     for (const size of [10, 60_000, MB, 3 * MB, 10, 300_000, 2 * MB]) {
       await abortUpload(target.path, `{"filename":"f","mimeType":"m","content":"${'a'.repeat(size)}`);

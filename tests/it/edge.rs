@@ -9,7 +9,7 @@ use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
+use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longest_body_time_ms, split_url};
 use session_gateway_hub::model::namespace::Namespace;
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
@@ -362,4 +362,14 @@ fn a_url_is_split_into_host_path_and_query() {
     assert_eq!(split_url("https://h:8/a/b?c=d?e#f"), ("h:8", "/a/b", "c=d?e"));
     assert_eq!(split_url("http://h"), ("h", "/", ""));
     assert_eq!(split_url("http://h?x=/y"), ("h", "/", "x=/y"));
+}
+
+#[test]
+fn a_slow_body_within_the_documented_pace_is_not_cut() {
+    let seconds = |declared| longest_body_time_ms(declared) / 1_000;
+    assert_eq!(
+        [seconds(Some(0)), seconds(Some(1)), seconds(Some(64 * 1024)), seconds(Some(64 * 1024 + 1))],
+        [0, 15, 15, 30]
+    );
+    assert_eq!([seconds(None), seconds(Some(8 << 20)), seconds(Some(usize::MAX))], [1_920; 3], "8 MiB is the limit");
 }

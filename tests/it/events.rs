@@ -187,9 +187,11 @@ async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
         .map(|event| event["message"]["content"]["content"].as_str().or(event["type"].as_str()).unwrap())
         .collect();
     assert_eq!(texts, ["missed 1", "session-updated", "missed 2", "live"]);
-    // The query `lastEventId` takes precedence over the header.
-    let (_, mut web) = reconnect(&world, &format!("{query}&lastEventId={}", ids(&events)[2]), Some(&received)).await;
-    assert_eq!(ids(&web.events().await), [ids(&events)[3]]);
+    // The newer of the query `lastEventId` and the header counts, and an unknown id is the oldest.
+    for (in_query, in_header) in [(ids(&events)[2], &*received), (&received, ids(&events)[2]), ("x", ids(&events)[2])] {
+        let (_, mut web) = reconnect(&world, &format!("{query}&lastEventId={in_query}"), Some(in_header)).await;
+        assert_eq!(ids(&web.events().await), [ids(&events)[3]], "{in_query} {in_header}");
+    }
     // A client that disconnects right after its first event resumes with the id of that event.
     let (first, web) = reconnect(&world, &query, Some(&received)).await;
     drop(web);

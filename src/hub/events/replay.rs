@@ -228,6 +228,12 @@ impl Hub {
         self.persist_last_published(state);
     }
 
+    /// Returns the newer of two event ids. One that this hub did not make counts as older than any other.
+    pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
+        let numbers = &self.state().event_numbers;
+        one.into_iter().chain(other).max_by_key(|id| numbers.parse_id(id))
+    }
+
     /// Loads the events after `last_event_id` that are still in the log. Call it before [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(&self, last_event_id: Option<&str>) -> Result<(), Error> {
         self.sync_event_log().await?;
