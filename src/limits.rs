@@ -17,8 +17,8 @@ pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 /// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`].
-pub const MIN_BODY_BYTES: u32 = 64 * 1024;
-/// The time to send [`MIN_BODY_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
+pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
+/// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const STALL_TIMEOUT_MS: u32 = 15_000;
 /// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
 /// bytes: the largest body that the platform accepts on its smaller plans.

@@ -28,10 +28,10 @@ impl Cors {
         }
     }
 
-    /// `host` is the hub's own, from the header `Host`.
+    /// Whether a request from `origin` is allowed. `host` is the hub's own, from the header `Host`.
     pub fn allows(&self, origin: &str, host: &str) -> bool {
-        let is_same = origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host));
-        is_same
+        let is_own = origin.split_once("://").is_some_and(|(_, origin_host)| origin_host.eq_ignore_ascii_case(host));
+        is_own
             || match self {
                 Self::None => false,
                 Self::Listed(origins) => origins.iter().any(|o| o.eq_ignore_ascii_case(origin)),
@@ -39,7 +39,7 @@ impl Cors {
             }
     }
 
-    /// Returns the CORS headers of a response; none when the origin is not allowed.
+    /// Returns the CORS headers of a response. If the origin is not allowed, that is at most `Vary`.
     pub fn headers(&self, origin: Option<&str>, host: &str, is_preflight: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if *self == Self::None {
@@ -53,8 +53,8 @@ impl Cors {
         if is_preflight {
             let methods = HeaderValue::from_static("GET, POST, PATCH, DELETE, OPTIONS");
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-            let allowed = HeaderValue::from_static("authorization, content-type, last-event-id");
-            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+            let request_headers = HeaderValue::from_static("authorization, content-type, last-event-id");
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, request_headers);
             headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
         }
         headers

@@ -21,7 +21,8 @@ use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
 use crate::limits::{
-    JWT_LIFETIME_SECS, MAX_BODY_BYTES, MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE, MIN_BODY_BYTES, STALL_TIMEOUT_MS,
+    JWT_LIFETIME_SECS, MAX_BODY_BYTES, MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE, MIN_PROGRESS_BYTES,
+    STALL_TIMEOUT_MS,
 };
 use crate::model::namespace::Namespace;
 use crate::store::response_budget::ResponseBudget;
@@ -329,7 +330,7 @@ impl Edge {
 /// Returns how long a body of a declared length may take that arrives at the slowest allowed pace, in milliseconds.
 pub fn longest_body_time_ms(declared: Option<usize>) -> u32 {
     let bytes = declared.unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES);
-    let parts = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(MIN_BODY_BYTES);
+    let parts = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
     parts.saturating_mul(STALL_TIMEOUT_MS)
 }
 

@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::limits::{MIN_BODY_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 
 /// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl ErrorResponse {
     }
 
     pub fn body_stalled() -> Self {
-        let (kib, seconds) = (MIN_BODY_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
+        let (kib, seconds) = (MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
         let message = format!("The request body was too slow: less than {kib} KiB in {seconds} seconds.");
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
     }

@@ -10,16 +10,16 @@ use super::extract::{JsonBody, OwnedSession, QueryString};
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::state::cache::Archived;
+use crate::hub::state::cache::ArchivedFilter;
 use crate::limits::MAX_NAME_CHARS;
 use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.
 pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, ErrorResponse> {
     let archived = match query.text("archived")? {
-        None => Archived::Exclude,
-        Some("include") => Archived::Include,
-        Some("only") => Archived::Only,
+        None => ArchivedFilter::Exclude,
+        Some("include") => ArchivedFilter::Include,
+        Some("only") => ArchivedFilter::Only,
         Some(_) => {
             return Err(Error::field("archived", "Query parameter `archived` must be `include` or `only`.").into());
         }

@@ -37,7 +37,7 @@ impl Hub {
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let call = self.open_call(owner, method, self.config.rpc_timeout_ms).await?;
-            let dialect = self.config.vocabulary.dialect_of_method(call.registered_method());
+            let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
             self.send_call(call, &make_params(dialect)).await
         })
     }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::limits::{MIN_BODY_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
+use crate::limits::{MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
 use crate::model::json::{InvalidField, Json};
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
@@ -79,7 +79,7 @@ pub enum Error {
     PathCheckFailed(String),
     #[error("The upload failed: {0}.")]
     UploadFailed(String),
-    #[error("The upload was too slow: less than {} KiB in {} seconds.", MIN_BODY_BYTES / 1024, STALL_TIMEOUT_MS / 1000)]
+    #[error("The upload was too slow: less than {} KiB in {} seconds.", MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000)]
     UploadStalled,
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,

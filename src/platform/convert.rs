@@ -15,7 +15,7 @@ use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::hub::error::Error;
 use crate::limits::{
-    DISCARD_PAUSE_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES, MIN_BODY_BYTES, READ_TIMEOUT_MS,
+    DISCARD_PAUSE_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS,
     RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
 };
 
@@ -71,7 +71,7 @@ pub async fn discard_body(request: &Request) {
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.
 pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = JsFuture::from(glue::body(request, limit, MIN_BODY_BYTES, STALL_TIMEOUT_MS)).await?;
+    let body = JsFuture::from(glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS)).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),

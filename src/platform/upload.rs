@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_BODY_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
@@ -34,7 +34,7 @@ impl UploadBody for JsUpload {
             MAX_UPLOAD_BYTES as f64,
             MAX_FILE_BYTES as f64,
             MAX_UPLOAD_FIELDS_BYTES as f64,
-            MIN_BODY_BYTES.into(),
+            MIN_PROGRESS_BYTES.into(),
             STALL_TIMEOUT_MS.into(),
         );
         Box::pin(SendFuture::new(async move {

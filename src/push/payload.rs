@@ -7,7 +7,9 @@ use super::request::MAX_MESSAGE_BYTES;
 use super::to_base64url;
 use crate::limits::MAX_SUPERSEDED;
 
+/// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"): one byte less than a push message can hold.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_MESSAGE_BYTES - 1;
+/// A longer body cannot fit the payload, because a character has at least one byte.
 const MAX_BODY_CHARS: usize = MAX_PAYLOAD_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,8 +29,9 @@ pub struct Notification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     pub body: String,
-    /// The ids of earlier pending requests that this notification supersedes, the newest last. When its own request is answered
-    /// before the push is sent, the newest of them is sent instead.
+    /// The ids of earlier pending requests that this notification supersedes, the newest last. If `request_id` is answered
+    /// before the push is sent, the hub notifies about the newest of these that is still pending. It is stored as
+    /// `earlier`, because earlier releases have written that name.
     #[serde(default, rename = "earlier", skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<String>,
 }
@@ -72,7 +75,7 @@ impl Notification {
         }
     }
 
-    /// Replaces `other`, which was not sent.
+    /// Adds the requests of `other`, which was not sent and which this notification replaces, to `superseded`.
     pub fn supersede(&mut self, other: &Self) {
         let ids = other.superseded.iter().chain(&other.request_id).chain(&self.superseded);
         let mut superseded: Vec<String> = ids.filter(|id| self.request_id.as_ref() != Some(*id)).cloned().collect();
@@ -91,7 +94,7 @@ impl Notification {
         format!("/sessions/{}", self.session_id)
     }
 
-    /// A notification replaces the displayed one of the same tag.
+    /// The tag of the displayed notification. A browser replaces a notification with a newer one that has the same tag.
     fn tag(&self) -> String {
         let kind = if self.kind == NotificationKind::Permission { "permission" } else { "ready" };
         format!("{kind}-{}", self.session_id)
@@ -103,7 +106,7 @@ impl Notification {
         to_base64url(digest.get(..24).unwrap_or_default())
     }
 
-    /// The header `Urgency`: an agent is blocked until its request is answered.
+    /// The header `Urgency` (RFC 8030 section 5.3): high for a request, because the agent is blocked until it is answered.
     pub fn urgency(&self) -> &'static str {
         match self.kind {
             NotificationKind::Permission => "high",

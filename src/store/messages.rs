@@ -135,7 +135,9 @@ pub(super) fn write_parts<'a>(
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let sessions = messages.iter().map(|(session, _)| session.as_str());
     let rows = messages.iter().flat_map(|(session, m)| PartRow::all(session, m));
-    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows), |row| &mut row.content)
+    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows), |row| {
+        &mut row.content
+    })
 }
 
 /// Loads the newest `limit` local ids of a session with their messages.

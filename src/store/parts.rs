@@ -22,9 +22,10 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Builds the transactions that write parts: the first deletes the unreachable parts of the owners with `delete`, the
-/// others write the rows with `upsert`. `content` returns the content of a row.
-pub fn write<'a, R: Serialize>(
+/// Builds the transactions that write parts. The first deletes the unreachable parts of the owners with the SQL statement
+/// `delete`. The others write the rows with the SQL statement `upsert`. `content` returns the field of a row that holds its
+/// text.
+pub fn build_transactions<'a, R: Serialize>(
     namespace: &'a Namespace,
     (delete, owners): (&'static str, impl Iterator<Item = &'a str>),
     (upsert, mut rows): (&'static str, impl Iterator<Item = R> + 'a),

@@ -9,7 +9,8 @@ pub const INSERT: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON C
 /// `?1`: name.
 const SELECT: &str = "SELECT value FROM secrets WHERE name = ?1";
 
-/// Returns the secret of this name, or inserts `generated` as it. Concurrent callers all get the one inserted first.
+/// Returns the secret with this name. If there is none, stores `generated` under the name and returns it. Concurrent
+/// callers all get the value that was stored first.
 pub async fn get_or_insert(db: &dyn Database, name: &str, generated: &str) -> Result<String, DbError> {
     let value = |row: Row| Columns::new("secrets", row).text("value");
     let select = Statement::new(SELECT, [name.into()]);

@@ -90,7 +90,9 @@ pub fn write_parts<'a>(
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let owners = values.iter().map(|value| value.owner.as_str());
     let rows = values.iter().flat_map(PartRow::all);
-    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows), |row| &mut row.content)
+    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows), |row| {
+        &mut row.content
+    })
 }
 
 /// Adds statements that delete the unreachable parts of sessions and machines.

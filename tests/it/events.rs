@@ -10,7 +10,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 
 /// Connects a web client with the id of its last event. Returns its first event, and the client.
 async fn reconnect(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {
-    let mut web = Web(world.try_subscribe(query, last, Format::Json).await.unwrap());
+    let mut web = Web(world.open_event_stream(query, last, Format::Json).await.unwrap());
     (web.next_event().await, web)
 }
 
@@ -89,7 +89,7 @@ async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
         ("all=%ff".into(), 400, "invalid_field"),
     ];
     for (query, status, code) in table {
-        let error = world.try_subscribe(&query, None, Format::Json).await.err().expect(&query);
+        let error = world.open_event_stream(&query, None, Format::Json).await.err().expect(&query);
         let response = ErrorResponse::from(error);
         assert_eq!((response.status.as_u16(), response.code), (status, code), "{query}");
     }
@@ -265,7 +265,7 @@ async fn event_numbers_increase_and_clients_resume_after_hibernation() {
 #[tokio::test(start_paused = true)]
 async fn an_event_stream_has_an_id_and_one_line_of_data() {
     let (world, session, mut cli) = live_session().await;
-    let mut stream = world.try_subscribe(&format!("sessionId={session}"), None, Format::Sse).await.unwrap();
+    let mut stream = world.open_event_stream(&format!("sessionId={session}"), None, Format::Sse).await.unwrap();
     let mut web = world.web(&format!("sessionId={session}")).await;
     cli.send_message(&session, "line one\nline two\r\u{2028}").await;
     world.advance(30_000).await;
@@ -318,7 +318,7 @@ async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
     let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut silent = world.web(&query).await;
-    let mut stream = world.try_subscribe(&query, None, Format::Sse).await.unwrap();
+    let mut stream = world.open_event_stream(&query, None, Format::Sse).await.unwrap();
     for _ in 0..15 {
         cli.send_mebibyte(&session).await;
     }
@@ -358,7 +358,7 @@ async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
     let expires_at = world.now() + 60_000;
     let mut expiring = Vec::new();
     for format in [Format::Json, Format::Sse] {
-        expiring.push(world.try_subscribe_with_expiry(&query, None, format, Some(expires_at)).await.unwrap());
+        expiring.push(world.open_event_stream_with_expiry(&query, None, format, Some(expires_at)).await.unwrap());
     }
     let mut with_access_token = world.web(&query).await;
     world.advance(expires_at - 1 - world.now()).await;

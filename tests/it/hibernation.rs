@@ -216,7 +216,7 @@ async fn a_restart_does_not_change_active_at() {
 #[tokio::test(start_paused = true)]
 async fn visibility_is_restored_after_hibernation() {
     let world = World::new();
-    let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
+    let mut socket = world.open_event_stream("visibility=hidden", None, Default::default()).await.unwrap();
     let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     let body = json!({"subscriptionId": first_event["data"]["subscriptionId"], "visibility": "visible"});
     let visible = || {

@@ -13,7 +13,7 @@ use session_gateway_hub::limits::{
 
 async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
     let query = format!("sessionId={session}");
-    let mut web = Web(world.try_subscribe(&query, last, Format::Sse).await.unwrap());
+    let mut web = Web(world.open_event_stream(&query, last, Format::Sse).await.unwrap());
     assert_eq!(web.next_event().await["type"], "connection-changed");
     web
 }

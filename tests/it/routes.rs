@@ -217,7 +217,7 @@ async fn registering_a_machine_again_increments_only_the_versions_of_changed_fie
 #[tokio::test(start_paused = true)]
 async fn visibility_can_be_set_for_an_existing_subscription_of_the_namespace() {
     let world = World::new();
-    let mut socket = world.try_subscribe("", None, Default::default()).await.unwrap();
+    let mut socket = world.open_event_stream("", None, Default::default()).await.unwrap();
     let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     let id = &first_event["data"]["subscriptionId"];
     let set_visibility = async |body: Value| world.post("/api/visibility", &body).await;

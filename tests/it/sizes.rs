@@ -251,7 +251,7 @@ async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_l
         }
         // Acknowledges the events, so that the hub does not close the socket.
         world.advance(30_000).await;
-        web.0.send("read");
+        web.acknowledge_heartbeat();
         cli.send_keep_alive(&world, &session).await;
         web.next_event_of("heartbeat").await;
     }

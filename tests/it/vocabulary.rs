@@ -311,7 +311,7 @@ async fn without_a_vocabulary_aliases_are_unknown() {
         assert_eq!(reply.assert_error(400, "invalid_field")["field"], field, "{action}");
     }
     let status = get(&world, &session, "git-status").reply().await.ok();
-    let hint = "No handler registered for gitStatus. Its CLI registered configure, git-status: if one of these is the \
+    let hint = "No handler registered for gitStatus. The CLI registered configure, git-status: if one of these is the \
         same method, map it in the setting VOCABULARY of the hub (docs/CLIENTS.md)";
     assert_eq!(status, json!({"success": false, "error": hint}));
     cli.socket.assert_no_frames().await;
@@ -320,7 +320,7 @@ async fn without_a_vocabulary_aliases_are_unknown() {
         async |agent: &str| world.post("/api/machines/m/spawn", &json!({"directory": "/code", "agent": agent})).await;
     assert_eq!(spawn("zeta-coder").await.assert_error(400, "invalid_field")["field"], "agent");
     let error = spawn("alpha").await.assert_error(503, "cli_unreachable");
-    let hint = "No handler registered for spawnSession. Its CLI registered spawn-session: if one of these is the same \
+    let hint = "No handler registered for spawnSession. The CLI registered spawn-session: if one of these is the same \
         method, map it in the setting VOCABULARY of the hub (docs/CLIENTS.md).";
     assert_eq!(error["error"], hint);
     let ended = world.create_session_with("/code", json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"})).await;

@@ -37,12 +37,12 @@ export class ShellState {
     return environment;
   }
 
-  /** True when no earlier command changed a variable and the shell is inside its directory. */
+  /** True when no earlier command changed a variable and the shell is inside the session's directory. */
   get isUnmodified() {
     return isInside(this.root, this.cwd) && Object.keys(this.env).length === 0;
   }
 
-  /** A description for the conversation. */
+  /** A description for the conversation, such as `in /code, with NAME as set before`. */
   toString() {
     const names = Object.keys(this.env).sort();
     const more = names.length > 8 ? ` and ${names.length - 8} more` : '';
@@ -69,6 +69,7 @@ export class ShellState {
    * @returns {string | null} a notice for the user, when the directory changed or the variables are too large
    */
   end() {
+    // The shell writes the directory, the variables and the word `end`, with NUL after each.
     const [cwd, ...variables] = this.#readAndRemoveFile().split('\0');
     if (variables.at(-2) !== 'end') return null;
     const env = diffEnvironment(this.base, variables);
@@ -100,6 +101,7 @@ export class ShellState {
  */
 function diffEnvironment(base, variables) {
   const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);
+  // The separator captures all after the first `=`, which may contain `=` itself.
   const pairs = variables.map((variable) => variable.split(/=([^]*)/, 2)).filter(([name]) => isSaved(name));
   const found = new Map(pairs.filter(([, value]) => value !== undefined));
   const changed = [...found].filter(([name, value]) => base[name] !== value);

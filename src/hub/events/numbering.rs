@@ -35,7 +35,7 @@ impl EventNumbers {
         (self.last_reserved, self.last_published) = (number, number);
     }
 
-    /// Allocates a number that is not that of an event.
+    /// Allocates a number that no event gets: for an update to CLIs, a message, or the end of a log.
     pub fn allocate(&mut self, now: u64) -> u64 {
         self.last_allocated = (self.last_allocated + 1).max(now * 1000);
         self.last_allocated
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_continue_after_a_later_one_than_the_clock() {
+    fn numbers_continue_after_a_number_that_is_ahead_of_the_clock() {
         let mut numbers = numbers_of("a");
         numbers.continue_after(5_000_000);
         assert_eq!((numbers.last_published(), numbers.last_reserved()), (5_000_000, 5_000_000));

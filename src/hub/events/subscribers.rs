@@ -159,7 +159,7 @@ impl Hub {
     }
 
     /// Handles a frame of a web client: any text acknowledges a heartbeat.
-    pub(in crate::hub) fn web_client_answered(&self, conn: ConnId, connection: &mut Connection) {
+    pub(in crate::hub) fn on_web_client_text(&self, conn: ConnId, connection: &mut Connection) {
         connection.send_window.acknowledge();
         if let Peer::Web(subscription) = &mut connection.peer
             && subscription.record_heartbeat_ack(self.rt.now())

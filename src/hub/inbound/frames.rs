@@ -41,8 +41,8 @@ impl State {
         if self.frame_bytes + bytes <= MAX_INBOUND_BYTES {
             return None;
         }
-        let queued = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
-        let sockets = self.connections.iter().map(|(socket, c)| (queued(socket, c.queued_bytes), socket));
+        let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
+        let sockets = self.connections.iter().map(|(socket, c)| (with_frame(socket, c.queued_bytes), socket));
         sockets.max().map(|(_, socket)| socket)
     }
 }
@@ -116,7 +116,7 @@ impl Hub {
         let connecting = match self.state().connections.get_mut(conn) {
             Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
-            Some(connection) => return self.web_client_answered(conn, connection),
+            Some(connection) => return self.on_web_client_text(conn, connection),
             None => return,
         };
         match connecting {

@@ -92,7 +92,8 @@ impl Connection {
         Self { peer, queued_frames, queued_bytes: 0, busy: false, send_window }
     }
 
-    /// Whether the worker reads the socket. It always reads, so the send window is not needed.
+    /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, so the socket needs no
+    /// send window.
     fn is_stream(&self) -> bool {
         matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
     }
@@ -211,7 +212,7 @@ impl Connections {
         self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
     }
 
-    /// Counts a frame that the hub is about to send unasked. Returns false if the client is too slow for it
+    /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the client is too slow for it
     /// ([`SendWindow::record_event`]) or gone.
     #[must_use]
     pub fn record_event(&mut self, conn: ConnId, bytes: usize) -> bool {
@@ -242,8 +243,8 @@ impl Connections {
         })
     }
 
-    /// Returns the sockets that are not connected yet and have no frame in progress. A CONNECT packet that waits for the
-    /// database was received in time.
+    /// Returns the sockets that have not sent a CONNECT packet. A socket whose packet is being handled is not one of them: the
+    /// packet arrived in time, even if handling it waits for the database.
     pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
     }

@@ -22,11 +22,11 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     ms.ok_or_else(|| format!("RPC_TIMEOUT_MS must be a whole number from 1 to {MAX_RPC_TIMEOUT_MS}, but is `{text}`."))
 }
 
-/// Why a call failed. Each variant has the name of the method.
+/// Why a call failed. Each variant contains the name of the method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
-    /// No socket has registered the method. `other_methods` are those that the owner's CLIs registered and the hub never
-    /// calls: the method may be one of them, under a word that the vocabulary lacks.
+    /// No socket has registered the method. `other_methods` are registered methods of the same session or machine whose
+    /// names the hub does not know. One of them may be this method, under a name that is missing in `VOCABULARY`.
     #[error("No handler registered for {method}{}", hint(.other_methods))]
     NoHandler { method: String, other_methods: Vec<String> },
     /// The CLI did not answer in time.
@@ -47,7 +47,7 @@ fn hint(other_methods: &[String]) -> String {
     }
     let listed = other_methods.iter().take(MAX_LISTED_METHODS).map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        ". Its CLI registered {listed}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
+        ". The CLI registered {listed}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
         (docs/CLIENTS.md)"
     )
 }
@@ -58,8 +58,9 @@ pub type RpcResult = Result<String, RpcError>;
 #[derive(Debug)]
 struct Handler {
     conn: ConnId,
-    /// The name under which the CLI registered the method: the hub calls it by that name.
-    name: String,
+    /// The name with which the CLI registered the method, such as `<session id>:git-status` for the method `gitStatus`.
+    /// A call contains this name.
+    registered_name: String,
 }
 
 #[derive(Debug)]
@@ -74,8 +75,8 @@ struct PendingCall {
 #[derive(Debug)]
 pub struct Call {
     pub conn: ConnId,
-    /// The name under which the CLI registered the method.
-    name: String,
+    /// See [`Handler::registered_name`].
+    registered_name: String,
     owner: Owner,
     method: String,
     ack: u64,
@@ -83,7 +84,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Encodes the frame of the call. `params` is the text of a JSON object; those of a session's call get its `sessionId`.
+    /// Encodes the frame of the call. `params` is the text of a JSON object. If the call is to a session, the field
+    /// `sessionId` is added to it.
     pub fn frame(&self, params: &str) -> String {
         let Owner::Session(id) = &self.owner else { return self.encode(params) };
         let members = params.strip_prefix('{').unwrap_or("}");
@@ -92,15 +94,15 @@ impl Call {
     }
 
     fn encode(&self, params: &str) -> String {
-        let request = rpc_request(&self.name, params);
+        let request = rpc_request(&self.registered_name, params);
         socketio::event_frame(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
     }
 
-    /// Returns the name under which the CLI registered the method, without the id of its session or machine.
-    pub fn registered_method(&self) -> &str {
+    /// Returns the registered name of the method without its prefix, the id of the session or machine.
+    pub fn unprefixed_name(&self) -> &str {
         let (Owner::Session(id) | Owner::Machine(id)) = &self.owner;
-        let unprefixed = self.name.strip_prefix(id.as_str()).and_then(|name| name.strip_prefix(':'));
-        unprefixed.unwrap_or(&self.name)
+        let unprefixed = self.registered_name.strip_prefix(id.as_str()).and_then(|name| name.strip_prefix(':'));
+        unprefixed.unwrap_or(&self.registered_name)
     }
 
     pub async fn result(self) -> RpcResult {
@@ -118,22 +120,24 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Registers a method for a socket. The last registration wins. Returns the other socket that loses the method, with the
-    /// name under which it had registered it.
+    /// Registers a method for a socket. The last registration wins. If that takes the method from
+    /// another socket, returns this socket and the name with which it had registered the method.
     pub fn register(
         &mut self,
         owner: Owner,
         method: &str,
-        name: &str,
+        registered_name: &str,
         conn: ConnId,
         now: u64,
     ) -> Option<(ConnId, String)> {
         self.grace.method_registered(&owner, method, now);
-        let replaced = self.handlers.insert((owner, method.to_owned()), Handler { conn, name: name.to_owned() });
-        replaced.filter(|handler| handler.conn != conn).map(|handler| (handler.conn, handler.name))
+        let replaced = self
+            .handlers
+            .insert((owner, method.to_owned()), Handler { conn, registered_name: registered_name.to_owned() });
+        replaced.filter(|handler| handler.conn != conn).map(|handler| (handler.conn, handler.registered_name))
     }
 
-    /// Removes a registration, if it is this socket's.
+    /// Removes the registration of a method, unless it belongs to another socket.
     pub fn unregister(&mut self, owner: Owner, method: &str, conn: ConnId) {
         let key = (owner, method.to_owned());
         if self.handlers.get(&key).is_some_and(|handler| handler.conn == conn) {
@@ -145,7 +149,7 @@ impl Rpc {
         self.handlers.contains_key(&(owner, method.to_owned()))
     }
 
-    /// Returns the methods of an owner that are none of the hub's, in alphabetical order.
+    /// Returns the registered methods of an owner whose names the hub does not know, in alphabetical order.
     pub fn methods_unknown_to_hub(&self, owner: &Owner) -> Vec<String> {
         let of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method.clone());
         let mut methods: Vec<String> = of_owner.filter(|method| !Method::VARIANTS.contains(&method.as_str())).collect();
@@ -157,14 +161,14 @@ impl Rpc {
     pub fn open_call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Option<Call> {
         let handler = self.handlers.get(&(owner.clone(), method.to_owned()))?;
         let (sender, receiver) = oneshot::channel();
-        let (owner, name) = (owner.clone(), handler.name.clone());
-        let call = Call { conn: handler.conn, name, owner, method: method.to_owned(), ack, receiver };
+        let (owner, registered_name) = (owner.clone(), handler.registered_name.clone());
+        let call = Call { conn: handler.conn, registered_name, owner, method: method.to_owned(), ack, receiver };
         self.pending.insert(ack, PendingCall { conn: call.conn, method: method.to_owned(), deadline, sender });
         Some(call)
     }
 
-    /// Completes a call with the arguments of its acknowledgement. Late acknowledgements, and those of another socket than
-    /// the call was sent to, are ignored.
+    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements and those from other
+    /// sockets.
     pub fn complete(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {
         if let Some(call) = self.take_pending(conn, ack) {
             let result = read_result(args).ok_or(RpcError::InvalidResult(call.method));

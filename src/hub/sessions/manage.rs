@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, without_large};
 use crate::hub::sessions::updates::split_agent_state;
-use crate::hub::state::cache::Archived;
+use crate::hub::state::cache::ArchivedFilter;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_TAG_BYTES};
@@ -27,15 +27,15 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Returns the list of sessions as a JSON array, when everything it contains is durable.
-    pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<Arc<str>, Error> {
+    /// Returns the list of sessions as a JSON array, after everything in it is durable.
+    pub async fn list_sessions(self: &Arc<Self>, filter: ArchivedFilter) -> Result<Arc<str>, Error> {
         self.load_summaries().await?;
-        let list = self.state().cache.list(archived);
+        let list = self.state().cache.list(filter);
         self.flushed().await?;
         Ok(list)
     }
 
-    /// Returns the id of the session of a tag, which is created if there is none.
+    /// Returns the id of the session with the request's tag. Creates the session if there is none.
     pub async fn get_or_create_session(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
         check_tag(&new.tag)?;
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_KEYWORD_BYTES) {
@@ -49,7 +49,7 @@ impl Hub {
             let mut state = self.state();
             state.ensure_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
-                Some(id) => self.reopen_archived(&mut state, &id, &metadata)?,
+                Some(id) => self.reopen_if_archived(&mut state, &id, &metadata)?,
                 None => self.create(&mut state, new, metadata, &agent_state)?,
             };
             (id, state.commit_waiter())
@@ -58,8 +58,9 @@ impl Hub {
         Ok(id)
     }
 
-    /// Gives an archived session the CLI's new metadata, which ends the archived state. Its name is kept.
-    fn reopen_archived(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
+    /// If a session is archived, replaces its metadata with the CLI's, which ends the archived state. Its name is kept.
+    /// Returns the id.
+    fn reopen_if_archived(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = state.cache.session(id)?;
         if entry.session.metadata_fields().is_archived() {
             let metadata = entry.session.metadata_keeping_name(metadata);

@@ -24,7 +24,7 @@ const ENTRY_BYTES: usize = 1_000;
 
 /// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Archived {
+pub enum ArchivedFilter {
     #[default]
     Exclude,
     Include,
@@ -83,7 +83,7 @@ pub struct Cache {
     /// Whether every session of the namespace is in `sessions` or `summaries`.
     is_listed: bool,
     /// The last result of [`list`](Self::list), until a session changes.
-    last_list: Option<(Archived, Arc<str>)>,
+    last_list: Option<(ArchivedFilter, Arc<str>)>,
     pub evictions: Evictions,
     use_count: u64,
     /// `None` until they are loaded.
@@ -239,14 +239,14 @@ impl Cache {
     }
 
     /// Returns the session list as a JSON array: active sessions first, then by `updatedAt`, newest first.
-    pub fn list(&mut self, archived: Archived) -> Arc<str> {
+    pub fn list(&mut self, archived: ArchivedFilter) -> Arc<str> {
         if let Some((_, list)) = self.last_list.as_ref().filter(|(of, _)| *of == archived) {
             return Arc::clone(list);
         }
         let is_listed = |summary: &&SessionSummary| match archived {
-            Archived::Include => true,
-            Archived::Exclude => !summary.archived,
-            Archived::Only => summary.archived,
+            ArchivedFilter::Include => true,
+            ArchivedFilter::Exclude => !summary.archived,
+            ArchivedFilter::Only => summary.archived,
         };
         let cached = self.sessions.values_mut().map(Entry::summary);
         let mut listed: Vec<&SessionSummary> = cached.chain(self.summaries.values()).filter(is_listed).collect();

@@ -214,7 +214,7 @@ async fn events_have_the_whole_large_value_for_clis_and_its_length_for_web_clien
     // Events about large values are replayed like all others.
     let first = event["eventId"].as_str().unwrap().to_owned();
     cli.update_state(&session, 2, &json!({"n": padding(2 * MIB)})).await;
-    let mut resumed = Web(world.try_subscribe("all=true", Some(&first), Format::Json).await.unwrap());
+    let mut resumed = Web(world.open_event_stream("all=true", Some(&first), Format::Json).await.unwrap());
     assert_eq!(resumed.next_event_of("connection-changed").await["data"]["resume"], "ok");
     assert_eq!(resumed.next_event_of("session-updated").await["data"]["agentStateVersion"], 3);
     let added = json!({"tag": "/new", "metadata": metadata(MIB, json!({}))}).to_string();

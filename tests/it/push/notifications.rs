@@ -57,7 +57,7 @@ async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!(world.rt.take_pushes().len(), 1);
-    assert_eq!(world.outcomes().await, ["sent", "cooling-down", "sent"]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent", "cooling-down", "sent"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +74,7 @@ async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
     assert_eq!(toast["data"], expected);
     assert!(!hidden.types().await.contains(&"toast".to_owned()));
     assert!(world.rt.take_pushes().is_empty());
-    assert_eq!(world.outcomes().await, ["toast"]);
+    assert_eq!(world.outcomes_newest_first().await, ["toast"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,12 +113,12 @@ async fn without_subscriptions_notifications_need_no_read() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!((world.db.read_count(), world.rt.take_pushes().len()), (reads, 0));
-    assert_eq!(world.outcomes().await[0], "no-subscribers");
+    assert_eq!(world.outcomes_newest_first().await[0], "no-subscribers");
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
     world.rt.respond_to_pushes(&browser.endpoint, &[(202, None)]);
     cli.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await[0], "sent");
+    assert_eq!(world.outcomes_newest_first().await[0], "sent");
 }
 
 /// The reads and writes of the database, and the alarms that were set.
@@ -149,7 +149,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
-    assert_eq!(world.outcomes().await, ["no-subscribers"; 3]);
+    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"; 3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ async fn the_result_that_there_are_no_subscriptions_is_cached_for_a_day() {
             }
             cli.send_ready(&session).await;
             world.advance(1).await;
-            assert_eq!(world.outcomes().await[0], outcome);
+            assert_eq!(world.outcomes_newest_first().await[0], outcome);
         }
     }
 }
@@ -261,7 +261,7 @@ async fn a_retry_survives_hibernation_and_a_restart() {
     world.advance(60_001).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["sessionId"], *session);
-    assert_eq!(world.outcomes().await, ["sent"]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,7 +278,7 @@ async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
     world.restart();
     cli.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"]);
+    assert_eq!(world.outcomes_newest_first().await, ["cooling-down", "sent", "sent"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,7 +342,7 @@ async fn permission_requests_within_half_a_second_are_one_notification() {
     cli.update_state(&session, 3, &pending(&["r2"])).await;
     world.advance(1_000).await;
     assert!(world.rt.take_pushes().is_empty(), "there is no new request");
-    assert_eq!(world.outcomes().await, ["sent", "replaced"]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent", "replaced"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,7 +391,7 @@ async fn the_last_request_that_is_still_pending_is_pushed() {
         cli.update_state(&session, versions + 3, &pending(&["r1"])).await;
         world.advance(501).await;
         assert!(world.rt.take_pushes().is_empty(), "the push for r2 covered r1");
-        assert_eq!(world.outcomes().await[0], "answered");
+        assert_eq!(world.outcomes_newest_first().await[0], "answered");
     }
 }
 
@@ -406,7 +406,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     world.advance(1_000).await;
     assert!(world.rt.take_pushes().is_empty());
-    assert_eq!(world.outcomes().await, ["session-gone", "answered"]);
+    assert_eq!(world.outcomes_newest_first().await, ["session-gone", "answered"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -417,7 +417,7 @@ async fn a_request_that_was_not_committed_is_not_pushed() {
     world.db.repair();
     world.advance(1_000).await;
     assert!(world.rt.take_pushes().is_empty());
-    assert_eq!(world.outcomes().await, <[String; 0]>::default());
+    assert_eq!(world.outcomes_newest_first().await, <[String; 0]>::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -428,13 +428,13 @@ async fn a_notification_waits_while_the_database_is_unavailable() {
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, fault.clone());
     world.advance(1).await;
-    assert_eq!(world.outcomes().await, ["waiting"]);
+    assert_eq!(world.outcomes_newest_first().await, ["waiting"]);
     world.db.repair();
     world.advance(5_000).await;
-    assert_eq!((world.rt.take_pushes().len(), world.outcomes().await), (1, vec!["sent".to_owned()]));
+    assert_eq!((world.rt.take_pushes().len(), world.outcomes_newest_first().await), (1, vec!["sent".to_owned()]));
     cli.send_ready(&session).await;
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, fault);
     world.advance(3_600_000).await;
-    assert_eq!(world.outcomes().await[0], "unavailable");
+    assert_eq!(world.outcomes_newest_first().await[0], "unavailable");
 }

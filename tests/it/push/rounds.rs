@@ -25,7 +25,7 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
     world.advance(24_000).await;
-    assert_eq!(world.outcomes().await, ["waiting"], "the attempts after 5 s and 20 s have failed");
+    assert_eq!(world.outcomes_newest_first().await, ["waiting"], "the attempts after 5 s and 20 s have failed");
     world.db.repair();
     world.advance(1_001).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -176,7 +176,7 @@ async fn push_messages_above_600_a_minute_are_delayed_even_over_a_hibernation() 
     assert!(world.rt.take_pushes().is_empty(), "a hibernation starts no new window");
     world.advance(1_000).await;
     assert_eq!(world.rt.take_pushes().len(), 100);
-    assert_eq!(world.outcomes().await, ["sent"; 14]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent"; 14]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +196,7 @@ async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
     world.advance(10_000).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["title"], "Session Ready");
-    assert_eq!(world.outcomes().await, ["sent"]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,14 +35,14 @@ fn claims(authorization: &str) -> Value {
 async fn concurrent_hubs_agree_on_one_generated_key_pair() {
     let world = World::new();
     let neighbour = world.neighbour();
-    // Both hubs read that there is no key pair before either stores one.
+    // The hubs of two namespaces share the database. Both find no key pair before either stores one.
     world.db.hold(BatchKind::Reads);
-    let replies = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
+    let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
     run_until_idle().await;
     world.db.release();
     let mut keys = Vec::new();
-    for reply in replies {
-        keys.push(reply.reply().await.ok()["publicKey"].clone());
+    for request in requests {
+        keys.push(request.reply().await.ok()["publicKey"].clone());
     }
     assert_eq!(keys[0], keys[1]);
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
@@ -52,7 +52,7 @@ async fn concurrent_hubs_agree_on_one_generated_key_pair() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_the_random_source_fails_key_generation_and_push_requests_fail() {
+async fn key_generation_and_push_requests_fail_without_a_random_source() {
     let world = World::new();
     world.rt.fail_random();
     world.get("/api/push/vapid-public-key").await.assert_error(503, "hub_unavailable");
@@ -77,17 +77,18 @@ async fn ids_are_unique_even_if_the_random_source_fails() {
         let session = world.create_session(&format!("/code/{number}")).await;
         assert!(sessions.insert(session.clone()), "{session} is a duplicate");
     }
+    // Answers to two concurrent calls are matched by their acknowledgement ids.
     let session = sessions.iter().next().unwrap();
     let mut cli = world.live_cli(session).await;
     cli.register("listSkills").await;
     let path = format!("/api/sessions/{session}/skills");
-    let replies = [(), ()].map(|()| world.start("GET", &path, ""));
+    let requests = [(), ()].map(|()| world.start("GET", &path, ""));
     let calls = [cli.next_call().await, cli.next_call().await];
     for (number, call) in calls.iter().enumerate().rev() {
         cli.respond(call, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
     }
-    for (number, reply) in replies.into_iter().enumerate() {
-        assert_eq!(reply.reply().await.ok()["skills"][0]["name"], number.to_string());
+    for (number, request) in requests.into_iter().enumerate() {
+        assert_eq!(request.reply().await.ok()["skills"][0]["name"], number.to_string());
     }
 }
 
@@ -168,7 +169,7 @@ async fn an_unsubscribed_browser_gets_no_notifications_and_can_unsubscribe_again
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     assert!(world.rt.take_pushes().is_empty());
-    assert_eq!(world.outcomes().await, ["no-subscribers"]);
+    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +191,8 @@ async fn a_browser_that_unsubscribes_while_its_push_request_is_queued_gets_no_no
     run_until_idle().await;
     assert!(world.rt.take_pushes().is_empty());
     let log = &world.push_log().await[0];
-    assert_eq!((&log["waiting"], &log["failures"][0]["service"]), (&json!(5), &json!("https://a.com")), "{log}");
+    assert_eq!(log["waiting"], 5, "the requests that timed out are sent again later: {log}");
+    assert_eq!(log["failures"][0]["service"], "https://a.com", "the unsubscribed browser counts as failed: {log}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +215,7 @@ async fn each_namespace_has_its_own_subscribers_and_log() {
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     assert!(world.rt.take_pushes().is_empty() && neighbour.rt.take_pushes().is_empty());
-    assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
+    assert_eq!((world.outcomes_newest_first().await.len(), neighbour.outcomes_newest_first().await.len()), (1, 0));
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/neighbour"}"#).await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
 }
@@ -230,13 +232,13 @@ async fn a_browser_can_subscribe_in_two_namespaces() {
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await, ["failed"]);
+    assert_eq!(world.outcomes_newest_first().await, ["failed"]);
     let remaining = world.db.select("SELECT namespace FROM push_subscriptions");
     assert_eq!(remaining, [["neighbour".into()]]);
     let session = neighbour.create_session("/code").await;
     neighbour.live_cli(&session).await.send_ready(&session).await;
     neighbour.advance(1).await;
-    assert_eq!(neighbour.outcomes().await, ["sent"]);
+    assert_eq!(neighbour.outcomes_newest_first().await, ["sent"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,7 +294,7 @@ async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
+    let mut socket = world.open_event_stream("visibility=visible", None, Default::default()).await.unwrap();
     let first: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     cli.send_ready(&session).await;
     world.advance(AFTER_COOLDOWN_MS).await;
@@ -301,7 +303,7 @@ async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!(world.rt.take_pushes().len(), 1);
-    assert_eq!(world.outcomes().await, ["sent", "toast"]);
+    assert_eq!(world.outcomes_newest_first().await, ["sent", "toast"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,24 +316,28 @@ async fn a_page_that_stops_acknowledging_heartbeats_is_not_visible() {
     for _ in 0..4 {
         world.advance(30_000).await;
         assert_eq!(web.next_event_of("heartbeat").await["type"], "heartbeat");
-        web.0.send("read");
+        web.acknowledge_heartbeat();
         world.hibernate_and_wake().await;
     }
     notify().await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await, ["toast"], "the page is visible because it acknowledges heartbeats");
-    web.types().await;
+    assert_eq!(
+        world.outcomes_newest_first().await,
+        ["toast"],
+        "the page is visible because it acknowledges heartbeats"
+    );
+    web.types().await; // Discards the toast.
     // The socket stays open without acknowledgements, as after the laptop was closed.
     world.advance(90_000).await;
     notify().await;
     world.advance(AFTER_COOLDOWN_MS).await;
-    assert_eq!(world.outcomes().await[0], "sent");
+    assert_eq!(world.outcomes_newest_first().await[0], "sent");
     assert!(!web.types().await.contains(&"toast".to_owned()), "a page without acknowledgements gets no toast");
-    web.0.send("read");
+    web.acknowledge_heartbeat();
     run_until_idle().await;
     notify().await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await[0], "toast", "an acknowledgement makes it visible again");
+    assert_eq!(world.outcomes_newest_first().await[0], "toast", "an acknowledgement makes it visible again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,7 +345,7 @@ async fn the_visibility_of_an_sse_client_expires_after_15_minutes() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
-    let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
+    let mut stream = world.open_event_stream("visibility=visible", None, Format::Sse).await.unwrap();
     let first = parse_event(&stream.next_text().await);
     let visible = json!({"subscriptionId": first["data"]["subscriptionId"], "visibility": "visible"});
     world.advance(890_000).await;
@@ -348,7 +354,7 @@ async fn the_visibility_of_an_sse_client_expires_after_15_minutes() {
         world.advance(passed).await;
         world.live_cli(&session).await.send_ready(&session).await;
         world.advance(1).await;
-        assert_eq!(world.outcomes().await[0], outcome);
+        assert_eq!(world.outcomes_newest_first().await[0], outcome);
     }
 }
 
@@ -364,7 +370,8 @@ async fn a_toast_is_not_replayed() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert!(web.types().await.contains(&"toast".to_owned()));
-    let mut reconnected = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
+    let mut reconnected =
+        world.open_event_stream("visibility=visible", Some(&before), Default::default()).await.unwrap();
     let received: Vec<_> = reconnected.drain().await;
     assert!(!format!("{received:?}").contains("toast"), "{received:?}");
 }

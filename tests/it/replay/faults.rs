@@ -14,7 +14,7 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
     for format in FORMATS {
         let (world, session, mut cli, query) = replay_fixture().await;
         let mut web = world.web(&query).await;
-        let mut connected = Web(world.try_subscribe(&query, None, format).await.unwrap());
+        let mut connected = Web(world.open_event_stream(&query, None, format).await.unwrap());
         cli.send_message(&session, "received").await;
         let received = id(&web.next_event().await);
         connected.events().await;
@@ -97,7 +97,7 @@ async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
 async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_log() {
     for format in FORMATS {
         let (world, session, mut cli, query) = replay_fixture().await;
-        let mut web = Web(world.try_subscribe(&query, None, format).await.unwrap());
+        let mut web = Web(world.open_event_stream(&query, None, format).await.unwrap());
         let first = web.next_event().await;
         for _ in 0..5 {
             world.db.lose_response(retryable_error());

@@ -47,7 +47,7 @@ impl Client {
     }
 
     async fn connect(&mut self, world: &World, query: &str) {
-        self.web = Some(Web(world.try_subscribe(query, self.last_event_id.as_deref(), self.format).await.unwrap()));
+        self.web = Some(Web(world.open_event_stream(query, self.last_event_id.as_deref(), self.format).await.unwrap()));
         self.connect_count += 1;
     }
 

@@ -178,11 +178,11 @@ impl World {
             "a version of {id}'s metadata was lost"
         );
         assert!(
-            row.state_version >= oracle.newest_version(id, ValueKind::AgentState),
+            row.agent_state_version >= oracle.newest_version(id, ValueKind::AgentState),
             "a version of {id}'s state was lost"
         );
         oracle.observe_version(id, ValueKind::Metadata, row.metadata_version, &row.metadata);
-        oracle.observe_version(id, ValueKind::AgentState, row.state_version, &row.state);
+        oracle.observe_version(id, ValueKind::AgentState, row.agent_state_version, &row.agent_state);
         let record = oracle.session(id).clone();
         for (seq, message) in record.seqs.iter().filter(|_| !record.is_merging) {
             let stored = row.messages.get(seq).map(|message| &message.0);
@@ -218,11 +218,11 @@ impl World {
             );
         }
         for (request, entry) in &row.completed {
-            let is_pending = row.state["requests"].get(request).is_some();
+            let is_pending = row.agent_state["requests"].get(request).is_some();
             assert!(!is_pending, "request {request} of {} is both pending and completed: {entry}", row.id);
         }
         for (request, known_request) in &record.requests {
-            let is_pending = row.state["requests"].get(request).is_some();
+            let is_pending = row.agent_state["requests"].get(request).is_some();
             let completed = row.completed.get(request);
             assert!(
                 !known_request.acknowledged || is_pending || completed.is_some(),
@@ -322,7 +322,7 @@ impl World {
         self.oracle(namespace_index).observe_snapshot(response, &LowerBound::default());
         let session = response["id"].as_str().unwrap();
         let Some(row) = rows.remove(session) else { panic!("{session} is not in the database") };
-        let mut state = row.state.clone();
+        let mut state = row.agent_state.clone();
         if !row.completed.is_empty() {
             state = if state.is_object() { state } else { Value::Object(Map::new()) };
             state["completedRequests"] = row.completed.iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
@@ -333,7 +333,7 @@ impl World {
             ("metadata", row.metadata),
             ("metadataVersion", row.metadata_version.into()),
             ("agentState", state),
-            ("agentStateVersion", row.state_version.into()),
+            ("agentStateVersion", row.agent_state_version.into()),
             ("updatedAt", row.updated_at.into()),
         ];
         let presence = row.presence.as_object().unwrap().iter().map(|(name, stored)| (&**name, stored.clone()));
@@ -388,7 +388,7 @@ impl World {
             assert!(!self.db.has_unknown_outcome(name), "{name} has not determined the outcome of a batch");
             for row in self.read_rows(namespace_index).values() {
                 assert!(!row.is_active(), "{} is active without a CLI", row.id);
-                let pending = &row.state["requests"];
+                let pending = &row.agent_state["requests"];
                 let has_pending = pending.as_object().is_some_and(|requests| !requests.is_empty());
                 assert!(!has_pending, "{} has been inactive for a day, but has the pending requests {pending}", row.id);
             }

@@ -12,12 +12,12 @@ pub struct Row {
     pub id: String,
     pub tag: String,
     pub seq: u64,
-    /// An object with the field names of the protocol. A column that is NULL is null.
+    /// `active`, `thinking` and the modes, as an object with the field names of the protocol. A column that is NULL is null.
     pub presence: Value,
     pub metadata: Value,
     pub metadata_version: u64,
-    pub state: Value,
-    pub state_version: u64,
+    pub agent_state: Value,
+    pub agent_state_version: u64,
     pub updated_at: u64,
     /// The id, local id and content of each message, by seq.
     pub messages: BTreeMap<u64, (String, String, Value)>,
@@ -52,8 +52,8 @@ impl World {
                 presence: json(columns.next()),
                 metadata: json(columns.next()),
                 metadata_version: number(columns.next()),
-                state: json(columns.next()),
-                state_version: number(columns.next()),
+                agent_state: json(columns.next()),
+                agent_state_version: number(columns.next()),
                 updated_at: number(columns.next()),
                 messages: BTreeMap::new(),
                 completed: BTreeMap::new(),
@@ -82,7 +82,8 @@ impl World {
     }
 }
 
-/// The SQL expression for a value of a session, joined from its parts if it is stored in parts.
+/// The SQL expression for a value of a session, joined from its parts if it is stored in parts. The column `<value>_parts`
+/// identifies these parts.
 fn whole_value(value: &str) -> String {
     format!(
         "iif({value}_parts IS NULL, {value}, (SELECT group_concat(content, '') FROM (SELECT content FROM value_parts

@@ -264,17 +264,17 @@ impl World {
     }
 
     /// Opens an event stream with a query and `Last-Event-ID`.
-    pub async fn try_subscribe(
+    pub async fn open_event_stream(
         &self,
         query: &str,
         last_event_id: Option<&str>,
         format: Format,
     ) -> Result<Socket, Error> {
-        self.try_subscribe_with_expiry(query, last_event_id, format, None).await
+        self.open_event_stream_with_expiry(query, last_event_id, format, None).await
     }
 
-    /// Like [`try_subscribe`](Self::try_subscribe), with a token that expires.
-    pub async fn try_subscribe_with_expiry(
+    /// Like [`open_event_stream`](Self::open_event_stream), with a token that expires.
+    pub async fn open_event_stream_with_expiry(
         &self,
         query: &str,
         last_event_id: Option<&str>,
@@ -290,7 +290,7 @@ impl World {
 
     /// A web client with this query that has received its first event.
     pub async fn web(&self, query: &str) -> Web {
-        let mut web = Web(self.try_subscribe(query, None, Format::Json).await.unwrap());
+        let mut web = Web(self.open_event_stream(query, None, Format::Json).await.unwrap());
         assert_eq!(web.next_event().await["type"], "connection-changed");
         web
     }

@@ -50,9 +50,9 @@ impl Browser {
         Self { endpoint: endpoint.to_owned(), secret, auth: [seed; 16] }
     }
 
-    /// A browser that has subscribed.
-    pub async fn subscribed(world: &World, endpoint: &str, seed: u8) -> Self {
-        let browser = Self::new(endpoint, seed);
+    /// Subscribes a browser with this endpoint, and keys derived from `key_seed`.
+    pub async fn subscribed(world: &World, endpoint: &str, key_seed: u8) -> Self {
+        let browser = Self::new(endpoint, key_seed);
         assert_eq!(world.post("/api/push/subscribe", &browser.subscription()).await.ok(), json!({"ok": true}));
         browser
     }
@@ -85,8 +85,8 @@ impl World {
         self.get("/api/push/log").await.ok()["log"].as_array().unwrap().clone()
     }
 
-    /// The outcomes in the log, newest first.
-    pub async fn outcomes(&self) -> Vec<String> {
+    /// The outcomes of the notifications in the push log.
+    pub async fn outcomes_newest_first(&self) -> Vec<String> {
         self.push_log().await.iter().map(|entry| entry["outcome"].as_str().unwrap().to_owned()).collect()
     }
 }

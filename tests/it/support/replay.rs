@@ -23,7 +23,7 @@ pub async fn replay_fixture() -> (World, String, Cli, String) {
 
 /// Connects a web client with the id of its last event. Returns `resume` of its first event, and the client.
 pub async fn reconnect(world: &World, query: &str, last_event_id: &str, format: Format) -> (String, Web) {
-    let mut web = Web(world.try_subscribe(query, Some(last_event_id), format).await.unwrap());
+    let mut web = Web(world.open_event_stream(query, Some(last_event_id), format).await.unwrap());
     let first = web.next_event().await;
     assert_eq!(first["type"], "connection-changed");
     (first["data"]["resume"].as_str().unwrap().to_owned(), web)
@@ -67,5 +67,5 @@ pub async fn exhaust_retries(world: &World) {
 
 /// Connects a new web client. Returns its first event.
 pub async fn first_event(world: &World, query: &str) -> Value {
-    Web(world.try_subscribe(query, None, Format::Json).await.unwrap()).next_event().await
+    Web(world.open_event_stream(query, None, Format::Json).await.unwrap()).next_event().await
 }

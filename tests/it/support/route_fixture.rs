@@ -66,7 +66,7 @@ impl RouteFixture {
         }
         let mut subscribers = [&world, &neighbour].map(|world| (world, None));
         for (world, socket) in &mut subscribers {
-            *socket = Some(world.try_subscribe("", None, Default::default()).await.unwrap());
+            *socket = Some(world.open_event_stream("", None, Default::default()).await.unwrap());
         }
         let mut subscribers = subscribers.map(|(_, socket)| socket.unwrap());
         let mut subscriptions = Vec::new();

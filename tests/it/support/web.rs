@@ -52,6 +52,11 @@ impl Web {
             .await
     }
 
+    /// Acknowledges a heartbeat. The hub accepts any text.
+    pub fn acknowledge_heartbeat(&self) {
+        self.0.send("read");
+    }
+
     /// The types of all unread events.
     pub async fn types(&mut self) -> Vec<String> {
         self.events().await.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
