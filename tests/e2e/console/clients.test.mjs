@@ -30,6 +30,7 @@ test('offers the agents, modes and models of the deployment', async (t) => {
   assert.deepEqual(spawned, [{ directory: '/code/demo', agent: 'codex' }]);
 
   const model = page.getByLabel('Model', { exact: true });
+  await model.waitFor();
   assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Bypass', 'Plan']);
   assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
   await model.selectOption('Opus');
