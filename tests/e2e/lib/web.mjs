@@ -213,7 +213,7 @@ async function readSse(response, feed) {
       rest = lines.pop();
       for (const line of lines) {
         if (line === '') {
-          if (event.data !== undefined) feed.push({ eventId: event.id, ...JSON.parse(event.data) });
+          if (event.data !== undefined) feed.push({ ...(event.id === undefined ? {} : { eventId: event.id }), ...JSON.parse(event.data) });
           event = {};
         } else {
           const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line);
