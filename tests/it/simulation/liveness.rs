@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::cli::PendingAck;
 use super::connections::{ConnectionId, Peer};
 use super::oracle::KeepAlive;
 use super::rows::Row;
@@ -62,6 +63,16 @@ impl World {
 
     /// Checks that only the end of its session has canceled a permission request.
     pub fn check_canceled_requests(&mut self, namespace_index: usize, row: &Row) {
+        let is_pending_end = |ack: &PendingAck| matches!(ack, PendingAck::End { session } if *session == row.id);
+        let ends = self
+            .pending
+            .values()
+            .any(|request| request.namespace_index == namespace_index && request.purpose.ends(&row.id))
+            || self.clis.iter().flat_map(|cli| cli.pending_acks.values()).any(is_pending_end);
+        if ends {
+            // The response to what ends the session is still in flight.
+            return;
+        }
         let record = self.oracle(namespace_index).session(&row.id);
         for (request, known) in &record.requests {
             let is_canceled = row.completed.get(request).is_some_and(|entry| entry["status"] == "canceled");

@@ -110,8 +110,16 @@ impl World {
 
     /// A random recent permission request of a session.
     fn pick_request(&mut self, namespace_index: usize, session: &str) -> Option<String> {
-        let requests: Vec<String> =
-            self.oracle(namespace_index).session(session).requests.keys().rev().take(3).cloned().collect();
+        let requests: Vec<String> = self
+            .oracle(namespace_index)
+            .session(session)
+            .requests
+            .iter()
+            .rev()
+            .filter(|(_, request)| request.acknowledged)
+            .take(3)
+            .map(|(id, _)| id.clone())
+            .collect();
         self.rng.pick(&requests)
     }
 
