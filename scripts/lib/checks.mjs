@@ -15,7 +15,7 @@ import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler
 const WASM = 'wasm32-unknown-unknown';
 
 /** Limit on the compressed wasm: its measured size plus 3 %. CHANGELOG.md has the reason for each increase. */
-const WASM_BUDGET_BYTES = 665_000;
+const WASM_BUDGET_BYTES = 714_000;
 
 /** Limit on the compressed files that the console's first page loads: one second on a slow mobile network. */
 const FIRST_LOAD_BUDGET_BYTES = 250_000;
