@@ -87,12 +87,11 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
         return Ok(ReceivedState::default());
     }
     let object = JsonObject::parse_strict("agentState", state.raw())?;
-    let mut requests = request_map(&object, REQUESTS)?;
+    let received = request_map(&object, REQUESTS)?;
+    let mut requests = JsonObject::default();
     // Some CLIs remove a request by setting it to null.
-    let removed: Vec<String> =
-        requests.members().filter(|(_, request)| request.get() == "null").map(|(id, _)| id.to_owned()).collect();
-    for id in &removed {
-        requests.remove(id);
+    for (id, request) in received.members().filter(|(_, request)| request.get() != "null") {
+        requests.push(id, request);
     }
     if requests.members().count() > MAX_PENDING_REQUESTS {
         let field = format!("agentState.{REQUESTS}");
@@ -103,7 +102,8 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
     }
     let completed = request_map(&object, COMPLETED_REQUESTS)?;
     let completed: Vec<(String, &RawValue)> = completed.members().map(|(id, entry)| (id.to_owned(), entry)).collect();
-    let pending = (!removed.is_empty()).then(|| requests.to_json());
+    let has_removed = requests.members().count() < received.members().count();
+    let pending = has_removed.then(|| requests.to_json());
     let mut object = object;
     if let Some(pending) = &pending {
         object.set(REQUESTS, pending.raw());
@@ -274,6 +274,13 @@ mod tests {
         assert_eq!(parts.completed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
         let whole = join(parts.base.as_ref(), parts.completed.iter().map(|(id, v)| (id.as_str(), *v))).unwrap();
         assert!(whole.text().ends_with(r#","x":1,"completedRequests":{"b":{"n":1.0},"a":{}}}"#), "{}", whole.text());
+    }
+
+    #[test]
+    fn hundreds_of_thousands_of_removed_requests_are_read_in_one_pass() {
+        let removed: Vec<String> = (0..300_000).map(|id| format!(r#""{id:06x}":null"#)).collect();
+        let state = json(&format!(r#"{{"requests":{{{},"r":{{}}}}}}"#, removed.join(",")));
+        assert_eq!(split(&state).unwrap().base.unwrap().text(), r#"{"requests":{"r":{}}}"#);
     }
 
     #[test]

@@ -64,12 +64,23 @@ describe('a keep-alive', () => {
     assert.ok(published.length <= 2, `${published.length} times in far less than 20 s`);
   });
 
-  test('is ignored if it is old, and refused if it is malformed or for a session of another namespace', async (t) => {
+  test('counts when it arrives, whatever its time, and without its invalid fields', async (t) => {
     const session = await hub.web('odd').openSession({ tag: 'odd' });
     const cli = await connectCli(t, hub, { namespace: 'odd', auth: { sessionId: session.id } });
-    await cli.emitWithAck('session-alive', { sid: session.id, time: Date.now() - 11 * 60_000 });
-    assert.equal((await hub.web('odd').readSession(session.id)).active, false, 'a keep-alive of eleven minutes ago');
-    for (const payload of [{ sid: session.id }, { sid: session.id, time: 'now' }, { sid: session.id, time: Date.now(), thinking: 'yes' }]) {
+    const before = Date.now();
+    const ack = await cli.emitWithAck('session-alive', { sid: session.id, time: before - 11 * 60_000, thinking: 'yes' });
+    assert.deepEqual(ack, { ok: true, ignored: ['thinking'] });
+    const { active, thinking, activeAt } = await hub.web('odd').readSession(session.id);
+    assert.deepEqual([active, thinking], [true, false]);
+    assert.ok(activeAt >= before - CLOCK_MS, 'the hub uses its own clock');
+    for (const payload of [{ sid: session.id }, { sid: session.id, time: 'now' }]) {
+      assert.equal((await cli.emitWithAck('session-alive', payload)).ok, true, JSON.stringify(payload));
+    }
+  });
+
+  test('is refused without a session id, and for a session of another namespace', async (t) => {
+    const cli = await connectCli(t, hub, { namespace: 'odd', auth: {} });
+    for (const payload of [{}, { sid: 5 }, 'text', null]) {
       assert.equal((await cli.emitWithAck('session-alive', payload)).ok, false, JSON.stringify(payload));
     }
     const foreign = await hub.web('not-odd').openSession({ tag: 'foreign' });

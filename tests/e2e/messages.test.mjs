@@ -120,7 +120,7 @@ describe('messages', () => {
       const ack = await cli.emitWithAck('message', payload);
       assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
     }
-    cli.socket.emit('session-alive', { sid: session.id });
+    cli.socket.emit('session-alive', { sid: 5 });
     assert.equal(typeof (await cli.nextError()).message, 'string', 'an error event instead of an acknowledgement');
     assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
   });
