@@ -25,6 +25,8 @@ pub const STALL_TIMEOUT_MS: u32 = 15_000;
 pub const MAX_DISCARDED_BYTES: u32 = 100_000_000;
 /// How long the client of a refused body may pause before it gets the response at once, in milliseconds.
 pub const DISCARD_PAUSE_MS: u32 = 2_000;
+/// How long a refused body is read at most, in milliseconds: a client that sends slowly must not keep the object awake.
+pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
 /// The largest response that is copied to JavaScript at once, in bytes. A larger one is streamed, and stays in the memory of
 /// the hub until the client has received it: it needs a reservation.
 pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;

@@ -15,8 +15,8 @@ use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::hub::error::Error;
 use crate::limits::{
-    DISCARD_PAUSE_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS,
-    RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
+    DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
+    MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -66,7 +66,8 @@ pub fn copy_to_wasm(text: &JsString) -> String {
 /// Discards what is left of the body of a request, so that its client gets the response.
 pub async fn discard_body(request: &Request) {
     // It does not fail.
-    let _ = JsFuture::from(glue::discard_body(request, MAX_DISCARDED_BYTES, DISCARD_PAUSE_MS)).await;
+    let discarded = glue::discard_body(request, MAX_DISCARDED_BYTES, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS);
+    let _ = JsFuture::from(discarded).await;
 }
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.

@@ -14,27 +14,29 @@ export function head(request, names) {
 
 /**
  * Reads and discards what is left of a request's body: a client that is still sending gets no response, but a reset connection.
- * Stops after `maxBytes`, or when nothing arrives for `pauseMs`. Does nothing if another function reads the body.
+ * Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`. Does nothing if another function reads the body.
  */
-export async function discardBody(request, maxBytes, pauseMs) {
+export async function discardBody(request, maxBytes, pauseMs, totalMs) {
   if (request.body === null || request.body.locked) return;
   const reader = request.body.getReader();
-  let timer;
-  const paused = () =>
+  const timers = {};
+  const timeout = (name, ms) =>
     new Promise((resolve) => {
-      timer = setTimeout(resolve, pauseMs, { done: true });
+      timers[name] = setTimeout(resolve, ms, { done: true });
     });
+  const deadline = timeout('total', totalMs);
   try {
     for (let bytes = 0; bytes <= maxBytes; ) {
-      const { value, done } = await Promise.race([reader.read(), paused()]);
-      clearTimeout(timer);
+      const { value, done } = await Promise.race([reader.read(), timeout('pause', pauseMs), deadline]);
+      clearTimeout(timers.pause);
       if (done) break;
       bytes += value.byteLength;
     }
   } catch {
     // The client is gone.
   } finally {
-    clearTimeout(timer);
+    clearTimeout(timers.pause);
+    clearTimeout(timers.total);
     reader.cancel().catch(() => {});
   }
 }

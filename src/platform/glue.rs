@@ -15,7 +15,7 @@ extern "C" {
     pub fn body(request: &web_sys::Request, limit: usize, min_bytes: u32, stall_ms: u32) -> js_sys::Promise;
     /// Reads and discards what is left of the body of a request.
     #[wasm_bindgen(js_name = discardBody)]
-    pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32) -> js_sys::Promise;
+    pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32, total_ms: u32) -> js_sys::Promise;
 
     /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
     /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.

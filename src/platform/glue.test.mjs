@@ -331,29 +331,39 @@ describe('the rest of a refused body', () => {
 
   test('is discarded to its end', async () => {
     const { counts, request } = refusedRequest(50);
-    await discardBody(request, 1_000_000, 60_000);
+    await discardBody(request, 1_000_000, 60_000, 60_000);
     assert.deepEqual(counts, { sent: 50, cancelled: false });
   });
 
   test('is discarded up to a limit', async () => {
     const { counts, request } = refusedRequest(Infinity);
-    await discardBody(request, 10_000, 60_000);
+    await discardBody(request, 10_000, 60_000, 60_000);
     assert.equal(counts.cancelled, true);
     assert.ok(counts.sent >= 11 && counts.sent <= 13, `${counts.sent}`);
   });
 
   test('is left when the client pauses', async () => {
     const { counts, request } = refusedRequest(3, { pauses: true });
-    await discardBody(request, 1_000_000, 10);
+    await discardBody(request, 1_000_000, 10, 60_000);
     assert.deepEqual(counts, { sent: 3, cancelled: true });
+  });
+
+  test('is left after a total time, however steadily the client sends', async () => {
+    let cancelled = false;
+    const body = new ReadableStream({
+      pull: (controller) => new Promise((resolve) => setTimeout(resolve, 1)).then(() => controller.enqueue(new Uint8Array(1))),
+      cancel: () => void (cancelled = true),
+    });
+    await discardBody({ body }, 1_000_000, 60_000, 20);
+    assert.equal(cancelled, true);
   });
 
   test('is left to the function that reads it, and may be missing', async () => {
     const { counts, request } = refusedRequest(3);
     request.body.getReader();
-    await discardBody(request, 1_000_000, 10);
+    await discardBody(request, 1_000_000, 10, 60_000);
     assert.equal(counts.cancelled, false);
-    await discardBody({ body: null }, 1, 1);
+    await discardBody({ body: null }, 1, 1, 1);
   });
 });
 

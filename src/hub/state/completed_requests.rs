@@ -92,7 +92,7 @@ impl CompletedRequests {
         sort_by(&mut selected, |one, other| (other.0, other.1).cmp(&(one.0, one.1)));
         let mut bytes = 0;
         let fits = |(_, id, entry): &&(u64, &str, Result<Json, &RawValue>)| {
-            bytes += id.len() + entry.as_ref().map_or_else(|raw| raw.get(), Json::text).len();
+            bytes += id.len() + entry.as_ref().map_or_else(|raw| raw.get(), Json::text).len() + ENTRY_OVERHEAD_BYTES;
             bytes <= MAX_RECORD_BYTES
         };
         let count = selected.iter().take_while(fits).count();
