@@ -272,6 +272,7 @@ export class AcpAgent {
     const warn = (error) => this.#sendInOrder(messages.text(`Not set: ${error.message}`));
     try {
       await this.#applyMode(session, toAgentMode(permissionMode, this.launch, session.modes));
+      if (this.settings.autoApprove) this.approvals.approvesAll = true;
     } catch (error) {
       this.apply({ permissionMode: toPermissionMode(session.currentMode ?? 'default', this.launch.entry) });
       warn(error);
@@ -288,7 +289,7 @@ export class AcpAgent {
 
   async #applyMode(session, { modeId, approvesAll }) {
     if (modeId !== null) await session.setMode(modeId);
-    this.approvals.approvesAll = approvesAll || this.settings.autoApprove === true;
+    this.approvals.approvesAll = approvesAll;
   }
 
   #publishSettings({ modes, models, currentModel }) {

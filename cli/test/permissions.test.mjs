@@ -137,3 +137,23 @@ test('with --auto-approve the bridge approves the requests of an agent without s
   await hub.untilReady(session.id, 1);
   assert.deepEqual(calls('answer'), [selected('yes')]);
 });
+
+test('a mode that the user chooses ends --auto-approve, also after a restart of the agent', async (t) => {
+  const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t, script);
+  const { session } = await start({ autoApprove: true, flavor: 'other' });
+  prompt(session.id, askToRun('a', 'ls'));
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
+  const chosen = await hub.call(session.id, 'set-session-config', { permissionMode: 'default' });
+  assert.deepEqual(chosen, { success: true, applied: { permissionMode: 'default' } });
+  prompt(session.id, askToRun('b', 'ls'));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false });
+  await hub.untilReady(session.id, 2);
+  prompt(session.id, [{ crash: 'out of memory' }]);
+  await hub.untilReady(session.id, 3);
+  prompt(session.id, askToRun('c', 'ls'));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false });
+  await hub.untilReady(session.id, 4);
+  assert.deepEqual(calls('answer'), [selected('yes'), selected('no'), selected('no')]);
+});

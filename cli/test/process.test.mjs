@@ -1,12 +1,14 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { SessionProcesses } from 'session-gateway-cli-kit/processes';
 import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
-import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
+import { eventually, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
+import { program } from '../src/program.mjs';
 import { runCli, startCli } from './support/cli-process.mjs';
 import { SCRIPTED_AGENT } from './support/setup.mjs';
 
@@ -38,6 +40,15 @@ async function setUp(t, ...programs) {
 }
 
 const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
+
+const hasEnded = (pid) => {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
+};
 
 test('an agent that is not installed ends the program with one sentence', async (t) => {
   const { run } = await setUp(t);
@@ -108,16 +119,26 @@ test('the agent ends with a killed bridge', async (t) => {
   const { ids, child, exit } = await start('--agent', 'opencode');
   const { epsilonSessionId } = hub.sessions.get(ids.session).metadata;
   const pid = Number(epsilonSessionId.replace('scripted-', ''));
-  process.kill(pid, 0);
+  assert.equal(hasEnded(pid), false);
   child.kill('SIGKILL');
   await exit;
-  const isGone = () => {
-    try {
-      process.kill(pid, 0);
-      return false;
-    } catch {
-      return true;
-    }
-  };
-  await eventually(isGone, 'the agent to end');
+  await eventually(() => hasEnded(pid), 'the agent to end');
+});
+
+test('the agent ends with a session that does not start in time', async (t) => {
+  const { hub, dir } = await setUp(t);
+  const base = path.dirname(dir);
+  const file = path.join(base, 'pid');
+  const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {} } });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const silentAgent = ['--', '/bin/sh', '-c', `echo $$ > '${file}.new'; mv '${file}.new' '${file}'; exec sleep 600`];
+  const started = processes.start([`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', ...silentAgent], { readyMs: 25_000 });
+  while (!existsSync(file)) await nextTurn();
+  t.mock.timers.tick(25_000);
+  t.mock.timers.reset();
+  const pid = Number(readFileSync(file, 'utf8'));
+  t.after(() => hasEnded(pid) || process.kill(pid, 'SIGKILL'));
+  assert.deepEqual(await started, { success: false, error: 'The new session did not start within 25 s.' });
+  await eventually(() => hasEnded(pid), 'the agent to end');
+  await eventually(() => processes.size === 0, 'the bridge to end');
 });

@@ -1,11 +1,12 @@
 /** The program as a process: its command line, its end, and several instances on one computer. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, readdirSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { startAgent, commandLine, ENTRY, hubAndFolders, startProgram } from './support/program.mjs';
-import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
+import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { repository, tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../../packages/cli-kit/test/support/wait.mjs';
 
 test('--help exits with 0, a missing option with 2', async (t) => {
@@ -175,4 +176,30 @@ test('neither commands nor the state files have the access token', async (t) => 
   assert.equal(texts.length, 1);
   assert.match(texts[0], /"A":"1"/);
   assert.doesNotMatch(texts[0], /secret:tests/);
+});
+
+test('the programs of a repository do not have the access token, nor do the processes of spawned sessions', async (t) => {
+  const fixture = await hubAndFolders(t);
+  const { hub, base, dir } = fixture;
+  const { git, write } = repository(t, dir);
+  write('.gitattributes', '*.txt filter=spy\n');
+  write('a.txt', 'one\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  const seen = path.join(base, 'environment.txt');
+  git('config', 'filter.spy.clean', `env > '${seen}'; cat`);
+  write('a.txt', 'two\n');
+  const { ids } = await startAgent(t, fixture);
+  const spawned = await hub.call(ids.machine, 'spawnSession', { directory: dir });
+  for (const sid of [ids.session, spawned.sessionId]) {
+    const { files } = await hub.call(sid, 'gitStatus', {});
+    assert.deepEqual(files.map(({ path: name }) => name), ['a.txt']);
+    const environment = readFileSync(seen, 'utf8');
+    rmSync(seen);
+    assert.match(environment, /^GIT_OPTIONAL_LOCKS=0$/m);
+    assert.ok(!environment.includes(TOKEN));
+  }
+  if (process.platform !== 'linux') return;
+  const { hostPid } = hub.sessions.get(spawned.sessionId).metadata;
+  assert.ok(!readFileSync(`/proc/${hostPid}/environ`, 'utf8').includes(TOKEN));
 });

@@ -9,7 +9,7 @@ import { Outage } from './outage.mjs';
 import { Session } from './session.mjs';
 import { Spawner } from './spawn.mjs';
 import { StateStore } from './state.mjs';
-import { namespaceOf } from './token.mjs';
+import { namespaceOf, removeToken } from './token.mjs';
 
 /** How long to retry at the start while the hub is unreachable. */
 const START_TIMEOUT_MS = 30_000;
@@ -24,6 +24,8 @@ const START_TIMEOUT_MS = 30_000;
  * @throws {UsageError} when the directory cannot be served
  */
 export async function startApp(options) {
+  // Children inherit the environment, and the agent can make some of them run its programs, such as a repository's filters.
+  removeToken(process.env, options.token);
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));
   const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });

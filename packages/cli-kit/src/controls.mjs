@@ -82,7 +82,8 @@ export class Controls {
    */
   async configure({ permissionMode, modelMode }) {
     const applied = await this.agent.configure({ permissionMode, modelMode });
-    this.apply(applied);
+    // `--auto-approve` holds until the user chooses a mode.
+    this.apply(permissionMode === undefined ? applied : { ...applied, autoApprove: false });
     return applied;
   }
 }

@@ -45,9 +45,11 @@ export class SessionProcesses {
    * @returns {ServedSession['started']}
    */
   start(args, { readyMs, id }) {
-    // The token is passed in the environment: arguments are visible to every user of the computer.
-    const env = { ...process.env, CLI_API_TOKEN: this.token, [this.program.homeVariable]: this.home };
+    const env = { ...process.env, [this.program.homeVariable]: this.home };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
+    // Sent, because other programs can read a process's arguments and environment. A process that could not be started
+    // emits `error`, which is handled below.
+    child.send({ type: 'token', token: this.token }, () => {});
     const served = { id, isEnding: false };
     this.#running.set(child, served);
     let stderrTail = '';
@@ -70,7 +72,7 @@ export class SessionProcesses {
       };
       const timer = setTimeout(() => {
         fail(`The new session did not start within ${Math.ceil(readyMs / 1000)} s.`);
-        child.kill('SIGKILL');
+        stop(child, served);
       }, readyMs);
       child.once('error', (error) => fail(`Cannot start a process: ${error.message}`));
       child.once('close', (code, signal) => {
@@ -102,14 +104,15 @@ export class SessionProcesses {
 
   /** Ends all processes and waits until they have exited. */
   async end() {
-    await Promise.all(
-      [...this.#running].map(async ([child, served]) => {
-        served.isEnding = true;
-        child.kill('SIGTERM');
-        const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
-        await served.ended;
-        clearTimeout(timer);
-      }),
-    );
+    await Promise.all([...this.#running].map(([child, served]) => stop(child, served)));
   }
+}
+
+/** Ends a process with SIGTERM, so that it can end its agent, then with SIGKILL. Resolves when it has exited. */
+async function stop(child, served) {
+  served.isEnding = true;
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
+  await served.ended;
+  clearTimeout(timer);
 }

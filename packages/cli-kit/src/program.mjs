@@ -1,5 +1,7 @@
 /** The main function of a CLI: reads the command line, serves until a signal, and reports to the machine that started it. */
 
+import { once } from 'node:events';
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
 import { UsageError } from './args.mjs';
@@ -46,6 +48,13 @@ function notifyRunner(message, onSent) {
   else onSent?.();
 }
 
+/** The access token: from the machine that started this process, unless a process manager with an IPC channel gave one. */
+async function receiveToken(options, program) {
+  if (!process.connected || options.token || process.env.CLI_API_TOKEN) return findToken(options.token, process.env, program.devVars);
+  const [{ token }] = await once(process, 'message');
+  return token;
+}
+
 async function main(program) {
   let options = program.readArgs(process.argv.slice(2), process.env);
   if (options.help) {
@@ -56,26 +65,29 @@ async function main(program) {
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
   if (options === null) return;
   const log = makeLog(options);
-  const app = await startApp({
-    ...options,
-    program,
-    token: findToken(options.token, process.env, program.devVars),
-    log,
-    startedByRunner,
-    onEnding: () => notifyRunner({ type: 'ending' }),
-    echo: (text) => process.stdout.write(text),
-  });
-
+  let app = null;
   let isStopping = false;
+  // Also during the start: an exit, unlike the signal's default action, ends an agent that was started.
   const onSignal = (signal) => {
-    if (isStopping) process.exit(130);
+    if (isStopping || !app) process.exit(128 + constants.signals[signal]);
     isStopping = true;
     log.info(`${signal}: stopping`);
     app.stop();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  process.on('disconnect', () => app.stop());
+  process.on('disconnect', () => (app ? app.stop() : process.exit(1)));
+
+  app = await startApp({
+    ...options,
+    program,
+    token: await receiveToken(options, program),
+    log,
+    startedByRunner,
+    onEnding: () => notifyRunner({ type: 'ending' }),
+    echo: (text) => process.stdout.write(text),
+  });
+
   notifyRunner({ type: 'session', sessionId: app.session.id });
 
   process.stdout.write(`session ${app.session.id}\n`);

@@ -10,7 +10,6 @@ import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
-import { environmentWithoutToken } from './token.mjs';
 import { uploadMethods } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
 
@@ -154,7 +153,7 @@ export class Session {
     this.agent = program.createAgent({
       root,
       options,
-      environment: environmentWithoutToken(process.env, token),
+      environment: { ...process.env },
       session,
       state,
       uploads,

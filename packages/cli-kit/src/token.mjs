@@ -54,12 +54,12 @@ export function namespaceOf(token) {
 }
 
 /**
- * The environment for the processes of an agent: without the access token, whatever the variable's name is.
- * @param {Record<string, string | undefined>} env
+ * Removes the access token from an environment, whatever the variable's name is.
+ * @param {Record<string, string>} env
  * @param {string} token
- * @returns {Record<string, string>}
  */
-export function environmentWithoutToken(env, token) {
-  const isSafe = ([name, value]) => name !== 'CLI_API_TOKEN' && value !== undefined && !value.includes(token);
-  return Object.fromEntries(Object.entries(env).filter(isSafe));
+export function removeToken(env, token) {
+  for (const [name, value] of Object.entries(env)) {
+    if (name === 'CLI_API_TOKEN' || value.includes(token)) delete env[name];
+  }
 }

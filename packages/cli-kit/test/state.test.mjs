@@ -4,7 +4,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
-import { environmentWithoutToken, findToken, namespaceOf } from '../src/token.mjs';
+import { findToken, namespaceOf, removeToken } from '../src/token.mjs';
 import { tempDir } from './support/repository.mjs';
 
 test('a machine id is stable per hub, namespace and directory', (t) => {
@@ -129,7 +129,8 @@ test('the token comes from the option, the environment or .dev.vars', (t) => {
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
 });
 
-test('the environment of an agent does not have the token under any name', () => {
-  const env = { PATH: '/bin', CLI_API_TOKEN: 'other', COPY: 'Bearer secret:team', EMPTY: undefined };
-  assert.deepEqual(environmentWithoutToken(env, 'secret:team'), { PATH: '/bin' });
+test('the token is removed from an environment under any name', () => {
+  const env = { PATH: '/bin', CLI_API_TOKEN: 'other', COPY: 'Bearer secret:team' };
+  removeToken(env, 'secret:team');
+  assert.deepEqual(env, { PATH: '/bin' });
 });
