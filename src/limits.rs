@@ -161,6 +161,10 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 /// How many bytes of sessions stay in memory when all are in use. Above it active sessions are evicted, too, and loaded again
 /// with their next keep-alive.
 pub const MAX_CACHED_BYTES_IN_USE: usize = 48_000_000;
+/// How many idle sessions stay in memory however many are in use: what concurrent requests load must stay until each is done.
+pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
+/// How many bytes of idle sessions stay in memory however many are in use.
+pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 /// How many ids and tags of evicted sessions the cache remembers, so that a result read before an eviction is recognized as
 /// stale. With more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;

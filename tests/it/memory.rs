@@ -82,6 +82,23 @@ async fn concurrent_requests_for_new_tags_read_each_tag_once_although_others_are
 }
 
 #[tokio::test(start_paused = true)]
+async fn concurrent_requests_load_new_sessions_once_although_active_ones_fill_the_cache() {
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    for n in 0..MAX_CACHED_SESSIONS {
+        let session = world.create_session(&format!("/{n}")).await;
+        cli.send_keep_alive(&world, &session).await;
+    }
+    let reads = world.db.read_count();
+    let body = |n: usize| json!({"tag": format!("/new/{n}"), "metadata": {"path": "/", "host": "h"}}).to_string();
+    let created: Vec<_> = (0..120).map(|n| world.start("POST", "/cli/sessions", body(n))).collect();
+    for reply in created {
+        reply.reply().await.ok();
+    }
+    assert_eq!(world.db.read_count() - reads, 120, "one read for each tag");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_found() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
@@ -105,7 +122,7 @@ async fn the_size_of_a_cached_session_includes_its_completed_requests() {
     let world = World::new();
     let small = world.create_session("/small").await;
     let mut cli = world.bare_cli().await;
-    for n in 0..4 {
+    for n in 0..7 {
         let session = world.create_session(&format!("/{n}")).await;
         let entry = |n: usize| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}));
         let entries: serde_json::Map<String, Value> = (0..7).map(entry).collect();

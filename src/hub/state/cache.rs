@@ -10,7 +10,9 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
-use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
+use crate::limits::{
+    MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
+};
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
@@ -188,28 +190,39 @@ impl Cache {
     }
 
     /// Evicts sessions until the cache is within its limits: idle ones before those in use, and the least recently used
-    /// first. Never evicts the session used last.
+    /// first. Never evicts the session used last. Some idle ones stay even if those in use fill the cache.
     pub fn evict(&mut self, is_evictable: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
         let mut count = self.sessions.len();
         if count <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES {
             return;
         }
+        let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
+        let (mut idle_count, mut idle_bytes) = (0, 0);
+        for entry in self.sessions.values().filter(|entry| !is_in_use(entry)) {
+            (idle_count, idle_bytes) = (idle_count + 1, idle_bytes + entry.bytes());
+        }
         let may_evict = |e: &&Entry| e.last_use < self.use_count && is_evictable(&e.session.id);
-        let rank = |e: &Entry| (e.session.active || is_in_use(&e.session.id), e.last_use, e.session.id.clone());
+        let rank = |e: &Entry| (is_in_use(e), e.last_use, e.session.id.clone());
         let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_evict).map(rank).collect();
         sort_by(&mut ranked, Ord::cmp);
         for (in_use, _, id) in ranked {
             let is_within_limits = match in_use {
-                false => count <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES,
+                false => {
+                    (count <= MAX_CACHED_SESSIONS || idle_count <= MIN_CACHED_IDLE_SESSIONS)
+                        && (bytes <= MAX_CACHED_BYTES || idle_bytes <= MIN_CACHED_IDLE_BYTES)
+                        && bytes <= MAX_CACHED_BYTES_IN_USE
+                }
                 true => bytes <= MAX_CACHED_BYTES_IN_USE,
             };
             if is_within_limits {
                 return;
             }
             if let Some(mut entry) = self.evict_entry(&id) {
-                count -= 1;
-                bytes -= entry.bytes();
+                (count, bytes) = (count - 1, bytes - entry.bytes());
+                if !in_use {
+                    (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry.bytes());
+                }
                 let summary = entry.summary().clone();
                 self.summaries.insert(id, summary);
             }
