@@ -53,13 +53,18 @@ export function namespaceOf(token) {
   return colon < 0 ? 'default' : token.slice(colon + 1);
 }
 
+/** A shorter token may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
+const MIN_SEARCHED_CHARS = 8;
+
 /**
- * Removes the access token from an environment, whatever the variable's name is.
+ * Removes the access token from an environment, whatever the variable's name is: each value that contains it, or for a short
+ * token, each that is equal to it.
  * @param {Record<string, string>} env
  * @param {string} token
  */
 export function removeToken(env, token) {
+  const isToken = (value) => value === token || (token.length >= MIN_SEARCHED_CHARS && value.includes(token));
   for (const [name, value] of Object.entries(env)) {
-    if (name === 'CLI_API_TOKEN' || value.includes(token)) delete env[name];
+    if (name === 'CLI_API_TOKEN' || isToken(value)) delete env[name];
   }
 }

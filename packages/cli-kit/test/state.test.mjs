@@ -133,4 +133,7 @@ test('the token is removed from an environment under any name', () => {
   const env = { PATH: '/bin', CLI_API_TOKEN: 'other', COPY: 'Bearer secret:team' };
   removeToken(env, 'secret:team');
   assert.deepEqual(env, { PATH: '/bin' });
+  const home = { HOME: '/home/dev', COPY: 'dev' };
+  removeToken(home, 'dev');
+  assert.deepEqual(home, { HOME: '/home/dev' }, 'a short token may be part of other values');
 });
