@@ -254,7 +254,7 @@ async fn after_a_refused_batch_of_a_burst_later_batches_fail_and_seqs_continue_w
 
 /// A frame of 1 MiB that has no effect.
 fn large_noop_frame() -> String {
-    format!("6{}", "x".repeat(1 << 20))
+    format!(r#"42/cli,["ignored","{}"]"#, "x".repeat(1 << 20))
 }
 
 /// Connects CLIs of a session. Each has sent a message that waits for the database.

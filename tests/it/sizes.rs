@@ -240,6 +240,7 @@ async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_l
         let ack = cli.wait_for_ack(ack).await;
         let update = second.next_event("update").await;
         assert!(update["body"]["message"]["content"] == whole, "CLIs receive the whole content");
+        // Answers the ping after a large frame, and below the one after 30 s.
         second.socket.send("3");
         let event = web.next_event_of("message-received").await;
         let message = &event["message"];
@@ -252,6 +253,7 @@ async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_l
         // Acknowledges the events, so that the hub does not close the socket.
         world.advance(30_000).await;
         web.acknowledge_heartbeat();
+        second.socket.send("3");
         cli.send_keep_alive(&world, &session).await;
         web.next_event_of("heartbeat").await;
     }

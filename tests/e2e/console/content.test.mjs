@@ -241,7 +241,7 @@ test('treats inherited property names in URLs as unknown ids', async (t) => {
 
 test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
   const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [text('Said.')]);
-  const results = { gitDiffNumstat: { success: true, files: {} } };
+  const results = { gitDiffNumstat: { success: true, files: [null, { path: 5 }] } };
   for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => results[name]);
   const expectText = async (path, changes, text) => {
     Object.assign(results, changes);
@@ -255,6 +255,7 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   await expectText('/files', { listDirectory: { success: false, error: { a: 1 } } }, unknownError);
   for (const content of [5, '!no base64!']) await expectText('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent returned no valid file content.');
   await expectText('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
+  await expectText('/changes', { gitDiffNumstat: { success: true, files: {} } }, 'The agent answered with git output that the console cannot read.');
   await expectText('/changes', { gitStatus: { success: 'yes' } }, unknownError);
   await expectText('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
   await page.getByLabel('Message to the agent').fill('/');
