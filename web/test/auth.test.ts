@@ -123,6 +123,7 @@ test('signing in to another namespace keeps no data of the first one', async () 
   stored.set('tab draft', 'theirs');
   await auth.signIn('secret:team');
   assert.equal(stored.has('tab jwt'), false);
+  await assert.rejects(auth.token(), { status: 401, message: 'Another namespace was signed in. Reload the page.' }, 'a request of the previous page');
   assert.deepEqual(auth.resume(), { namespace: 'team' });
   assert.equal(stored.has('tab draft'), false);
   await auth.token();

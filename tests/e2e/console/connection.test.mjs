@@ -48,7 +48,7 @@ test('the connection banner moves nothing on the page', async (t) => {
       await page.goto(path);
       await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
       const element = page.getByLabel(label);
-      await page.getByRole('status', { name: /^Loading/ }).waitFor({ state: 'detached' });
+      await waitForCount(page.getByRole('status', { name: /^Loading/ }), 0);
       const position = await element.boundingBox();
       await context.setOffline(true);
       await page.getByText('You are offline.').waitFor();

@@ -58,8 +58,13 @@ const waitUntilLoaded = (page) =>
  */
 async function measureMessages(page) {
   const log = page.getByRole('log', { name: 'Conversation' });
-  await log.evaluate((element) => element.scrollTo(0, 0));
-  await page.getByRole('button', { name: 'Newest' }).click();
+  const newest = page.getByRole('button', { name: 'Newest' });
+  // A conversation that has just become live scrolls to its end once more.
+  for (let attempt = 0; attempt < 20 && !(await newest.isVisible()); attempt += 1) {
+    await log.evaluate((element) => element.scrollTo(0, 0));
+    await newest.waitFor({ timeout: 1_000 }).catch(() => {});
+  }
+  await newest.click();
   await waitUntilLoaded(page);
   await log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
 }

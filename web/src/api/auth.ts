@@ -118,6 +118,9 @@ export class Auth {
   async #renew(): Promise<Jwt> {
     const accessToken = this.accessToken;
     if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
+    // Until the page is reloaded, its requests are those of the previous namespace.
+    const owner = this.#environment.tabStorage.getItem(OWNER_KEY);
+    if (owner !== null && owner !== this.namespace) throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');
     try {
       const { jwt } = await this.#exchange(accessToken);
       this.#jwt = jwt;
