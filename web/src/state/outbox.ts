@@ -47,7 +47,7 @@ export class Outbox {
 
   /**
    * Sends a message after all earlier ones of the session.
-   * Resolves when the session has no more messages to send, or when they wait for a retry.
+   * Resolves when all messages of the session are sent, or wait for a retry.
    */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
     return this.#enqueue(sessionId, { localId: this.#generateId(), text, attachments, createdAt: this.#now(), status: 'sending' });
