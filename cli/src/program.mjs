@@ -4,10 +4,12 @@ import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
+import { findToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
-import { describeService } from './service.mjs';
 import { askForNpx, chooseForSpawn, installedAgents, resolveLaunch } from './launch.mjs';
+import { installService, removeService } from './service-manager.mjs';
+import { describeService } from './service.mjs';
 
 const HELP = `Usage: session-gateway-agent --agent NAME --dir PATH [options]
        session-gateway-agent --dir PATH [options] -- COMMAND [ARGUMENTS]
@@ -17,7 +19,8 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
 
   --agent NAME        ${Object.keys(AGENTS).join(', ')}
   --dir PATH          the directory in which the agent works
-  --service           print a user service (systemd, launchd) that keeps this machine online
+  --service ACTION    print, install or remove a user service (systemd, launchd) that keeps this
+                      machine online with the other options (default: print)
   --npx               download the agent with npx if it is not installed, without asking
   --flavor WORD       the agent kind to report (default: that of the agent; alpha for a COMMAND)
   --auto-approve      approve all permission requests of the agent
@@ -35,37 +38,70 @@ const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
 /** The agent kind of a command that is no agent of the table. The hub resumes only sessions of the kinds that it knows. */
 const OTHER_FLAVOR = 'alpha';
 
+const SERVICE_ACTIONS = ['print', 'install', 'remove'];
+
+/**
+ * Takes `--service [ACTION]` off a command line.
+ * @param {string[]} argv
+ * @returns {{argv: string[], action?: string}}
+ * @throws {UsageError}
+ */
+function takeService(argv) {
+  const at = argv.findIndex((word) => word === '--service' || word.startsWith('--service='));
+  if (at < 0 || argv.slice(0, at).includes('--')) return { argv };
+  const isNext = argv[at] === '--service' && SERVICE_ACTIONS.includes(argv[at + 1]);
+  const action = isNext ? argv[at + 1] : (argv[at].split('=')[1] ?? 'print');
+  if (!SERVICE_ACTIONS.includes(action)) throw new UsageError(`--service must be one of ${SERVICE_ACTIONS.join(', ')}, not "${action}".`);
+  return { argv: argv.toSpliced(at, isNext ? 2 : 1), action };
+}
+
 /** Parses the command line. @throws {UsageError} */
-export function readArgs(argv, env) {
+export function readArgs(commandLine, env) {
+  const { argv, action } = takeService(commandLine);
   const end = argv.indexOf('--');
   const command = end < 0 ? undefined : argv.slice(end + 1);
   const more = {
     homeVariable: HOME_VARIABLE,
     home: '.session-gateway-agent',
-    options: { agent: { type: 'string' }, npx: { type: 'boolean' }, service: { type: 'boolean' } },
+    options: { agent: { type: 'string' }, npx: { type: 'boolean' } },
   };
   const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
   if (options.help) return options;
   const { agent, npx = false } = values;
   if (command?.length === 0) throw new UsageError('The command after -- is missing.');
   if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
+  const service = action && { action, argv };
+  if (action === 'remove') return { ...options, service };
   if (agent === undefined && !command) {
     throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
   }
   const flavor = options.flavor ?? findAgent(agent)?.flavor ?? OTHER_FLAVOR;
-  return { ...options, agent, command, npx, flavor, service: values.service ?? false };
+  return { ...options, agent, command, npx, flavor, service };
 }
 
-/** Checks that the agent can be started, and asks whether npx may download it. */
+/** Checks that the agent can be started, and asks whether npx may download it. With `--service`, there is nothing to serve. */
 async function prepare(options) {
+  const { service } = options;
+  if (service?.action === 'remove') return handleService(service, options);
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
-  if (!options.service) return { ...options, npx };
-  const [argv, { env, platform, execPath: node }] = [process.argv.slice(2), process];
+  if (!service) return { ...options, npx };
   const agreed = npx && !options.npx ? ['--npx'] : [];
-  process.stdout.write(
-    describeService({ argv: [...agreed, ...argv], env, platform, node, entry: program.entry, dir: options.dir, home: homedir() }),
-  );
+  return handleService({ ...service, argv: [...agreed, ...service.argv] }, options);
+}
+
+/** Prints, installs or removes the service of the directory. @returns {Promise<null>} */
+async function handleService({ action, argv }, { dir, token }) {
+  const { env, platform, execPath: node } = process;
+  const { entry, devVars } = program;
+  const service = describeService({ argv, env, platform, node, entry, dir, home: homedir() });
+  const act = {
+    print: () => service.define(),
+    install: () => installService(service, { token: findToken(token, env, devVars), env, entry }),
+    remove: () => removeService(service, { env }),
+  }[action];
+  process.stdout.write(await act());
+  if (action === 'print') process.stderr.write(`This is ${service.file}. To install and start it: --service install\n`);
   return null;
 }
 

@@ -1,27 +1,41 @@
 /** The definition of a user service that keeps the machine online: systemd on Linux, launchd on macOS. */
 
+import { createHash } from 'node:crypto';
 import path from 'node:path';
 
 /** Options that a service does not take over: the token would be visible in the list of processes. */
-const LEFT_OUT = new Map([
-  ['--service', { hasValue: false }],
-  ['--token', { hasValue: true }],
-  ['--dir', { hasValue: true }],
-]);
+const LEFT_OUT = ['--token', '--dir'];
+
+/** Stands for the access token in a definition that is printed. */
+const PLACEHOLDER = 'TOKEN';
+
+/**
+ * A service of one directory.
+ * @typedef {object} Service
+ * @property {string} name
+ * @property {string} file path of the definition
+ * @property {(token?: string) => string} define returns the definition; without a token, with a placeholder
+ * @property {string} [environmentFile] path of the file with the token and the agents' API keys; without it, the definition
+ *   has the token
+ * @property {{start: string[][], stop: string[][], persist?: string[]}} commands `start`: after the definition was written;
+ *   `stop`: before it is removed; `persist`: keeps the service running while the user is logged out
+ */
 
 /**
  * @param {{argv: string[], env: Record<string, string | undefined>, platform: string, node: string, entry: string,
- *   dir: string, home: string}} program `argv`: the command line after the script's name; `node`, `entry`: paths of Node and
+ *   dir: string, home: string}} program `argv`: the command line without `--service`; `node`, `entry`: paths of Node and
  *   of the main module; `dir`: the resolved directory; `home`: the user's home directory
- * @returns {string} the definition, with a comment that says how to install it
+ * @returns {Service}
  * @throws {Error} on a system with neither
  */
 export function describeService({ argv, env, platform, node, entry, dir, home }) {
   const command = [node, entry, ...serviceArgs(argv, dir)];
-  const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}`;
   const variables = { PATH: env.PATH ?? '/usr/bin:/bin', ...(env.HUB_URL ? { HUB_URL: env.HUB_URL } : {}) };
-  if (platform === 'linux') return systemdUnit({ name, command, variables, dir });
-  if (platform === 'darwin') return launchdAgent({ name, command, variables, dir, home });
+  // Directories may have the same last component.
+  const suffix = createHash('sha256').update(dir).digest('hex').slice(0, 6);
+  const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}-${suffix}`;
+  if (platform === 'linux') return systemdService({ name, command, variables, dir, config: env.XDG_CONFIG_HOME || path.join(home, '.config') });
+  if (platform === 'darwin') return launchdService({ name, command, variables, dir, home });
   throw new Error(`--service knows systemd (Linux) and launchd (macOS), not ${platform}.`);
 }
 
@@ -31,24 +45,23 @@ function serviceArgs(argv, dir) {
   const args = ['--dir', dir];
   for (let i = 0; i < end; i += 1) {
     const [name] = argv[i].split('=', 1);
-    if (!LEFT_OUT.has(name)) args.push(argv[i]);
-    else if (LEFT_OUT.get(name).hasValue && !argv[i].includes('=')) i += 1;
+    if (!LEFT_OUT.includes(name)) args.push(argv[i]);
+    else if (!argv[i].includes('=')) i += 1;
   }
   return [...args, ...argv.slice(end)];
 }
 
-function systemdUnit({ name, command, variables, dir }) {
-  return `# Save this as ~/.config/systemd/user/${name}.service. Write the line CLI_API_TOKEN=TOKEN into the file
-# ~/.config/session-gateway-agent.env, which only you can read (chmod 600), and the API keys of your agents. Then run:
-#   systemctl --user daemon-reload
-#   systemctl --user enable --now ${name}
-#   loginctl enable-linger    # keeps it running while you are logged out
+function systemdService({ name, command, variables, dir, config }) {
+  const file = path.join(config, 'systemd', 'user', `${name}.service`);
+  const environmentFile = path.join(config, 'session-gateway-agent', `${name}.env`);
+  const unit = `# ${file}
+# ${environmentFile} has the line CLI_API_TOKEN=${PLACEHOLDER}, and may have the API keys of your agents. Only you may read it.
 [Unit]
 Description=Coding agents in ${dir.replaceAll('%', '%%')}
 
 [Service]
 ExecStart=${command.map(systemdWord).join(' ')}
-EnvironmentFile=%h/.config/session-gateway-agent.env
+EnvironmentFile=${environmentFile.replaceAll('%', '%%')}
 ${Object.entries(variables).map(([key, value]) => `Environment=${systemdWord(`${key}=${value}`)}`).join('\n')}
 Restart=on-failure
 RestartSec=5
@@ -56,17 +69,27 @@ RestartSec=5
 [Install]
 WantedBy=default.target
 `;
+  const systemctl = (...args) => ['systemctl', '--user', ...args];
+  return {
+    name,
+    file,
+    environmentFile,
+    define: () => unit,
+    commands: {
+      start: [systemctl('daemon-reload'), systemctl('enable', name), systemctl('restart', name)],
+      stop: [systemctl('disable', '--now', name)],
+      persist: ['loginctl', 'enable-linger'],
+    },
+  };
 }
 
 /** Quotes a word of a unit file (systemd.syntax(7)); % and $ are doubled. */
 const systemdWord = (word) => `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')}"`;
 
-function launchdAgent({ name, command, variables, dir, home }) {
-  const strings = (values) => values.map((value) => `    <string>${escapeXml(value)}</string>`).join('\n');
-  const entries = Object.entries(variables).map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`);
-  return `<?xml version="1.0" encoding="UTF-8"?>
-<!-- Save this as ~/Library/LaunchAgents/${name}.plist, readable only by you (chmod 600), with your token in place of TOKEN.
-     Then run: launchctl load -w ~/Library/LaunchAgents/${name}.plist -->
+function launchdService({ name, command, variables, dir, home }) {
+  const file = path.join(home, 'Library', 'LaunchAgents', `${name}.plist`);
+  const strings = command.map((value) => `    <string>${escapeXml(value)}</string>`).join('\n');
+  const define = (token = PLACEHOLDER) => `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <plist version="1.0">
 <dict>
@@ -74,15 +97,13 @@ function launchdAgent({ name, command, variables, dir, home }) {
   <string>${name}</string>
   <key>ProgramArguments</key>
   <array>
-${strings(command)}
+${strings}
   </array>
   <key>WorkingDirectory</key>
   <string>${escapeXml(dir)}</string>
   <key>EnvironmentVariables</key>
   <dict>
-    <key>CLI_API_TOKEN</key>
-    <string>TOKEN</string>
-${entries.join('\n')}
+${Object.entries({ CLI_API_TOKEN: token, ...variables }).map(([key, value]) => `    <key>${key}</key>\n    <string>${escapeXml(value)}</string>`).join('\n')}
   </dict>
   <key>RunAtLoad</key>
   <true/>
@@ -96,6 +117,7 @@ ${entries.join('\n')}
 </dict>
 </plist>
 `;
+  return { name, file, define, commands: { start: [['launchctl', 'load', '-w', file]], stop: [['launchctl', 'unload', '-w', file]] } };
 }
 
 const escapeXml = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

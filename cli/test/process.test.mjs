@@ -97,13 +97,26 @@ test('an archived session is resumed with its agent', async (t) => {
   await hub.untilReady(sessionId, 1);
 });
 
-test('--service prints the definition of a service and ends', { skip: process.platform !== 'linux' }, async (t) => {
+test('--service prints the definition of a service, installs and removes it', { skip: process.platform !== 'linux' }, async (t) => {
   const { dir, run } = await setUp(t, 'claude-agent-acp');
-  const { child, exit } = run('--agent', 'claude', '--service');
-  let out = '';
-  child.stdout.on('data', (text) => (out += text));
-  assert.deepEqual(await exit, [0, null]);
-  assert.ok(out.includes(`"--dir" "${dir}" "--hub"`), out);
+  const base = path.dirname(dir);
+  for (const name of ['systemctl', 'loginctl']) {
+    writeFileSync(path.join(base, 'bin', name), '#!/bin/sh\n', { mode: 0o755 });
+  }
+  const outputOf = async (...args) => {
+    const { child, exit, collected } = run(...args);
+    let out = '';
+    child.stdout.on('data', (text) => (out += text));
+    assert.deepEqual(await exit, [0, null], collected.err);
+    return out;
+  };
+  const unit = await outputOf('--agent', 'claude', '--service');
+  assert.ok(unit.includes(`"--dir" "${dir}" "--hub"`), unit);
+  const installed = await outputOf('--agent', 'claude', '--service', 'install');
+  const file = /^Installed and started \S+ \((.*)\)\.$/m.exec(installed)[1];
+  assert.deepEqual([readFileSync(file, 'utf8'), path.dirname(file)], [unit, path.join(base, '.config', 'systemd', 'user')]);
+  assert.match(await outputOf('--service', 'remove'), /^Stopped and removed /);
+  assert.equal(existsSync(file), false);
 });
 
 test('the title of a session of opencode is read from its list', async (t) => {

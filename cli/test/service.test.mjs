@@ -1,7 +1,12 @@
-/** The definitions of user services. */
+/** User services: their definitions, and how they are installed and removed. */
 
 import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
+import { readArgs } from '../src/program.mjs';
+import { installService, removeService } from '../src/service-manager.mjs';
 import { describeService } from '../src/service.mjs';
 
 const service = (platform, ...argv) =>
@@ -16,22 +21,104 @@ const service = (platform, ...argv) =>
   });
 
 test('a systemd unit starts the same command without the token', () => {
-  const unit = service('linux', '--agent', 'claude', '--dir', 'my code', '--token', 'secret', '--service', '--name=50%');
+  const { name, file, define } = service('linux', '--agent', 'claude', '--dir', 'my code', '--token', 'secret', '--name=50%');
+  const unit = define('secret');
   const exec = /^ExecStart=(.*)$/m.exec(unit)[1];
   assert.equal(exec, '"/bin/node" "/opt/index.mjs" "--dir" "/home/ada/my code" "--agent" "claude" "--name=50%%"');
   assert.match(unit, /^Environment="PATH=\/usr\/bin"\nEnvironment="HUB_URL=https:\/\/hub"$/m);
-  assert.match(unit, /session-gateway-agent-my-code\.service/);
+  assert.equal(file, `/home/ada/.config/systemd/user/${name}.service`);
   assert.doesNotMatch(unit, /secret/);
 });
 
 test('a launchd agent has the command of the agent after --', () => {
-  const plist = service('darwin', '--dir=x', '--token=secret', '--service', '--', 'my-agent', '--token', 'a<b');
+  const { define } = service('darwin', '--dir=x', '--token=secret', '--', 'my-agent', '--token', 'a<b');
+  const plist = define();
   const words = [...plist.slice(plist.indexOf('<array>'), plist.indexOf('</array>')).matchAll(/<string>(.*)<\/string>/g)];
   const command = ['/bin/node', '/opt/index.mjs', '--dir', '/home/ada/my code', '--', 'my-agent', '--token', 'a&lt;b'];
   assert.deepEqual(words.map(([, word]) => word), command);
   assert.doesNotMatch(plist, /secret/);
+  assert.match(define('a&b'), /<string>a&amp;b<\/string>/);
 });
 
 test('on another system the option is refused', () => {
   assert.throws(() => service('win32'), /knows systemd \(Linux\) and launchd \(macOS\), not win32/);
+});
+
+test('services of two directories with the same name have different names', () => {
+  const nameOf = (dir) => describeService({ argv: [], env: {}, platform: 'linux', node: 'n', entry: 'e', dir, home: '/h' }).name;
+  assert.match(nameOf('/a/app'), /^session-gateway-agent-app-[0-9a-f]{6}$/);
+  assert.notEqual(nameOf('/a/app'), nameOf('/b/app'));
+});
+
+test('the option names an action, and removing needs no agent', () => {
+  const read = (...argv) => readArgs(['--dir', '.', ...argv], {}).service;
+  assert.deepEqual(read('--service', '--agent', 'codex'), { action: 'print', argv: ['--dir', '.', '--agent', 'codex'] });
+  assert.deepEqual(read('--service', 'install', '--agent', 'codex'), { action: 'install', argv: ['--dir', '.', '--agent', 'codex'] });
+  assert.equal(read('--service=remove').action, 'remove');
+  assert.equal(read('--', 'my-agent', '--service'), undefined);
+  assert.throws(() => read('--service=start', '--agent', 'codex'), /--service must be one of print, install, remove, not "start"/);
+});
+
+/** A service manager that records its calls, and a home directory. Its calls fail that contain the word `failing`. */
+function setUp(t, platform) {
+  const home = tempDir(t);
+  const bin = path.join(home, 'bin');
+  const log = path.join(home, 'calls');
+  mkdirSync(bin);
+  for (const name of ['systemctl', 'loginctl', 'launchctl']) {
+    const script = `#!/bin/sh\necho "${name} $*" >> '${log}'\ncase "$*" in *"$FAILING"*) echo refused >&2; exit 1;; esac\n`;
+    writeFileSync(path.join(bin, name), script);
+    chmodSync(path.join(bin, name), 0o755);
+  }
+  const env = { PATH: `${bin}:/usr/bin:/bin`, FAILING: 'nothing' };
+  const program = { argv: ['--agent', 'codex'], env, platform, node: '/bin/node', entry: '/opt/index.mjs', dir: '/code/app', home };
+  const calls = () => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : []);
+  return { home, env, calls, described: describeService(program), entry: program.entry };
+}
+
+const isPrivate = (file) => (statSync(file).mode & 0o077) === 0;
+
+test('a systemd service is installed, replaced and removed', async (t) => {
+  const { env, calls, described, entry } = setUp(t, 'linux');
+  const { name, file, environmentFile } = described;
+  const install = (token) => installService(described, { token, env, entry });
+  assert.match(await install('first'), new RegExp(`^Installed and started ${name} `));
+  assert.deepEqual(calls(), [
+    'systemctl --user daemon-reload',
+    `systemctl --user enable ${name}`,
+    `systemctl --user restart ${name}`,
+    'loginctl enable-linger',
+  ]);
+  assert.match(readFileSync(file, 'utf8'), new RegExp(`^EnvironmentFile=${environmentFile}$`, 'm'));
+  assert.equal(readFileSync(environmentFile, 'utf8'), 'CLI_API_TOKEN="first"\n');
+  assert.ok(isPrivate(environmentFile) && isPrivate(file));
+  writeFileSync(environmentFile, 'CLI_API_TOKEN="first"\nOPENAI_API_KEY=key\n');
+  await install('a"b');
+  assert.equal(readFileSync(environmentFile, 'utf8'), 'CLI_API_TOKEN="a\\"b"\nOPENAI_API_KEY=key\n');
+  const text = await removeService(described, { env });
+  assert.match(text, /keeps your other variables/);
+  assert.equal(calls().at(-1), `systemctl --user disable --now ${name}`);
+  assert.deepEqual([existsSync(file), readFileSync(environmentFile, 'utf8')], [false, 'OPENAI_API_KEY=key\n']);
+  await assert.rejects(removeService(described, { env }), /There is no service for this directory/);
+});
+
+test('a launchd agent is installed with the token, replaced and removed', async (t) => {
+  const { env, calls, described, entry } = setUp(t, 'darwin');
+  const { file } = described;
+  await installService(described, { token: 'secret', env, entry });
+  assert.match(readFileSync(file, 'utf8'), /<string>secret<\/string>/);
+  assert.ok(isPrivate(file));
+  await installService(described, { token: 'secret', env, entry });
+  await removeService(described, { env });
+  assert.deepEqual(calls(), ['load', 'unload', 'load', 'unload'].map((action) => `launchctl ${action} -w ${file}`));
+  assert.equal(existsSync(file), false);
+});
+
+test('a service manager that refuses is quoted, and a missing one is named', async (t) => {
+  const { env, described, entry } = setUp(t, 'linux');
+  const install = (changes) => installService(described, { token: 'x', env: { ...env, ...changes }, entry });
+  await assert.rejects(install({ FAILING: 'enable' }), /^Error: systemctl --user enable \S+ failed: refused$/);
+  await assert.rejects(install({ PATH: '/nowhere' }), /there is no program systemctl on the PATH/);
+  assert.match(await install({ FAILING: 'enable-linger' }), /It ends when you log out\. To keep it running, run: loginctl enable-linger/);
+  await assert.rejects(installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }), /npm install -g session-gateway-agent/);
 });

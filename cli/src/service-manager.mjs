@@ -1,0 +1,87 @@
+/** Installs and removes the user service of a directory. */
+
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+const COMMAND_MS = 60_000;
+
+const VARIABLE = 'CLI_API_TOKEN';
+
+/**
+ * Installs and starts a service. One that is installed already is replaced and restarted.
+ * @param {import('./service.mjs').Service} service
+ * @param {{token: string, env: Record<string, string | undefined>, entry: string}} options `entry`: path of the main module
+ * @returns {Promise<string>} what was done, for the user
+ * @throws {Error} when the service manager refuses it
+ */
+export async function installService(service, { token, env, entry }) {
+  if (entry.split(path.sep).includes('_npx')) {
+    throw new Error('npx may delete this program at any time. Install it first: npm install -g session-gateway-agent');
+  }
+  const { file, environmentFile, commands } = service;
+  if (environmentFile) writePrivate(environmentFile, withToken(read(environmentFile), token));
+  // The service manager refuses to load a definition that is loaded.
+  else if (existsSync(file)) await tryRun(commands.stop, env);
+  writePrivate(file, service.define(token));
+  for (const command of commands.start) await runCommand(command, env);
+  const lines = [`Installed and started ${service.name} (${file}).`];
+  if (environmentFile) lines.push(`It does not have the variables of this terminal. Write the API keys of your agents into ${environmentFile}, and install it again.`);
+  if (commands.persist && (await tryRun([commands.persist], env))) {
+    lines.push(`It ends when you log out. To keep it running, run: ${commands.persist.join(' ')}`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/**
+ * Stops and removes a service, and its token.
+ * @param {import('./service.mjs').Service} service
+ * @param {{env: Record<string, string | undefined>}} options
+ * @returns {Promise<string>} what was done, for the user
+ * @throws {Error} when it is not installed, or the service manager cannot stop it
+ */
+export async function removeService({ name, file, environmentFile, commands }, { env }) {
+  if (!existsSync(file)) throw new Error(`There is no service for this directory: ${file} does not exist.`);
+  for (const command of commands.stop) await runCommand(command, env);
+  rmSync(file);
+  const rest = environmentFile ? withToken(read(environmentFile)) : '';
+  if (environmentFile && rest === '') rmSync(environmentFile, { force: true });
+  if (rest !== '') writePrivate(environmentFile, rest);
+  return `Stopped and removed ${name}.${rest === '' ? '' : ` ${environmentFile} keeps your other variables.`}\n`;
+}
+
+/** Replaces the token in the text of an environment file (systemd.exec(5)); without a token, removes it. */
+function withToken(text, token) {
+  const others = text.split('\n').filter((line) => line.trim() !== '' && !line.trimStart().startsWith(`${VARIABLE}=`));
+  const own = token === undefined ? [] : [`${VARIABLE}="${token.replaceAll(/["\\`$]/g, '\\$&')}"`];
+  return [...own, ...others].map((line) => `${line}\n`).join('');
+}
+
+const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+
+/** Writes a file that only the user can read, and that is never half written. */
+function writePrivate(file, text) {
+  mkdirSync(path.dirname(file), { recursive: true });
+  const temporary = `${file}.${process.pid}`;
+  writeFileSync(temporary, text, { mode: 0o600 });
+  renameSync(temporary, file);
+}
+
+async function runCommand([program, ...args], env) {
+  try {
+    await run(program, args, { env, timeout: COMMAND_MS });
+  } catch (error) {
+    const reason = error.code === 'ENOENT' ? `there is no program ${program} on the PATH` : (error.stderr ?? '').trim() || error.message;
+    throw new Error(`${[program, ...args].join(' ')} failed: ${reason}`);
+  }
+}
+
+/** Runs commands whose failure is not fatal. @returns {Promise<boolean>} whether one failed */
+async function tryRun(commands, env) {
+  let hasFailed = false;
+  for (const command of commands) await runCommand(command, env).catch(() => (hasFailed = true));
+  return hasFailed;
+}
