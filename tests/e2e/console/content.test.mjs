@@ -55,12 +55,12 @@ test('shows images of agents and tools, and links to external ones', async (t) =
   const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((element) => element.decode().then(() => element.naturalWidth === 1));
   assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
-  await page.locator('summary', { hasText: 'Screenshot' }).click();
-  await page.getByText('Two of them').waitFor();
-  for (const name of ['Image 1', 'Image 2']) assert.equal(await isDrawn(name), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
   await waitForCount(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
+  await page.locator('summary', { hasText: 'Screenshot' }).click();
+  await page.getByText('Two of them').waitFor();
+  for (const name of ['Image 1', 'Image 2']) assert.equal(await isDrawn(name), true);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -200,8 +200,10 @@ test('shows JSON that is too deep for recursion', async (t) => {
   ]);
   const log = page.getByRole('log');
   for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
-  for (const title of ['Bash', 'Unknown message']) await log.locator('summary', { hasText: title }).click();
-  await log.locator('.disclosure-body .output').nth(2).waitFor();
+  for (const [title, outputs] of [['Unknown message', 1], ['Bash', 2]]) {
+    await log.locator('summary', { hasText: title }).click();
+    await waitForCount(log.locator('.disclosure', { hasText: title }).locator('.disclosure-body .output'), outputs);
+  }
   assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   assert.deepEqual(pageErrors, []);
 });

@@ -165,6 +165,34 @@ test('previews an output and expands it', async (t) => {
   await call.locator('.preview').waitFor();
 });
 
+test('an item that is expanded at the end of the conversation stays in place', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'expand', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
+  const sayBlock = (block) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  // The conversation is empty at first, and too short to scroll until the item is expanded.
+  const { page } = await visit(t, 'expand', { ...PHONE, path: `/sessions/${session.id}` });
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await sayBlock({ type: 'text', text: 'Here it is.' });
+  await sayBlock({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 200' } });
+  await sayBlock({ type: 'tool_result', tool_use_id: 't', content: Array.from({ length: 200 }, (_, index) => index + 1).join('\n') });
+  const summary = chat.log.locator('summary', { hasText: 'seq 200' });
+  const topOf = async (locator) => Math.round((await locator.boundingBox()).y);
+  await chat.log.getByRole('button', { name: '… 194 more lines' }).waitFor();
+  const top = await topOf(summary);
+  await summary.tap();
+  // The button is shown as soon as the list knows the new height.
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  assert.equal(await topOf(summary), top);
+
+  // A new message does not move it either, and it is followed again once the item is collapsed.
+  await sayBlock({ type: 'text', text: 'The next message.' });
+  await eventually(() => chat.log.evaluate((log) => log.textContent.includes('The next message.') || log.scrollHeight > log.clientHeight), 'the new message');
+  assert.equal(await topOf(summary), top);
+  await summary.tap();
+  await chat.waitForText('The next message.');
+  await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
+});
+
 test('streamed output keeps the scroll position, and stays at the end if it was there', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
   const sayBlock = (block) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });

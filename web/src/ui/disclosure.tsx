@@ -25,22 +25,25 @@ interface Props {
 export function Disclosure({ id, icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
   const summary = useRef<HTMLElement>(null);
   const isOpen = expandedIds.value.has(id);
-  const onToggle = (open: boolean) => {
-    if (open === expandedIds.value.has(id)) return;
+  const toggle = () => {
     const next = new Set(expandedIds.value);
-    if (open) next.add(id);
-    else next.delete(id);
+    if (!next.delete(id)) next.add(id);
     expandedIds.value = next;
   };
+  const onSummaryClick = (event: MouseEvent) => {
+    // The summary and its content must open in one frame: the list decides at the click whether it scrolls to its end.
+    event.preventDefault();
+    toggle();
+  };
   const expand = () => {
-    onToggle(true);
+    toggle();
     // The focused button disappears, so move the focus to the summary.
     summary.current?.focus({ preventScroll: true });
   };
   return (
     <div class={isFailed ? 'disclosure failed' : 'disclosure'}>
-      <details open={isOpen} onToggle={({ currentTarget }) => onToggle(currentTarget.open)}>
-        <summary ref={summary}>
+      <details open={isOpen}>
+        <summary ref={summary} onClick={onSummaryClick}>
           {icon}
           <span class="disclosure-title ellipsis">{title}</span>
           {detail && <span class="mono ellipsis disclosure-detail">{detail}</span>}

@@ -72,8 +72,9 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
   const lastKey = useRef(items.at(-1)?.key);
   const [isScrolledUp, setScrolledUp] = useState(false);
   const isLoadingOlder = useRef(false);
-  // When older messages are prepended, the visible ones must keep their position.
-  const isPrepended = firstKey.current !== items[0]?.key;
+  // When older messages are prepended, the visible ones must keep their position. At the end, `scrollToEnd` does this. The list
+  // would also keep its distance from the end until the next scroll event, which a conversation without a scrollbar never gets.
+  const keepsDistanceFromEnd = firstKey.current !== items[0]?.key && !isAtEnd.current;
 
   const scrollToEnd = () => {
     isAtEnd.current = true;
@@ -105,12 +106,14 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
     if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > TRIM_DISTANCE_PX) updateConversation(sessionId, trimOldest);
   }, [newestSeq]);
 
+  /** Whether the end is visible. */
+  const isEndVisible = ({ scrollTop, clientHeight, scrollHeight }: HTMLElement) => scrollTop + clientHeight >= scrollHeight - END_TOLERANCE_PX;
   const onScroll = (offset: number) => {
     const element = scroller.current;
     if (!element) return;
-    const { clientHeight, scrollHeight } = element;
-    // The end also moves away when a message is measured or the container grows. The user leaves it only by scrolling up.
-    if (offset + clientHeight >= scrollHeight - END_TOLERANCE_PX) isAtEnd.current = true;
+    const { clientHeight } = element;
+    // The end also moves away when a message is measured or the container grows. The user leaves it by scrolling up or expanding an item.
+    if (isEndVisible(element)) isAtEnd.current = true;
     else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
     lastOffset.current = offset;
     lastHeight.current = clientHeight;
@@ -122,17 +125,26 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
-    const observer = new ResizeObserver(() => isAtEnd.current && scrollToEnd());
+    const observer = new ResizeObserver(() => {
+      if (isAtEnd.current) scrollToEnd();
+      else isAtEnd.current = isEndVisible(element);
+      setScrolledUp(!isAtEnd.current);
+    });
     observer.observe(element);
     if (element.lastElementChild) observer.observe(element.lastElementChild);
     return () => observer.disconnect();
   }, []);
 
+  // Somebody who expands an item reads it from its start.
+  const onClick = ({ target }: MouseEvent) => {
+    if ((target as Element).closest('summary, .disclosure-more')) isAtEnd.current = false;
+  };
+
   return (
     <div class="messages-container">
-      <div class="messages" ref={scroller} tabIndex={0} role="log" aria-live="off" aria-label="Conversation">
+      <div class="messages" ref={scroller} onClickCapture={onClick} tabIndex={0} role="log" aria-live="off" aria-label="Conversation">
         <div class="messages-start">{hasOlder ? 'Loading older messages …' : 'Start of the conversation'}</div>
-        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} onScroll={onScroll} startMargin={36}>
+        <Virtualizer ref={list} scrollRef={scroller} shift={keepsDistanceFromEnd} onScroll={onScroll} startMargin={36}>
           {items.map((item) => (
             <div key={item.key} class="message">
               <ErrorBoundary>
