@@ -52,8 +52,7 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
 
 /** Shows code with line numbers. Setting its HTML is safe because `highlight` escapes the code. */
 function Code({ text, name }: { text: string; name: string }) {
-  const [highlighted, setHighlighted] = useState<string | null>(null);
-  useEffect(() => void highlight(text, name).then(setHighlighted), [text, name]);
+  const { value: highlighted } = useFetch(`${name}\n${text}`, () => highlight(text, name));
   const count = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
   const numbers = useMemo(() => Array.from({ length: count }, (_, index) => index + 1).join('\n'), [count]);
   return (
@@ -61,13 +60,13 @@ function Code({ text, name }: { text: string; name: string }) {
       <pre class="line-numbers" aria-hidden>
         {numbers}
       </pre>
-      {highlighted === null ? (
+      {highlighted ? (
         <pre>
-          <code>{text}</code>
+          <code dangerouslySetInnerHTML={{ __html: highlighted }} />
         </pre>
       ) : (
         <pre>
-          <code dangerouslySetInnerHTML={{ __html: highlighted }} />
+          <code>{text}</code>
         </pre>
       )}
     </div>
