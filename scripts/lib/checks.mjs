@@ -24,7 +24,7 @@ const FIRST_LOAD_BUDGET_BYTES = 250_000;
 const CONCURRENCY = Math.min(4, availableParallelism());
 
 /** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They all run at once, in their own lane. */
-const TIMER_TESTS = ['connecting', 'events', 'hibernation', 'liveness', 'restart'].map((name) => `tests/e2e/${name}.test.mjs`);
+const TIMER_TESTS = ['connecting', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map((name) => `tests/e2e/${name}.test.mjs`);
 
 /** Time limit of a test file. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
