@@ -1,0 +1,29 @@
+// `npm run reconnect`: restarts a hub with 1,000 CLIs and measures until all are served again.
+
+import { build, describeBuild } from './build.mjs';
+import { parseCommandLine } from './lib/command-line.mjs';
+import { main } from './lib/errors.mjs';
+import { nodeBinary } from './lib/node.mjs';
+import { inProject } from './lib/paths.mjs';
+import { runOnTerminal } from './lib/run.mjs';
+import { setup } from './lib/setup.mjs';
+import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
+
+const USAGE = `Usage: npm run reconnect
+
+Connects 1,000 CLIs to one namespace, restarts the hub, and fails if they are not served again within 10 s
+(tests/e2e/load/reconnect.test.mjs).
+
+  --help        this text`;
+
+await main(async () => {
+  const { help } = parseCommandLine(process.argv.slice(2), USAGE);
+  if (help) {
+    console.log(USAGE);
+    return 0;
+  }
+  await setup();
+  console.log(describeBuild(await build()));
+  const file = inProject('tests', 'e2e', 'load', 'reconnect.test.mjs');
+  return runOnTerminal(nodeBinary(), ['--test', '--test-reporter=spec', file], { env: LOCAL_COMMAND_ENV });
+});
