@@ -151,6 +151,10 @@ pub fn pending_request_sizes(base: Option<&Json>) -> Vec<usize> {
     pending_map(base).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
 }
 
+pub fn pending_ids(base: Option<&Json>) -> HashSet<String> {
+    pending_map(base).unwrap_or_default().members().map(|(id, _)| id.to_owned()).collect()
+}
+
 /// Whether a request is pending.
 pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
     pending_map(base).is_some_and(|requests| requests.get(id).is_some())

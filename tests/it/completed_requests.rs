@@ -246,6 +246,38 @@ async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_history_without_times_is_not_written_again() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let entry = |n: usize| (format!("q{n:05}"), json!({"tool": "Write", "arguments": "x".repeat(400_000)}));
+    let mut history: Map<String, Value> = (0..30).map(entry).collect();
+    let mut version = 2;
+    for round in 0..9 {
+        let (id, completed) = entry(30 + round);
+        let before = world.db.write_count();
+        for requests in [json!({&id: request("Write")}), json!({})] {
+            let state = json!({"requests": requests, "completedRequests": history});
+            let ack = cli.update_state(&session, version, &state).await;
+            assert_eq!(ack["result"], "success", "round {round}");
+            version = ack["version"].as_u64().unwrap();
+            history.insert(id.clone(), completed.clone());
+            world.advance(1_000).await;
+            acknowledge_ping(&cli);
+        }
+        let written = written_since(&world, before).0;
+        match round {
+            0 => assert!((20..=26).contains(&written), "{written}"),
+            // After a restart the record is filled again with what it has room for.
+            5 => assert!((1..=4).contains(&written), "{written}"),
+            _ => assert_eq!(written, 1, "round {round}"),
+        }
+        assert!(stored_ids(&world).contains(&id), "round {round}");
+        if round == 4 {
+            world.hibernate_and_wake().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_first_update_of_a_cli_with_a_long_history_keeps_the_newest_entries() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let history: Map<String, Value> = (0..15).map(large_request).collect();

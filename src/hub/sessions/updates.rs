@@ -277,9 +277,11 @@ impl State {
         now: u64,
     ) -> Vec<(String, Json)> {
         let mut unknown = CompletedRequests::default();
-        let entry = self.cache.entry_mut_keeping_summary(session);
-        let known = entry.and_then(|entry| entry.completed.as_mut()).unwrap_or(&mut unknown);
-        known.select(received_entries(received), now)
+        let Some(Entry { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
+            return unknown.select(received_entries(received), None, now);
+        };
+        let known = completed.as_mut().unwrap_or(&mut unknown);
+        known.select(received_entries(received), session.agent_state.as_ref(), now)
     }
 
     /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
@@ -361,7 +363,7 @@ fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawV
     completed.iter().map(|(id, entry)| (id.as_str(), entry.raw()))
 }
 
-fn received_entries<'a>(received: &'a ReceivedState<'_>) -> impl Iterator<Item = (&'a str, &'a RawValue)> {
+fn received_entries<'a>(received: &'a ReceivedState<'_>) -> impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)> {
     received.completed.iter().map(|(id, entry)| (id.as_str(), *entry))
 }
 

@@ -1,5 +1,6 @@
 //! The record of a session's completed permission requests. At its size limit the oldest entries are removed.
 
+use std::cell::LazyCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::limits::{
     MAX_COMPLETED_BYTES, MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES,
 };
-use crate::model::agent_state::{completed_at, shorten};
+use crate::model::agent_state::{self, completed_at, shorten};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
@@ -29,6 +30,11 @@ type Entry<'a> = (u64, &'a str, &'a Json);
 
 fn sort_key<'a>((at, id, _): &Entry<'a>) -> (u64, &'a str) {
     (*at, *id)
+}
+
+/// The size of an entry that counts against the limit.
+fn entry_bytes(id: &str, entry: &str) -> usize {
+    id.len() + entry.len() + ENTRY_OVERHEAD_BYTES
 }
 
 fn compare(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
@@ -73,26 +79,40 @@ impl CompletedRequests {
     }
 
     /// Returns copies of the received entries that are new or changed, and not older than those that the record keeps: the
-    /// newest ones, at most [`MAX_RECORD_BYTES`]. Entries above [`MAX_COMPLETED_BYTES`] are shortened. `now` is the time of
-    /// entries without one.
+    /// newest ones, at most [`MAX_RECORD_BYTES`]. Entries above [`MAX_COMPLETED_BYTES`] are shortened.
+    ///
+    /// `now` is the time of new entries without one. Those of `pending` requests are new. Of the others, which a trim may have
+    /// removed before, the record accepts as many as it has room for: the last ones, and none after a trim.
     pub fn select<'a>(
         &mut self,
-        received: impl Iterator<Item = (&'a str, &'a RawValue)>,
+        received: impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)>,
+        pending: Option<&Json>,
         now: u64,
     ) -> Vec<(String, Json)> {
+        let pending = LazyCell::new(|| agent_state::pending_ids(pending));
+        let mut room = if self.trimmed_up_to.is_some() { 0 } else { MAX_RECORD_BYTES.saturating_sub(self.bytes()) };
         let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();
-        for (id, entry) in received {
+        for (id, entry) in received.rev() {
             let entry = shorten(entry.get(), MAX_COMPLETED_BYTES).ok_or(entry);
             let text = entry.as_ref().map_or_else(|raw| raw.get(), Json::text);
-            let at = completed_at(text).unwrap_or(now);
-            if self.accepts(id, at, text) {
-                selected.push((at, id, entry));
+            let completed_at = completed_at(text);
+            let at = completed_at.unwrap_or(now);
+            if !self.accepts(id, at, text) {
+                continue;
             }
+            if completed_at.is_none() && !self.contains(id) && !pending.contains(id) {
+                // An entry that does not fit leaves no room for earlier ones.
+                room = room.checked_sub(entry_bytes(id, text)).unwrap_or(0);
+                if room == 0 {
+                    continue;
+                }
+            }
+            selected.push((at, id, entry));
         }
         sort_by(&mut selected, |one, other| (other.0, other.1).cmp(&(one.0, one.1)));
         let mut bytes = 0;
         let fits = |(_, id, entry): &&(u64, &str, Result<Json, &RawValue>)| {
-            bytes += id.len() + entry.as_ref().map_or_else(|raw| raw.get(), Json::text).len() + ENTRY_OVERHEAD_BYTES;
+            bytes += entry_bytes(id, entry.as_ref().map_or_else(|raw| raw.get(), Json::text));
             bytes <= MAX_RECORD_BYTES
         };
         let count = selected.iter().take_while(fits).count();
@@ -218,21 +238,40 @@ mod tests {
         let at = |at: u64| json(&format!(r#"{{"completedAt":{at}}}"#));
         record.insert("known".into(), 20, at(20));
         let received = [("known", at(20)), ("q0011", at(11)), ("new", at(21)), ("undated", json("{}")), ("old", at(1))];
+        let received: Vec<_> = received.into_iter().chain([("pending", json("{}"))]).collect();
         let ids = |record: &mut CompletedRequests, received: &[(&str, Json)]| {
-            let selected = record.select(received.iter().map(|(id, entry)| (*id, entry.raw())), 30);
+            let pending = json(r#"{"requests":{"pending":{}}}"#);
+            let selected = record.select(received.iter().map(|(id, entry)| (*id, entry.raw())), Some(&pending), 30);
             selected.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
         };
-        assert_eq!(ids(&mut record, &received), ["undated", "new", "q0011", "old"]);
+        assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011", "old"], "no room");
         assert!(record.trim());
-        assert_eq!(ids(&mut record, &received), ["undated", "new", "q0011"], "older than those that are kept");
+        assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011"], "older than those that are kept");
         let large = |n: u64| json(&format!(r#"{{"completedAt":{n},"x":"{}"}}"#, "x".repeat(1_800_000)));
         let large: Vec<(String, Json)> = (30..40).map(|n| (format!("l{n}"), large(n))).collect();
         let received: Vec<(&str, Json)> = large.iter().map(|(id, entry)| (id.as_str(), entry.clone())).collect();
         assert_eq!(ids(&mut record, &received), ["l39", "l38", "l37", "l36", "l35"], "as many as the record can hold");
         let huge = json(&format!(r#"{{"arguments":"{}","completedAt":50}}"#, "x".repeat(8_000_000)));
-        let selected = record.select([("huge", huge.raw())].into_iter(), 0);
+        let selected = record.select([("huge", huge.raw())].into_iter(), None, 0);
         assert_eq!(selected[0].1.text(), r#"{"argumentsBytes":8000002,"completedAt":50}"#);
         record.insert("huge".into(), 50, selected[0].1.clone());
-        assert!(record.select([("huge", huge.raw())].into_iter(), 0).is_empty(), "it is known");
+        assert!(record.select([("huge", huge.raw())].into_iter(), None, 0).is_empty(), "it is known");
+    }
+
+    #[test]
+    fn as_many_entries_without_a_time_are_selected_as_have_room_the_last_first() {
+        let entry = Json::parse(&format!("\"{}\"", "x".repeat(1_000_000))).unwrap();
+        let small = Json::parse("{}").unwrap();
+        let large = ["a", "b", "c"].map(|id| (id, entry.raw()));
+        let received = || [("first", small.raw())].into_iter().chain(large).collect::<Vec<_>>().into_iter();
+        let mut record = record(&[1_000_000; 7]);
+        let ids = |record: &mut CompletedRequests| {
+            record.select(received(), None, 30).into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&mut record), ["c", "b"]);
+        for id in ["b", "c"] {
+            assert!(record.insert_if_new(id, 30, &entry));
+        }
+        assert!(ids(&mut record).is_empty(), "an entry after an excluded one is excluded, too");
     }
 }
