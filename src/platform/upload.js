@@ -48,17 +48,21 @@ export function findContent(bytes, maxFields) {
   };
   /** Moves past the string that starts at `at`; returns false for an unterminated one. */
   const skipString = () => {
-    for (let from = at + 1; ; ) {
-      const quote = bytes.indexOf(QUOTE, from);
-      if (quote === -1) return false;
-      let slashes = 0;
-      while (bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
-      if (slashes % 2 === 0) {
-        at = quote + 1;
+    const quote = bytes.indexOf(QUOTE, at + 1);
+    if (quote === -1) return false;
+    if (bytes[quote - 1] !== BACKSLASH) {
+      at = quote + 1;
+      return true;
+    }
+    // A search for each of millions of escaped quotes would be slower.
+    while (++at < bytes.length) {
+      if (bytes[at] === BACKSLASH) at++;
+      else if (bytes[at] === QUOTE) {
+        at++;
         return true;
       }
-      from = quote + 1;
     }
+    return false;
   };
   skipBlanks();
   if (bytes[at++] !== 0x7b) return found;
@@ -112,7 +116,29 @@ export function normalizeBase64(bytes, start, end) {
 }
 
 function replaceAll(bytes, start, end, byte, replacement) {
-  for (let at = bytes.indexOf(byte, start); at !== -1 && at < end; at = bytes.indexOf(byte, at)) bytes[at] = replacement;
+  const first = bytes.indexOf(byte, start);
+  if (first === -1) return;
+  // A search for each of millions of occurrences would be slower.
+  for (let at = first; at < end; at++) {
+    if (bytes[at] === byte) bytes[at] = replacement;
+  }
+}
+
+/** The values of hexadecimal digits, -1 for other characters. */
+const HEX_DIGITS = new Int8Array(256).fill(-1);
+for (const [value, digit] of [...'0123456789abcdef'].entries()) {
+  HEX_DIGITS[digit.charCodeAt(0)] = value;
+  HEX_DIGITS[digit.toUpperCase().charCodeAt(0)] = value;
+}
+
+/** Returns the number that four hexadecimal digits represent, or 0. Allocates nothing: a body may have millions of escapes. */
+function hexNumber(bytes, at) {
+  const number =
+    (HEX_DIGITS[bytes[at]] << 12) |
+    (HEX_DIGITS[bytes[at + 1]] << 8) |
+    (HEX_DIGITS[bytes[at + 2]] << 4) |
+    HEX_DIGITS[bytes[at + 3]];
+  return number < 0 ? 0 : number;
 }
 
 /** Decodes escapes in place: some clients write `\/` and `\u002B`. Removes escaped line breaks. */
@@ -125,8 +151,7 @@ function unescape(bytes, start, end) {
     if (byte === BACKSLASH) {
       byte = bytes[from++];
       if (byte === 0x75) {
-        const digits = String.fromCharCode(...bytes.subarray(from, Math.min(from + 4, end)));
-        byte = /^[0-9a-fA-F]{4}$/.test(digits) ? Number.parseInt(digits, 16) : 0;
+        byte = from + 4 <= end ? hexNumber(bytes, from) : 0;
         from += 4;
         if (byte === 0x0a || byte === 0x0d) continue;
       } else if (byte === LETTER_N || byte === LETTER_R) continue;
