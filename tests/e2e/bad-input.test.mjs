@@ -7,9 +7,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { Server } from 'socket.io';
 import { Recorder, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
@@ -262,7 +264,15 @@ describe('an event of a CLI', () => {
 /** Connects a WebSocket as a CLI. The token is sent with the upgrade, or in CONNECT through the worker. */
 async function connectRawCli(t, withUpgrade) {
   const query = withUpgrade ? `&token=${encodeURIComponent(web.token)}` : '';
-  const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
+  const raw = await openRawSocket(t, hub.url, query);
+  raw.socket.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
+  await raw.frames.next((frame) => frame.startsWith('40/cli,'), 'the answer to CONNECT');
+  return raw;
+}
+
+/** Opens a WebSocket to a Socket.IO server and waits for the open packet. */
+async function openRawSocket(t, url, query = '') {
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
   const frames = new Recorder('the frames of the raw socket');
   socket.onmessage = ({ data }) => frames.push(data);
   const closed = new Promise((resolve) => {
@@ -273,9 +283,18 @@ async function connectRawCli(t, withUpgrade) {
   });
   t.after(() => socket.close());
   await frames.next((frame) => frame.startsWith('0{'), 'the open packet');
-  socket.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
-  await frames.next((frame) => frame.startsWith('40/cli,'), 'the answer to CONNECT');
   return { socket, frames, closed };
+}
+
+/** Starts the official server with the namespace `/cli`. */
+async function startOfficialServer(t) {
+  const server = createServer();
+  const io = new Server(server);
+  io.of('/cli');
+  t.after(() => io.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${server.address().port}`;
 }
 
 describe('a frame of a CLI', () => {
@@ -286,7 +305,10 @@ describe('a frame of a CLI', () => {
     `42/cli,${DEEP}`,
   ];
   const UNKNOWN_SESSION = `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`;
-  const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
+  const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '5', '6', '3', '0{}'];
+  const UNEXPECTED = [
+    '42["ping"]', '42/web,7["ping"]', '43/web,7[]', '41', '41/web,', '40/cli,', '40/cli,{"token":"wrong"}', '44/cli,"no"', '44/web,"no"',
+  ];
 
   const isNoPing = (frame) => frame !== '2';
 
@@ -304,7 +326,18 @@ describe('a frame of a CLI', () => {
       assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true });
     });
 
-    test(`that is unexpected is ignored (${how})`, async (t) => {
+    test(`that is unexpected closes its socket (${how})`, async (t) => {
+      for (const frame of UNEXPECTED) {
+        const { socket, closed } = await connectRawCli(t, withUpgrade);
+        socket.send(frame);
+        const { code, reason } = await closed;
+        assert.equal(code, 1002, frame);
+        assert.match(reason, /^Unexpected /, frame);
+      }
+      assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true });
+    });
+
+    test(`that is late is ignored (${how})`, async (t) => {
       const { socket, frames } = await connectRawCli(t, withUpgrade);
       const checkAlive = async (number) => {
         socket.send(`42/cli,${number}["ping"]`);
@@ -319,6 +352,33 @@ describe('a frame of a CLI', () => {
       await checkAlive(99);
     });
   }
+
+  test('closes its socket where the official server closes it', async (t) => {
+    const official = await startOfficialServer(t);
+    const others = ['40/web,', '42/cli,["x"]', '', 'x', '9', '48', '42/cli,{}', '42/cli,["ping"', '40/cli,[]'];
+    // A frame that leaves the socket open is answered, or the one behind it is: CONNECT for an unknown namespace.
+    const PROBE = '40/probe,';
+    const isClosedBy = async (url, query, connect, frame) => {
+      const { socket, frames, closed } = await openRawSocket(t, url, query);
+      if (connect) {
+        socket.send('40/cli,');
+        await frames.next((answer) => answer.startsWith('40/cli,'), 'the answer to CONNECT');
+      }
+      socket.send(frame);
+      socket.send(PROBE);
+      const answered = frames.next((answer) => answer.startsWith('44/probe,'), 'the answer to the probe').then(() => false, () => true);
+      const isClosed = await Promise.race([answered, closed.then(() => true)]);
+      socket.close();
+      return isClosed;
+    };
+    const query = `&token=${encodeURIComponent(web.token)}`;
+    for (const connect of [true, false]) {
+      for (const frame of [...UNEXPECTED, ...IGNORED, ...others]) {
+        const expected = await isClosedBy(official, '', connect, frame);
+        assert.equal(await isClosedBy(hub.url, query, connect, frame), expected, `${frame} ${connect ? 'after' : 'before'} CONNECT`);
+      }
+    }
+  });
 
   test('that is not UTF-8 closes the socket', async (t) => {
     for (const bytes of [[0xff], [0x34, 0xff, 0xfe], [0x34, 0x32, 0xc3], [0x34, 0x32, 0xed, 0xa0, 0x80]]) {

@@ -181,9 +181,9 @@ describe('a socket without a token', { concurrency: true }, () => {
 
     test(`is closed after three refused frames (${where})`, async (t) => {
       const { frames, send, waitForClose } = await rawSocket(t, target);
-      for (const wrong of ['40/cli,{"token":"wrong"}', '42/cli,["ping"]', '43/cli,5[]']) {
+      for (const wrong of ['40/cli,{"token":"wrong"}', '40/web,', '40/cli,{"token":5}']) {
         send(wrong);
-        await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
+        await frames.next((frame) => frame.startsWith('44/'), 'a refusal');
       }
       const { code, reason } = await waitForClose();
       assert.equal(code, 1008);

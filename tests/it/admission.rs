@@ -62,7 +62,7 @@ async fn a_connected_cli_may_send_large_frames() {
 #[tokio::test(start_paused = true)]
 async fn the_third_rejected_frame_before_connect_closes_the_socket() {
     let world = World::new();
-    let second_frames = [INVALID, "40/web,", r#"42/cli,["ping"]"#, "43/cli,5[]"];
+    let second_frames = [INVALID, "40/web,"];
     for second in second_frames {
         let mut socket = open_socket(&world).await;
         for frame in [INVALID, second, INVALID] {

@@ -31,6 +31,19 @@ pub fn close_reason(error: &DecodeError) -> (u16, &'static str) {
     if *error == DecodeError::BinaryUnsupported { BINARY_UNSUPPORTED } else { PARSE_ERROR }
 }
 
+/// Returns the close code and reason after a valid packet that the connection does not allow. The official server closes the
+/// connection, too.
+pub fn unexpected_reason(packet: &Packet<'_>) -> (u16, &'static str) {
+    let reason = match packet {
+        Packet::Connect { .. } => "Unexpected CONNECT: this Socket.IO namespace is connected already",
+        Packet::ConnectError { .. } => "Unexpected CONNECT_ERROR: only the server sends it",
+        Packet::Disconnect { .. } | Packet::Event { .. } | Packet::Ack { .. } => {
+            "Unexpected packet: this Socket.IO namespace is not connected. Send CONNECT for it first"
+        }
+    };
+    (1002, reason)
+}
+
 /// Returns the Engine.IO open packet.
 pub fn open_packet(sid: &str) -> String {
     Handshake { sid, ping_interval: PING_INTERVAL_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }
@@ -59,17 +72,18 @@ pub fn admit_frame(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &s
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::Packet::Pong(data).encode()),
         Ok(engineio::Packet::Close) => return Admission::Close(1000, ""),
         Ok(_) => return Admission::Ignored,
-        Err(_) => return Admission::Close(PARSE_ERROR.0, PARSE_ERROR.1),
+        Err(_) => return close(PARSE_ERROR),
     };
     match socketio::decode(text) {
         Ok(Packet::Connect { namespace, auth }) => admit_connect(tokens, upgrade, namespace, auth),
         Ok(Packet::Disconnect { .. }) => Admission::Close(1000, ""),
-        Ok(packet) => refused(packet.namespace(), "Not connected: send a CONNECT packet first"),
-        Err(error) => {
-            let (code, reason) = close_reason(&error);
-            Admission::Close(code, reason)
-        }
+        Ok(packet) => close(unexpected_reason(&packet)),
+        Err(error) => close(close_reason(&error)),
     }
+}
+
+fn close((code, reason): (u16, &'static str)) -> Admission {
+    Admission::Close(code, reason)
 }
 
 fn refused(namespace: &str, message: &str) -> Admission {
@@ -143,6 +157,11 @@ mod tests {
             assert_eq!(admit_frame(&tokens(), None, malformed), Admission::Close(1002, "parse error"), "{malformed}");
         }
         assert!(matches!(admit_frame(&tokens(), None, "451-/cli,[]"), Admission::Close(1003, _)));
+        for unexpected in ["42[\"ping\"]", "42/cli,[\"ping\"]", "43/cli,5[]", "44/cli,{}"] {
+            assert!(
+                matches!(admit_frame(&tokens(), None, unexpected), Admission::Close(1002, reason) if reason.starts_with("Unexpected "))
+            );
+        }
         assert_eq!(admit_frame(&tokens(), None, "6"), Admission::Ignored);
     }
 }

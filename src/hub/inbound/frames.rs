@@ -4,7 +4,9 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::hub::inbound::admission::{BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason};
+use crate::hub::inbound::admission::{
+    BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
+};
 use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
@@ -144,30 +146,34 @@ impl Hub {
             }
             // Other Engine.IO packets are for the handshake.
             Ok(_) => Vec::new(),
-            Err(error) => self.close_undecodable(conn, &error, PARSE_ERROR),
+            Err(error) => self.close_invalid(conn, &error, PARSE_ERROR),
         }
     }
 
     async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) -> Vec<Effect> {
         match socketio::decode(text) {
-            Err(error) => self.close_undecodable(conn, &error, close_reason(&error)),
+            Err(error) => self.close_invalid(conn, &error, close_reason(&error)),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
                 vec![Effect::Send { conn, frame: socketio::connect_error_frame(namespace, "Invalid namespace") }]
             }
-            // A packet for another Socket.IO namespace, which was never joined.
-            Ok(packet) if packet.namespace() != NAMESPACE => Vec::new(),
+            Ok(packet) if packet.namespace() != NAMESPACE => self.close_unexpected(conn, &packet),
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
             Ok(Packet::Ack { id, args, .. }) => {
                 self.state().rpc.complete(conn, id, &args);
                 Vec::new()
             }
             Ok(Packet::Disconnect { .. }) => vec![Effect::Disconnect { conn }],
-            Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => Vec::new(),
+            Ok(packet @ (Packet::Connect { .. } | Packet::ConnectError { .. })) => self.close_unexpected(conn, &packet),
         }
     }
 
-    /// Closes a socket after a packet that can't be decoded: what the client meant with it is unknown.
-    fn close_undecodable(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
+    fn close_unexpected(&self, conn: ConnId, packet: &Packet<'_>) -> Vec<Effect> {
+        let (code, reason) = unexpected_reason(packet);
+        self.close_invalid(conn, &reason, (code, reason))
+    }
+
+    /// Closes a socket after a packet that can't be decoded or is not expected: what the client meant with it is unknown.
+    fn close_invalid(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
         self.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
         self.disconnect(&mut self.state(), conn, code, reason);
         Vec::new()

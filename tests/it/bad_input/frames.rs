@@ -21,6 +21,10 @@ enum Reply {
 use Reply::{Closed, ConnectError, Nothing, OkAck};
 
 const BAD: Reply = Closed(1002, "parse error");
+const REPEATED: Reply = Closed(1002, "Unexpected CONNECT: this Socket.IO namespace is connected already");
+const CONNECT_ERROR: Reply = Closed(1002, "Unexpected CONNECT_ERROR: only the server sends it");
+const NOT_CONNECTED: Reply =
+    Closed(1002, "Unexpected packet: this Socket.IO namespace is not connected. Send CONNECT for it first");
 const BINARY: Reply = Closed(1003, "Binary data is not supported: send it as base64 text");
 
 /// Frames of a connected CLI with the expected replies.
@@ -120,8 +124,8 @@ fn table() -> Vec<(String, Reply)> {
         (r#"43/cli,5["{}"]"#, Nothing),
         (r#"43/cli,5[null,{}]"#, Nothing),
         // CONNECT and CONNECT_ERROR of a connected client.
-        ("40/cli,", Nothing),
-        (r#"40/cli,{"token":"wrong"}"#, Nothing),
+        ("40/cli,", REPEATED),
+        (r#"40/cli,{"token":"wrong"}"#, REPEATED),
         ("40/cli,[]", BAD),
         ("40/cli,{", BAD),
         ("40/cli,7{}", BAD),
@@ -131,18 +135,19 @@ fn table() -> Vec<(String, Reply)> {
         ("40/cli/x,", ConnectError),
         ("40/CLI,", ConnectError),
         ("44/cli,", BAD),
-        (r#"44/cli,{"message":"no"}"#, Nothing),
-        (r#"44/cli,"no""#, Nothing),
+        (r#"44/cli,{"message":"no"}"#, CONNECT_ERROR),
+        (r#"44/cli,"no""#, CONNECT_ERROR),
+        (r#"44/web,"no""#, CONNECT_ERROR),
         ("44/cli,7", BAD),
         ("41/cli,7", BAD),
         ("41/cli,{}", BAD),
-        ("41", Nothing),
-        ("41/web,", Nothing),
+        ("41", NOT_CONNECTED),
+        ("41/web,", NOT_CONNECTED),
         // Other namespaces.
-        (r#"42["ping"]"#, Nothing),
-        (r#"42/web,7["ping"]"#, Nothing),
-        (r#"42/CLI,7["ping"]"#, Nothing),
-        ("43/web,7[]", Nothing),
+        (r#"42["ping"]"#, NOT_CONNECTED),
+        (r#"42/web,7["ping"]"#, NOT_CONNECTED),
+        (r#"42/CLI,7["ping"]"#, NOT_CONNECTED),
+        ("43/web,7[]", NOT_CONNECTED),
         (r#"42/cli?a=b,7["ping"]"#, OkAck(7)),
         // Binary packets.
         (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, BINARY),
@@ -165,7 +170,7 @@ fn table() -> Vec<(String, Reply)> {
         (format!("42/cli,{open}{close}"), BAD),
         (format!("43/cli,5[{open}{close}]"), Nothing),
         (format!("42/cli,7[\"ping\"{}]", ",1".repeat(depth)), OkAck(7)),
-        (format!("42/{},7[\"ping\"]", "x".repeat(depth)), Nothing),
+        (format!("42/{},7[\"ping\"]", "x".repeat(depth)), NOT_CONNECTED),
         (format!("42/cli,{}[\"ping\"]", "7".repeat(depth)), BAD),
     ];
     let frames = engine_io.into_iter().chain(socket_io).map(|(frame, reply)| (frame.to_owned(), reply));
@@ -238,7 +243,16 @@ async fn the_calls_of_a_socket_that_sends_a_malformed_acknowledgement_fail_at_on
     }
 }
 
-/// Sends each frame before CONNECT, on its own socket.
+/// Returns the reply to a frame before CONNECT. `reply` is that after CONNECT.
+fn reply_before_connect(frame: &str, reply: Reply) -> Reply {
+    match reply {
+        REPEATED => ConnectError,
+        NOT_CONNECTED if frame.starts_with("41") => Closed(1000, ""),
+        Nothing | OkAck(_) if frame.starts_with("42") || frame.starts_with("43") => NOT_CONNECTED,
+        reply => reply,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
     let world = World::new();
@@ -248,12 +262,10 @@ async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
         let mut socket = world.open_cli(false);
         assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
         socket.send(&*frame);
-        let received = socket.drain().await;
-        if let Closed(..) = reply {
-            assert_eq!(to_reply(&received), Some(reply), "{start:?}");
-        } else if frame.starts_with("41") {
-            assert_eq!(to_reply(&received), Some(Closed(1000, "")), "{start:?}");
-        } else {
+        let reply = reply_before_connect(&frame, reply);
+        let received = to_reply(&socket.drain().await);
+        assert_eq!(received.as_ref(), Some(&reply), "{start:?}");
+        if !matches!(reply, Closed(..)) {
             socket.send(format!("40/cli,{}", json!({"token": world.token(), "sessionId": session})));
             assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "{start:?}");
             socket.close();
