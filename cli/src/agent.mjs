@@ -30,6 +30,8 @@ const LATE_UPDATES_MS = 250;
 /** Time limit of the reply to a canceled prompt. Then the process is ended. */
 const CANCEL_MS = 5000;
 
+const MINUTE_MS = 60_000;
+
 /** Interval of sending text that was held back and the output of running calls. */
 const OUTPUT_MS = 1000;
 
@@ -47,7 +49,7 @@ export class AcpAgent {
   #summary = '';
   #initialModel;
   #outputTimer = null;
-  #isStopped = false;
+  #stopping = new AbortController();
 
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
   constructor(parts) {
@@ -95,6 +97,10 @@ export class AcpAgent {
     this.queue.start();
   }
 
+  get #isStopped() {
+    return this.#stopping.signal.aborted;
+  }
+
   receive(message) {
     this.queue.receive(message);
   }
@@ -110,7 +116,7 @@ export class AcpAgent {
   }
 
   async stop() {
-    this.#isStopped = true;
+    this.#stopping.abort();
     this.queue.stop();
     clearInterval(this.#outputTimer);
     await this.#opening?.catch(() => {});
@@ -223,6 +229,8 @@ export class AcpAgent {
 
   async #open() {
     const { launch, flavor } = this;
+    const { sessionId, startedAt = 0 } = this.state.saved ?? {};
+    if (sessionId && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
     // The hub reads todos from plans of the agent kinds of its protocol only.
     const planFlavor = launch.entry?.flavor ?? 'alpha';
@@ -233,7 +241,7 @@ export class AcpAgent {
       cwd: this.root,
       uploads: this.uploads,
       env: this.environment,
-      sessionId: this.state.saved?.sessionId,
+      sessionId,
       log: this.log,
       onUpdate: (update, isReplayed) => this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update)),
       onPermission: (params, signal) => this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
@@ -247,12 +255,21 @@ export class AcpAgent {
     session.ended.then((ending) => this.#handleEnd(session, ending));
     this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
     this.#initialModel = session.currentModel;
-    this.#save({ sessionId: session.id });
+    this.#save({ sessionId: session.id, startedAt: sessionId ? startedAt : Date.now() });
     this.state.setAgentId(session.id);
     await this.#restoreSettings(session);
     this.publishMetadata({ [`${flavor}SessionId`]: session.id });
     this.#publishSettings(session);
     return session;
+  }
+
+  /** Waits until the minute of the clock has passed in which the session was started. */
+  async #waitForNextMinute(startedAt) {
+    const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
+    if (ms <= 0) return;
+    this.log.info(`${this.launch.title} resumes its session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`);
+    await delay(ms, undefined, this.#stopping).catch(() => {});
+    if (this.#isStopped) throw new Error('The session has ended.');
   }
 
   #handleEnd(session, ending) {
@@ -354,6 +371,7 @@ export class AcpAgent {
   }
 
   #reportFailedStart(error) {
+    if (this.#isStopped) return;
     this.log.warn(error.message);
     const advice = error instanceof SessionUnavailableError ? '' : `\nThe next message starts ${this.launch.title} again.`;
     this.#sendInOrder(messages.text(`${error.message}${advice}`)).catch(() => {});

@@ -18,6 +18,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] set after each start, where the agent's own initial mode decides by itself
  * @property {boolean} [hasTitleInList] the title of a session is only in the answer to `session/list`
+ * @property {boolean} [forgetsInStartMinute] it loses a session that is loaded in the minute of the clock in which it was
+ *   started: the minute is part of the name of the session's file
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
@@ -64,6 +66,7 @@ export const AGENTS = {
     signIn: 'Run `gemini` in a terminal and sign in, or set GEMINI_API_KEY.',
     authMethod: (env) => (env.GEMINI_API_KEY ? 'gemini-api-key' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
+    forgetsInStartMinute: true,
   },
   opencode: {
     title: 'opencode',

@@ -1,12 +1,13 @@
 /** The start, the end and the restart of the agent's process. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
-import { askToRun, setUp } from './support/setup.mjs';
+import { SCRIPTED_AGENT, askToRun, setUp } from './support/setup.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
 
@@ -100,6 +101,30 @@ test('the replay of a loaded session is not sent', async (t) => {
   prompt(session.id, [{ say: 'new' }]);
   await hub.untilReady(session.id, 1);
   assert.deepEqual(hub.transcript(session.id), ['new', '(ready)']);
+});
+
+test('a session of Gemini CLI is not loaded in the minute of the clock in which it was started', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
+  const bin = tempDir(t);
+  writeFileSync(path.join(bin, 'gemini'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+  // Restored by the set-up.
+  process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
+  const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta', agentStartMs: 500 });
+  t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2020, 1, 1, 12, 0, 59) });
+  const first = await startGemini();
+  await eventually(() => calls('session/new').length === 1, 'the session to open');
+  await first.stop();
+  t.mock.timers.setTime(Date.UTC(2020, 1, 1, 12, 0, 0));
+  const second = await startGemini();
+  prompt(second.session.id, [{ say: 'waits' }]);
+  await hub.waitUntil(() => hub.sessions.get(second.session.id).thinking, 'the turn');
+  assert.deepEqual(calls('session/load'), []);
+  await second.stop();
+  t.mock.timers.reset();
+  await startGemini();
+  await hub.untilReady(second.session.id, 1);
+  assert.equal(calls('session/load').length, 1);
+  assert.deepEqual(hub.transcript(second.session.id), ['waits', '(ready)']);
 });
 
 test('a session that the agent no longer knows is not replaced by a new one', async (t) => {

@@ -16,12 +16,6 @@ import { startModel } from './model/server.mjs';
 
 const TURN_MS = 60_000;
 
-/** Where an agent differs. */
-const DIFFERENCES = {
-  // Within a minute after the start of a session, it cannot load the session again.
-  gemini: { cannotResumeSoon: true },
-};
-
 const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 const chosen = process.env.AGENTS?.split(',') ?? Object.keys(AGENTS);
@@ -31,7 +25,6 @@ for (const name of chosen) {
 }
 
 async function tellStory(t, name) {
-  const { cannotResumeSoon = false } = DIFFERENCES[name] ?? {};
   let bin;
   try {
     bin = await installAgent(name);
@@ -115,7 +108,7 @@ async function tellStory(t, name) {
     assert.ok(model.hasSeenPicture());
   });
 
-  await t.test('after kill -9 of the bridge the session is resumed', { skip: cannotResumeSoon && 'the agent cannot' }, async () => {
+  await t.test('after kill -9 of the bridge the session is resumed', async () => {
     const { length } = hub.transcript(sid);
     first.child.kill('SIGKILL');
     await first.exit;
