@@ -182,7 +182,7 @@ export class AcpSession {
     const { title } = this.#launch;
     const request = { ...params, sessionId };
     const { loadSession, sessionCapabilities } = this.#capabilities;
-    if (!sessionCapabilities?.resume && !loadSession) throw new SessionUnavailableError(`${title} cannot resume sessions.`);
+    if (!sessionCapabilities?.resume && !loadSession) throw new SessionUnavailableError(`${title} cannot resume sessions. Start a new session instead.`);
     const explain = (error) => {
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError) throw error;
       const reason = describeError(error).replace(/\.$/, '');

@@ -47,6 +47,8 @@ export class AcpAgent {
   #reply = null;
   #commands = [];
   #summary = '';
+  /** What is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
+  #usage = null;
   #initialModel;
   #outputTimer = null;
   #stopping = new AbortController();
@@ -66,7 +68,10 @@ export class AcpAgent {
       send: (message, localId) => this.#sendInOrder(message, localId),
       handle: (item, task) => this.#handle(item, task),
       interrupt: (task) => this.#interrupt(task),
-      onEnd: () => this.#setThinking(false),
+      onEnd: () => {
+        this.#setThinking(false);
+        this.#publishUsage();
+      },
       onHandled: parts.onHandled,
       log: options.log,
     });
@@ -288,7 +293,10 @@ export class AcpAgent {
     const wantedModel = modelMode ?? this.options.model;
     const warn = (error) => this.#sendInOrder(messages.text(`Not set: ${error.message}`));
     try {
-      await this.#applyMode(session, toAgentMode(permissionMode, this.launch, session.modes));
+      const mode = toAgentMode(permissionMode, this.launch, session.modes);
+      await this.#applyMode(session, mode);
+      const isUnnamed = mode.modeId === null && !mode.approvesAll && session.currentMode !== undefined;
+      if (isUnnamed) this.apply({ permissionMode: toPermissionMode(session.currentMode, this.launch.entry) });
       if (this.settings.autoApprove) this.approvals.approvesAll = true;
     } catch (error) {
       this.apply({ permissionMode: toPermissionMode(session.currentMode ?? 'default', this.launch.entry) });
@@ -309,7 +317,9 @@ export class AcpAgent {
     this.approvals.approvesAll = approvesAll;
   }
 
-  #publishSettings({ modes, models, currentModel }) {
+  #publishSettings({ modes: own, models, currentModel }) {
+    // Under the hub's words where it has some: clients show each mode once.
+    const modes = own.map((mode) => ({ ...mode, id: toPermissionMode(mode.id, this.launch.entry) }));
     this.publishMetadata({ modes, models, ...(currentModel === undefined ? {} : { currentModel }) });
   }
 
@@ -333,11 +343,17 @@ export class AcpAgent {
 
   #handleRecord(record) {
     if (record.type === 'summary') this.#publishSummary(record.text);
+    if (record.type === 'usage') {
+      const { type: _type, ...usage } = record;
+      this.#usage = usage;
+      if (!this.thinking) this.#publishUsage();
+    }
     if (record.type === 'commands') {
       this.#commands = record.commands;
       this.publishMetadata({ slashCommands: record.commands.map(({ name }) => name) });
     }
-    if (record.type === 'mode' && !this.approvals.approvesAll) {
+    // While it opens the session, the agent does not have the mode yet that the session has at the hub.
+    if (record.type === 'mode' && this.#session && !this.approvals.approvesAll) {
       this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });
     }
     if (record.type === 'options' && this.#session) this.#publishSettings(this.#session);
@@ -351,6 +367,12 @@ export class AcpAgent {
   #publishSummary(text) {
     this.#summary = text;
     this.publishMetadata({ summary: { text, updatedAt: Date.now() } });
+  }
+
+  /** Agents report their usage several times in a turn: it is published at its end. */
+  #publishUsage() {
+    if (this.#usage) this.publishMetadata({ usage: this.#usage });
+    this.#usage = null;
   }
 
   /** Remembers the open calls, so that the next process can close them if this one is killed. */

@@ -35,11 +35,20 @@ function isExecutable(file) {
   }
 }
 
-/** The agents of the table that are on the PATH. @returns {{id: string, name: string, flavor: string}[]} */
-export function installedAgents(env) {
-  return Object.entries(AGENTS)
-    .filter(([, { command }]) => findProgram(command, env))
-    .map(([id, { title, flavor }]) => ({ id, name: title, flavor }));
+/** The name of a command as an agent kind of the hub: at most 64 letters, digits, ".", "_" and "-". */
+export const commandName = ([program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
+
+/**
+ * The agents that a machine can start: those of the table that are on the PATH, and that of its own command line.
+ * @param {{agent?: string, command?: string[], flavor: string}} own the choice of this process
+ * @param {Record<string, string | undefined>} env
+ * @returns {{id: string, name: string, flavor: string}[]}
+ */
+export function listAgents({ agent, command, flavor }, env) {
+  const known = Object.entries(AGENTS)
+    .filter(([id, entry]) => id === agent || findProgram(entry.command, env))
+    .map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: id === agent ? flavor : kind }));
+  return command ? [{ id: flavor, name: path.basename(command[0]), flavor }, ...known.filter(({ id }) => id !== flavor)] : known;
 }
 
 /** @param {{title: string, package: string, command: string}} entry */

@@ -7,7 +7,7 @@ import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { findToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
-import { askForNpx, chooseForSpawn, installedAgents, resolveLaunch } from './launch.mjs';
+import { askForNpx, chooseForSpawn, commandName, listAgents, resolveLaunch } from './launch.mjs';
 import { installService, removeService } from './service-manager.mjs';
 import { describeService } from './service.mjs';
 
@@ -22,7 +22,7 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
   --service ACTION    print, install or remove a user service (systemd, launchd) that keeps this
                       machine online with the other options (default: print)
   --npx               download the agent with npx if it is not installed, without asking
-  --flavor WORD       the agent kind to report (default: that of the agent; alpha for a COMMAND)
+  --flavor WORD       the agent kind to report (default: that of the agent; the COMMAND's name)
   --auto-approve      approve all permission requests of the agent
 ${HELP_LINES}
 
@@ -34,9 +34,6 @@ State (machine ids, last handled message, the agent's session, uploads) is store
 `;
 
 const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
-
-/** The agent kind of a command that is no agent of the table. The hub resumes only sessions of the kinds that it knows. */
-const OTHER_FLAVOR = 'alpha';
 
 const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 
@@ -75,7 +72,7 @@ export function readArgs(commandLine, env) {
   if (agent === undefined && !command) {
     throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
   }
-  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? OTHER_FLAVOR;
+  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? commandName(command ?? [agent]);
   return { ...options, agent, command, npx, flavor, service };
 }
 
@@ -119,7 +116,7 @@ export const program = {
   createAgent: (parts) => new AcpAgent(parts),
   // One directory can have a session with each agent.
   tagOf: (root, { agent, command }) => `${root}#${agent ?? command.join(' ')}`,
-  describeMachine: () => ({ agents: installedAgents(process.env) }),
+  describeMachine: (options) => ({ agents: listAgents(options, process.env) }),
   defaultAgent: ({ flavor }) => flavor,
   agentArgs,
 };

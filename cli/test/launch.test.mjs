@@ -7,7 +7,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../src/agents.mjs';
-import { askForNpx, chooseForSpawn, findProgram, installedAgents, resolveLaunch } from '../src/launch.mjs';
+import { askForNpx, chooseForSpawn, findProgram, listAgents, resolveLaunch } from '../src/launch.mjs';
 import { readArgs } from '../src/program.mjs';
 
 /** A folder with programs, as an environment. */
@@ -25,11 +25,19 @@ test('an agent is found on the PATH, with its arguments', (t) => {
   const env = withPrograms(t, 'copilot', 'codex-acp');
   const { argv, title } = resolveLaunch({ agent: 'copilot' }, env);
   assert.deepEqual([argv, title], [['copilot', '--acp'], 'Copilot CLI']);
-  assert.deepEqual(installedAgents(env), [
-    { id: 'codex', name: 'Codex', flavor: 'beta' },
-    { id: 'copilot', name: 'Copilot CLI', flavor: 'gamma' },
-  ]);
   assert.equal(findProgram('gemini', env), null);
+});
+
+test('a machine lists the installed agents, and the one of its command line', (t) => {
+  const env = withPrograms(t, 'copilot', 'codex-acp');
+  const codex = { id: 'codex', name: 'Codex', flavor: 'beta' };
+  const copilot = { id: 'copilot', name: 'Copilot CLI', flavor: 'gamma' };
+  assert.deepEqual(listAgents({ agent: 'codex', flavor: 'beta' }, env), [codex, copilot]);
+  // Through npx.
+  const qwen = { id: 'qwen', name: 'Qwen Code', flavor: 'mine' };
+  assert.deepEqual(listAgents({ agent: 'qwen', flavor: 'mine' }, env), [codex, copilot, qwen]);
+  const own = { id: 'my-agent', name: 'my-agent', flavor: 'my-agent' };
+  assert.deepEqual(listAgents({ command: ['/opt/my-agent'], flavor: 'my-agent' }, env), [own, codex, copilot]);
 });
 
 test('an agent that is not installed is refused with the command that installs it', (t) => {
@@ -84,7 +92,8 @@ test('the command line names an agent or a command', () => {
   const read = (...argv) => readArgs(['--dir', '.', ...argv], {});
   assert.deepEqual([read('--agent', 'codex').flavor, read('--agent', 'codex', '--flavor', 'x').flavor], ['beta', 'x']);
   const { command, flavor } = read('--', 'my-agent', '--acp', '--dir', 'its own');
-  assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'alpha']);
+  assert.deepEqual([command, flavor], [['my-agent', '--acp', '--dir', 'its own'], 'my-agent']);
+  assert.equal(read('--', '/opt/my agent').flavor, 'my-agent');
   assert.throws(() => read(), /Name an agent: --agent claude\|codex/);
   assert.throws(() => read('--'), /The command after -- is missing/);
   assert.throws(() => read('--agent', 'codex', '--', 'x'), /not both/);

@@ -1,13 +1,12 @@
 /** The start, the end and the restart of the agent's process. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
-import { SCRIPTED_AGENT, askToRun, setUp } from './support/setup.mjs';
+import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
 
@@ -92,23 +91,79 @@ test('after a turn that has ended, a killed bridge only repeats that it is ready
   assert.deepEqual(hub.transcript(session.id), ['finished', '(ready)', 'next', '(ready)']);
 });
 
-test('the replay of a loaded session is not sent', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
+test('of the replay of a loaded session only its title, commands, mode and usage are taken', async (t) => {
+  const content = { type: 'text', text: 'replayed' };
+  const replayed = [
+    { sessionUpdate: 'user_message_chunk', content },
+    { sessionUpdate: 'agent_thought_chunk', content },
+    { sessionUpdate: 'tool_call', toolCallId: 'a', title: 'ls', kind: 'execute', status: 'completed', rawInput: { command: 'ls' } },
+    { sessionUpdate: 'plan', entries: [{ content: 'replayed', status: 'pending', priority: 'high' }] },
+    { sessionUpdate: 'session_info_update', title: 'An earlier title' },
+    { sessionUpdate: 'available_commands_update', availableCommands: [{ name: 'review', description: '' }] },
+    { sessionUpdate: 'usage_update', used: 9, size: 90 },
+    { sessionUpdate: 'current_mode_update', currentModeId: 'ask' },
+  ];
+  const modes = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'reader', name: 'Reader' }] };
+  const script = { initialize: { agentCapabilities: { loadSession: true } }, created: { modes }, replayed };
+  const { hub, calls, prompt, start } = await setUp(t, script);
   const first = await start();
+  await hub.waitUntil(() => hub.sessions.get(first.session.id).permissionMode === 'ask', 'the mode of the agent');
+  await hub.call(first.session.id, 'set-session-config', { permissionMode: 'reader' });
   await first.stop();
   const { session } = await start();
   assert.equal(calls('session/load').length, 1);
   prompt(session.id, [{ say: 'new' }]);
   await hub.untilReady(session.id, 1);
   assert.deepEqual(hub.transcript(session.id), ['new', '(ready)']);
+  const stored = hub.sessions.get(session.id);
+  await hub.waitUntil(() => stored.metadata.summary && stored.metadata.usage, 'the state');
+  assert.deepEqual([stored.permissionMode, calls('session/set_mode').map(({ modeId }) => modeId)], ['reader', ['reader', 'reader']]);
+  assert.deepEqual([stored.metadata.summary.text, stored.metadata.slashCommands, stored.metadata.usage], ['An earlier title', ['review'], { used: 9, size: 90 }]);
+});
+
+test('an agent that is killed in a turn cancels its requests, and resumes with the next message', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t, RESUMES);
+  const { session } = await start();
+  const sid = session.id;
+  prompt(sid, askToRun('a', 'ls'));
+  await untilRequest(sid);
+  process.kill(Number(session.agent.state.agentId.replace('scripted-', '')), 'SIGKILL');
+  await hub.untilReady(sid, 1);
+  const { requests, completedRequests } = hub.sessions.get(sid).agentState;
+  assert.deepEqual([requests, completedRequests.a.status], [{}, 'canceled']);
+  const lines = hub.transcript(sid);
+  assert.deepEqual([lines[0], lines.length], ['> ls', 4]);
+  assert.match(lines[1], /^! /);
+  assert.match(lines[2], /^Error: node ended unexpectedly \(ended by SIGKILL\b.*\)\. .* The next message starts node again\.$/);
+  prompt(sid, [{ say: 'back' }]);
+  await hub.untilReady(sid, 2);
+  assert.equal(hub.transcript(sid).at(-2), 'back');
+  assert.equal(calls('session/resume').length, 1);
+});
+
+test('an agent that is killed between two turns is started again without a word', async (t) => {
+  const { hub, log, prompt, start } = await setUp(t, RESUMES);
+  const { session } = await start();
+  process.kill(Number(session.agent.state.agentId.replace('scripted-', '')), 'SIGKILL');
+  await eventually(() => log.warnings.some((line) => /ended \(ended by SIGKILL\)/.test(line)), 'its end');
+  prompt(session.id, [{ say: 'back' }]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['back', '(ready)']);
+});
+
+test('an agent that cannot resume says so after its crash', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ crash: 'out of memory' }]);
+  await hub.untilReady(session.id, 1);
+  prompt(session.id, [{ say: 'never' }]);
+  await hub.untilReady(session.id, 2);
+  assert.equal(hub.transcript(session.id).at(-2), 'Error: node cannot resume sessions. Start a new session instead.');
 });
 
 test('a session of Gemini CLI is not loaded in the minute of the clock in which it was started', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
-  const bin = tempDir(t);
-  writeFileSync(path.join(bin, 'gemini'), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
-  // Restored by the set-up.
-  process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
+  putScriptedAgent(t, 'gemini');
   const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta', agentStartMs: 500 });
   t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2020, 1, 1, 12, 0, 59) });
   const first = await startGemini();

@@ -60,6 +60,24 @@ test('an abort cancels the prompt, answers the open request and closes the open 
   assert.ok(hub.transcript(session.id).includes('next'));
 });
 
+test('an abort answers all open requests and closes all open calls', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const stored = hub.sessions.get(session.id);
+  const [announced] = askToRun('c', 'sleep 60');
+  announced.update.status = 'in_progress';
+  const ask = (id) => ({ askLater: { afterMs: 0, ...askToRun(id, `run ${id}`)[1].ask } });
+  prompt(session.id, [announced, ask('a'), ask('b'), { wait: 60_000 }]);
+  await hub.waitUntil(() => Object.keys(stored.agentState.requests).length === 2, 'two requests');
+  assert.equal((await hub.abort(session.id)).aborted, true);
+  await hub.untilReady(session.id, 1);
+  await eventually(() => calls('answer').length === 2, 'the answers');
+  assert.deepEqual(calls('answer'), [CANCELED, CANCELED]);
+  assert.deepEqual(stored.agentState.requests, {});
+  const results = stored.messages.map(({ content }) => content.content.data?.message?.content[0]).filter((part) => part?.type === 'tool_result');
+  assert.deepEqual(results.map((part) => [part.tool_use_id, part.is_error]).sort(), [['a', true], ['b', true], ['c', true]]);
+});
+
 test('the decision to abort cancels the prompt too', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
@@ -128,6 +146,37 @@ test('a question is answered with the values of its form', async (t) => {
   await hub.call(session.id, 'permission', { id, approved: true, answers: { question_0: ['Blue'] } });
   await hub.untilReady(session.id, 1);
   assert.deepEqual(calls('answer'), [{ action: 'accept', content: { question_0: 'blue' } }]);
+});
+
+test('a question is always for the user, also in a mode that approves everything', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start({ autoApprove: true });
+  const form = { message: 'Sure?', requestedSchema: { type: 'object', properties: { sure: { type: 'boolean' } } } };
+  const question = { toolCallId: 'q', title: 'Ask', _meta: { qwenInteractionKind: 'user_question' }, rawInput: { questions: [{ question: 'Which?', options: [] }] } };
+  prompt(session.id, [{ elicit: form }, { elicit: form }, { elicit: { message: 'Go on?' } }, { ask: { toolCall: question, options: OPTIONS } }]);
+  const answer = async (params) => hub.call(session.id, 'permission', { id: await untilRequest(session.id), ...params });
+  // The approval for the session is for no later question.
+  await answer({ approved: true, decision: 'approved_for_session', answers: { sure: ['Yes'] } });
+  await answer({ approved: false });
+  await answer({ approved: true });
+  await answer({ approved: false });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [{ action: 'accept', content: { sure: true } }, { action: 'decline' }, { action: 'accept', content: {} }, selected('no')]);
+});
+
+test('a request waits for a day, in which the connection is lost', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, askToRun('a', 'ls'));
+  const id = await untilRequest(session.id);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 24 * 60 * 60_000 });
+  hub.cutConnections();
+  await hub.waitUntil(() => hub.registeredMethods(session.id).length === 0, 'the connection to be lost');
+  await hub.waitUntil(() => hub.registeredMethods(session.id).includes('permission'), 'the session to be back');
+  assert.deepEqual([hub.pendingRequest(session.id), session.agent.thinking], [id, true]);
+  await hub.call(session.id, 'permission', { id, approved: true });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
 });
 
 test('with --auto-approve the bridge approves the requests of an agent without such a mode', async (t) => {

@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { startApp } from 'session-gateway-cli-kit/app';
 import { SessionProcesses } from 'session-gateway-cli-kit/processes';
 import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
-import { eventually, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
+import { eventually, nextTurn, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
 import { runCli, startCli } from './support/cli-process.mjs';
 import { SCRIPTED_AGENT } from './support/setup.mjs';
@@ -80,6 +81,25 @@ test('a machine lists its agents, and starts sessions with any of them', async (
   assert.match(refused.error, /^Codex is not installed/);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
+});
+
+test('an agent that is installed while the machine runs is listed', async (t) => {
+  const { hub, dir } = await setUp(t);
+  const bin = path.join(path.dirname(dir), 'bin');
+  const before = { ...process.env };
+  t.after(() => Object.assign(process.env, before));
+  Object.assign(process.env, { PATH: bin, SCRIPT: '{}', SCRIPT_HOME: bin });
+  const options = { program, dir, home: path.join(bin, 'home'), hub: hub.url, token: TOKEN, log: quietLog(), machineAliveMs: 10 };
+  const app = await startApp({ ...options, command: [process.execPath, SCRIPTED_AGENT], flavor: 'node' });
+  try {
+    const listed = () => hub.machines.get(app.machine.id).metadata.agents.map(({ id }) => id);
+    assert.deepEqual(listed(), ['node']);
+    writeFileSync(path.join(bin, 'qwen'), '', { mode: 0o755 });
+    await hub.waitUntil(() => listed().length === 2, 'the new agent');
+    assert.deepEqual(listed(), ['node', 'qwen']);
+  } finally {
+    await app.stop();
+  }
 });
 
 test('an archived session is resumed with its agent', async (t) => {

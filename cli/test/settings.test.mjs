@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AGENTS } from '../src/agents.mjs';
 import { toAgentMode, toAgentModel, toPermissionMode } from '../src/settings.mjs';
-import { askToRun, setUp } from './support/setup.mjs';
+import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 const MODES = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }] };
 const modelOption = (currentValue = 'small') => ({
@@ -87,6 +87,35 @@ test('a change of the mode by the agent, its title and its commands are publishe
   assert.deepEqual(stored.metadata.slashCommands, ['review']);
   const listed = [{ name: 'review', description: 'Reads a change' }];
   assert.deepEqual(await hub.call(session.id, 'listSlashCommands'), { success: true, commands: listed });
+});
+
+test('what a turn has used is published when it has ended', async (t) => {
+  const { hub, prompt, start } = await setUp(t, SCRIPT);
+  const { session } = await start();
+  const stored = hub.sessions.get(session.id);
+  const usage = (used, more) => ({ update: { sessionUpdate: 'usage_update', used, size: 1000, ...more } });
+  const cost = { amount: 0.02, currency: 'USD' };
+  prompt(session.id, [usage(5), { wait: 50 }, { say: 'half' }, usage(7, { cost }), { wait: 60_000 }]);
+  await hub.waitUntil(() => stored.deltas?.length > 0, 'live text');
+  assert.equal(stored.metadata.usage, undefined);
+  await hub.abort(session.id);
+  await hub.waitUntil(() => stored.metadata.usage, 'the usage');
+  assert.deepEqual(stored.metadata.usage, { used: 7, size: 1000, cost });
+});
+
+test('modes that the hub has a word for are published under it', async (t) => {
+  const availableModes = ['default', 'autoEdit', 'yolo', 'plan', 'other'].map((id) => ({ id, name: `Mode ${id}` }));
+  const { hub, start } = await setUp(t, { created: { modes: { currentModeId: 'default', availableModes } } });
+  putScriptedAgent(t, 'gemini');
+  const { session } = await start({ command: undefined, agent: 'gemini', flavor: 'delta' });
+  const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
+  assert.deepEqual(modes.map(({ id, name }) => [id, name]), [
+    ['default', 'Mode default'],
+    ['safe-yolo', 'Mode autoEdit'],
+    ['yolo', 'Mode yolo'],
+    ['read-only', 'Mode plan'],
+    ['other', 'Mode other'],
+  ]);
 });
 
 test('the permission modes of the hub map to those of each agent', () => {

@@ -56,12 +56,9 @@ pub async fn spawn(
         let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
         return Err(Error::field("worktreeName", message).into());
     }
-    let vocabulary = &hub.config.vocabulary;
-    let agent = body.agent.unwrap_or_else(|| vocabulary.default_agent().to_owned());
-    vocabulary.agent(&agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
     let params = SpawnParams {
         directory: body.directory,
-        agent,
+        agent: body.agent.unwrap_or_else(|| hub.config.vocabulary.default_agent().to_owned()),
         model: body.model,
         yolo: body.yolo,
         session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),

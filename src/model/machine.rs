@@ -1,8 +1,9 @@
 use serde::Serialize;
 
-use super::json::Json;
+use super::json::{Json, JsonObject};
 use super::large::LargeRef;
 use super::namespace::Namespace;
+use super::session::lists;
 
 /// A machine whose runner can spawn sessions (PROTOCOL.md "Machines"), as clients see it. Times are Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,5 +51,11 @@ impl Machine {
             runner_state_large: None,
             runner_state_version: 1,
         }
+    }
+
+    /// Whether the metadata's `agents` lists an agent: one that the machine can start, beside those of the deployment.
+    pub fn has_agent(&self, id: &str) -> bool {
+        let metadata = self.metadata.as_ref().and_then(|metadata| JsonObject::parse(metadata.text()));
+        metadata.is_some_and(|metadata| lists(metadata.get("agents"), id))
     }
 }

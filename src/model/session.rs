@@ -192,7 +192,7 @@ impl MetadataFields<'_> {
 }
 
 /// Whether an array has an object with this `id`. Other elements are ignored.
-fn lists(array: Option<&RawValue>, id: &str) -> bool {
+pub(super) fn lists(array: Option<&RawValue>, id: &str) -> bool {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let id_of = |element: &RawValue| parse_string(JsonObject::parse(element.get())?.get("id"));
     elements.into_iter().any(|element| id_of(element).as_deref() == Some(id))

@@ -64,13 +64,14 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   assert.equal((await act('abort')).status, 200);
   await feed.next(isReady, 'the end of the turn');
 
-  const agentId = (await web.readSession(id)).metadata.alphaSessionId;
+  const { nodeSessionId: agentId, flavor } = (await web.readSession(id)).metadata;
+  assert.equal(flavor, 'node');
   assert.match(agentId, /^scripted-/);
   assert.equal((await act('archive')).status, 200);
   await feed.next(({ data }) => data?.metadata?.lifecycleState === 'archived', 'it to be archived');
   assert.deepEqual((await act('resume')).body, { success: true, sessionId: id });
   const resumed = await web.readSession(id);
-  assert.deepEqual([resumed.active, resumed.metadata.machineId, resumed.metadata.alphaSessionId], [true, machineId, agentId]);
+  assert.deepEqual([resumed.active, resumed.metadata.machineId, resumed.metadata.nodeSessionId], [true, machineId, agentId]);
   await prompt([{ say: 'Back.' }]);
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal((await readConversation(web, id)).at(-1), 'Back.');

@@ -54,6 +54,29 @@ async fn a_spawn_forwards_all_known_fields_to_the_machine() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_spawn_takes_an_agent_that_the_machine_lists_and_passes_it_on_unchanged() {
+    let words = r#"{"agents":{"omega":"alpha"},"models":{"quick":"model_fast"},"methods":{"start":"spawnSession"}}"#;
+    let world = World::with_vocabulary(words);
+    let mut runner = world.spawner("m", "box").await;
+    let body = |agent: &str| json!({"directory": "/w", "agent": agent, "model": "quick"});
+    let list_agents = async |agents: &Value| {
+        let machine = json!({"id": "m", "metadata": {"host": "box", "agents": agents}});
+        world.post("/cli/machines", &machine).await.ok();
+    };
+    for agents in [json!([]), json!(7), json!([{"id": 7}, "zeta"])] {
+        list_agents(&agents).await;
+        let reply = post_action(&world, "spawn", &body("zeta")).reply().await;
+        assert_eq!(reply.assert_error(400, "invalid_field")["field"], "agent", "{agents}");
+    }
+    list_agents(&json!([{"id": "zeta", "name": "Zeta"}, {"id": "omega"}])).await;
+    for agent in ["zeta", "omega"] {
+        let (params, reply) = call(&world, &mut runner, "spawn", &body(agent), &json!({"success": true})).await;
+        assert_eq!((&params["agent"], &params["model"]), (&json!(agent), &json!("quick")));
+        reply.ok();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn spawn_results_in_either_format_are_returned_in_both() {
     let (world, mut runner) = online_machine().await;
     let success = || json!({"success": true, "type": "success", "sessionId": "s"});

@@ -323,10 +323,13 @@ async fn without_a_vocabulary_aliases_are_unknown() {
     let hint = "No handler registered for spawnSession. The CLI registered spawn-session: if one of these is the same \
         method, map it in the setting VOCABULARY of the hub (docs/CLIENTS.md).";
     assert_eq!(error["error"], hint);
-    let ended = world.create_session_with("/code", json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"})).await;
+    let ended = world.create_session_with("/code", json!({"flavor": "zeta-coder", "alphaSessionId": "a"})).await;
     post(&world, &ended, "resume", &json!({})).reply().await.assert_error(409, "resume_unavailable");
-    let resumable = world.create_session_with("/resumable", json!({"flavor": "alpha", "alphaSessionId": "a"})).await;
-    post(&world, &resumable, "resume", &json!({})).reply().await.assert_error(503, "no_machine_online");
+    for flavor in ["alpha", "zeta-coder"] {
+        let metadata = json!({"flavor": flavor, format!("{flavor}SessionId"): "a"});
+        let resumable = world.create_session_with(&format!("/{flavor}"), metadata).await;
+        post(&world, &resumable, "resume", &json!({})).reply().await.assert_error(503, "no_machine_online");
+    }
     runner.socket.assert_no_frames().await;
 }
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Choice } from '../src/api/types.ts';
-import { acceptEditsMode, agents, currentModel, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
+import { acceptEditsMode, agents, agentsOn, currentModel, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 
@@ -37,6 +37,15 @@ test('a session has its own modes and models as well', () => {
   assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [choice('default', 'Ask'), choice('yolo', 'Free'), { id: 'build', label: 'Build', description: 'Builds' }, choice('bare')]);
   assert.deepEqual(modelsOf({ flavor: 'theta', models: [{ id: 'acme/large', name: 'Large' }] }), [choice('acme/large', 'Large')]);
   assert.deepEqual(modelsOf({ flavor: 'theta', models: 'acme' }), []);
+});
+
+test('a machine offers the agents that it lists, else those of the deployment', () => {
+  const listed = [{ id: 'own', name: 'Own', flavor: 'alpha' }, { id: 'zeta' }, { id: 'other', flavor: 7 }, { name: 'no id' }, 'zeta'];
+  const offers = agentsOn({ metadata: { agents: listed } as never });
+  assert.deepEqual(offers.map(({ id, label, models }) => [id, label, ids(models)]), [['own', 'Own', ['default', 'swift']], ['zeta', 'zeta', []], ['other', 'other', []]]);
+  assert.deepEqual(agentsOn({ metadata: { agents: [] } }), []);
+  for (const metadata of [null, {}, { agents: 'all' as never }]) assert.equal(agentsOn({ metadata }), agents.value);
+  assert.equal(agentsOn(undefined), agents.value);
 });
 
 test('the model is the reported one, else that of the metadata', () => {

@@ -9,7 +9,7 @@ import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
 
-const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, setModeMs = 0, title } = JSON.parse(process.env.SCRIPT ?? '{}');
+const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, setModeMs = 0, title, replayed = [] } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
@@ -91,13 +91,11 @@ agent({ name: 'scripted' })
   .onRequest('session/load', async ({ params, client }) => {
     record('session/load', params);
     const answer = requireSession(params.sessionId);
-    const replay = (text) =>
-      client.notify('session/update', {
-        sessionId: params.sessionId,
-        update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
-      });
-    await replay('replayed before the answer');
-    setTimeout(() => replay('replayed after the answer'), 50);
+    const replay = (update) => client.notify('session/update', { sessionId: params.sessionId, update });
+    const text = (value) => ({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: value } });
+    await replay(text('replayed before the answer'));
+    for (const update of replayed) await replay(update);
+    setTimeout(() => replay(text('replayed after the answer')), 50);
     return answer;
   })
   .onRequest('session/list', ({ params }) => {

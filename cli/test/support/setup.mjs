@@ -1,6 +1,6 @@
 /** Set-up for tests of the whole CLI with a scripted agent. */
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setUpApp } from '../../../packages/cli-kit/test/support/app.mjs';
@@ -8,6 +8,13 @@ import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { program } from '../../src/program.mjs';
 
 export const SCRIPTED_AGENT = fileURLToPath(new URL('scripted-agent.mjs', import.meta.url));
+
+/** Puts the scripted agent on the PATH as a program; for after `setUp`, which restores the environment. */
+export function putScriptedAgent(t, name) {
+  const bin = tempDir(t);
+  writeFileSync(path.join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${SCRIPTED_AGENT}'\n`, { mode: 0o755 });
+  process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
+}
 
 /** The options of a permission request, with the permanent approval first. */
 export const OPTIONS = [

@@ -47,6 +47,7 @@ export class Machine {
     this.ownMetadata = metadata;
     this.ownState = runnerState;
     this.aliveMs = options.machineAliveMs ?? ALIVE_MS;
+    this.describe = () => options.program.describeMachine?.(options);
     this.socket = new HubSocket({
       hub,
       token,
@@ -99,7 +100,10 @@ export class Machine {
 
   /** Connects, and reconnects until `end`. Resolves at the first connection. */
   async connect() {
-    this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
+    this.#timer = setInterval(() => {
+      this.#sendAlive();
+      this.#publishChanges().catch((error) => this.log.debug(error.message));
+    }, this.aliveMs);
     this.socket.connect();
     await this.socket.whenConnected();
     await this.socket.sendWithAck('ping', {}, 1500);
@@ -132,6 +136,14 @@ export class Machine {
         return isDeepStrictEqual(next, current) ? current : next;
       })
       .catch((error) => this.log.debug(error.message));
+  }
+
+  /** Publishes changed metadata, such as an agent that was installed meanwhile. */
+  async #publishChanges() {
+    const described = await this.describe();
+    if (!this.socket.isConnected || isDeepStrictEqual(this.ownMetadata, { ...this.ownMetadata, ...described })) return;
+    Object.assign(this.ownMetadata, described);
+    await this.#merge(this.metadata, described);
   }
 
   #sendAlive() {

@@ -24,7 +24,8 @@ import { findToken } from './token.mjs';
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
  * @property {(root: string, options: Record<string, any>) => string} [tagOf] the default tag; without it, the directory
  * @property {(options: Record<string, any>) => object | Promise<object>} [describe] more session metadata
- * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata
+ * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata;
+ *   called again with each keep-alive
  * @property {(options: Record<string, any>) => string} defaultAgent the agent kind of a spawn request without one
  * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs the last arguments of
  *   a spawned session; rejects for an agent that cannot be started

@@ -18,7 +18,7 @@ use crate::wire::field_types::optional_scalar;
 pub struct SpawnParams {
     /// The absolute path of the working directory.
     pub directory: String,
-    /// The agent kind, by any of its names.
+    /// An agent that the machine lists, or the agent kind by any of its names.
     pub agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -51,11 +51,19 @@ impl SpawnResult {
 }
 
 impl Hub {
-    /// Spawns a session on a machine. A failure that the runner reports is in the result.
+    /// Spawns a session on a machine. A failure that the runner reports is in the result. An agent that the machine lists is
+    /// passed on unchanged; any other one must be the deployment's.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
         let vocabulary = &self.config.vocabulary;
+        let is_listed = self.state().cache.machine(machine)?.has_agent(&params.agent);
+        if !is_listed {
+            vocabulary.agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
+        }
         let takes_model_modes = vocabulary.flavor(Some(&params.agent)).accepts_model_modes();
         let make_params = |dialect| {
+            if is_listed {
+                return Json::of(params).text().to_owned();
+            }
             let model = params.model.as_ref().map(|model| match takes_model_modes {
                 true => vocabulary.model_in(dialect, model),
                 false => model.clone(),

@@ -147,14 +147,13 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
 /// Returns the params of a resume; `None` when the metadata lacks the agent's own id of the conversation.
 fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let facts = session.metadata_fields();
-    let kind = match vocabulary.flavor(facts.flavor().as_deref()) {
-        Flavor::Agent(kind) => kind,
-        Flavor::Unknown => return None,
-    };
     let agent = facts.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
-    let resume_session_id = vocabulary.agent_names(kind, &agent).find_map(id_of)?;
+    let resume_session_id = match vocabulary.flavor(Some(&agent)) {
+        Flavor::Agent(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
+        Flavor::Unknown => id_of(&agent),
+    }?;
     Some(ResumeParams { directory: facts.path()?, agent, session_id: session.id.clone(), resume_session_id })
 }
 
@@ -194,6 +193,9 @@ mod tests {
         assert_eq!(asked(r#"{"path":"/w","flavor":"eta","etaSessionId":null,"zetaSessionId":"z"}"#), found("eta", "z"));
         assert_eq!(asked(r#"{"path":"/w","flavor":"eta","thetaSessionId":"t"}"#), None, "another agent's");
         assert_eq!(asked(r#"{"path":"/w","alphaSessionId":"a"}"#), found("iota", "a"), "nobody wrote a word");
-        assert!(resume_params(&session(all), &Vocabulary::default()).is_none());
+        let unknown = resume_params(&session(all), &Vocabulary::default()).map(|p| (p.agent, p.resume_session_id));
+        assert_eq!(unknown, found("eta", "e"), "an agent that only its CLI knows");
+        let others = resume_params(&session(others), &Vocabulary::default());
+        assert!(others.is_none());
     }
 }

@@ -38,6 +38,36 @@ test('offers the agents, modes and models of the deployment', async (t) => {
   assert.deepEqual(pageErrors, []);
 });
 
+test('offers the agents that a machine lists, and shows which one a session has and what it used', async (t) => {
+  const web = hub.web('listed');
+  const agents = [{ id: 'claude', name: 'Claude Code', flavor: 'claude' }, { id: 'my-agent', name: 'My agent', flavor: 'my-agent' }];
+  await web.registerMachine({ id: 'full', metadata: { host: 'full', platform: 'linux', agents } });
+  await web.registerMachine({ id: 'bare', metadata: { host: 'bare', platform: 'linux', agents: [] } });
+  const runner = await connectCli(t, hub, { namespace: 'listed', auth: { machineId: 'full' } });
+  await connectCli(t, hub, { namespace: 'listed', auth: { machineId: 'bare' } });
+  const usage = { used: 12_345, size: 200_000, cost: { amount: 0.05, currency: 'USD' } };
+  const metadata = { path: '/code/demo', host: 'full', machineId: 'full', flavor: 'my-agent', agentName: 'My agent', usage };
+  const { session } = await liveSession(t, hub, { namespace: 'listed', tag: '/code/demo', metadata });
+  const spawned = [];
+  await runner.serve('full:path-exists', ({ paths }) => ({ exists: Object.fromEntries(paths.map((path) => [path, true])) }));
+  await runner.serve('full:spawn-happy-session', (params) => (spawned.push(params), { type: 'success', sessionId: session.id }));
+
+  const { page, pageErrors } = await visit(t, 'listed', { path: '/new?machine=bare' });
+  const agent = page.getByLabel('Agent', { exact: true });
+  const start = page.getByRole('button', { name: 'Start session' });
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/code/demo');
+  assert.deepEqual([await optionsOf(agent), await agent.isDisabled(), await start.isDisabled()], [['No agent is installed on this machine'], true, true]);
+  await page.getByLabel('Machine').selectOption('full');
+  assert.deepEqual(await optionsOf(agent), ['Claude Code', 'My agent']);
+  await agent.selectOption('My agent');
+  await start.click();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  assert.deepEqual(spawned, [{ directory: '/code/demo', agent: 'my-agent' }]);
+  await page.locator('.session-head').getByText('My agent').waitFor();
+  await page.getByText('12K of 200K tokens · $0.05').waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
 test('offers the modes and models that a session’s agent lists itself', async (t) => {
   const metadata = {
     path: '/code/own',

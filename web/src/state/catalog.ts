@@ -1,7 +1,7 @@
 /** What a session can be set to: the agents, permission modes and models of the hub's configuration, and those of the session itself. */
 
 import { computed } from '@preact/signals';
-import type { AgentChoice, Choice } from '../api/types.ts';
+import type { AgentChoice, Choice, Machine } from '../api/types.ts';
 import { isString, parseObjects } from '../api/validate.ts';
 import { state } from './store.ts';
 
@@ -10,6 +10,17 @@ type Metadata = { flavor?: unknown; modes?: unknown; models?: unknown; currentMo
 
 /** The deployment's agents; none until the configuration is loaded. */
 export const agents = computed<AgentChoice[]>(() => state.value.config?.agents ?? []);
+
+/** An agent that can be started. */
+export type AgentOffer = Pick<AgentChoice, 'id' | 'label' | 'models'>;
+
+/** Returns the agents that can be started on a machine: those that it lists, or the deployment's if it has no list. */
+export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentOffer[] {
+  const listed: unknown = machine?.metadata?.agents;
+  if (!Array.isArray(listed)) return agents.value;
+  const valid = parseObjects<{ id: string; name?: string; flavor?: string }>(listed, { id: isString, name: isString, flavor: isString }, ['id']);
+  return valid.map(({ id, name, flavor = id }) => ({ id, label: name || id, models: agentOf({ flavor })?.models ?? [] }));
+}
 
 /** Returns the agent of a flavor: the deployment's word, or the protocol's name. A session without a flavor counts as alpha. */
 function agentOf(metadata: Metadata): AgentChoice | undefined {

@@ -14,6 +14,7 @@ const VALIDATORS: Record<string, Validator> = {
   displayName: isString,
   platform: isString,
   version: isString,
+  agentName: isString,
   summary: (value) => hasStrings(value, ['text']),
   worktree: (value) => hasStrings(value, ['basePath', 'branch']),
 };

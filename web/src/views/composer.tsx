@@ -5,6 +5,7 @@ import { Paperclip, SendHorizontal } from 'lucide-preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Choice, Session } from '../api/types.ts';
 import { type Command, matchCommands } from '../content/completions.ts';
+import { describeUsage } from '../content/usage.ts';
 import * as actions from '../state/actions.ts';
 import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
@@ -154,8 +155,18 @@ function ModeSelects({ session }: { session: Session }) {
     <div class="composer-settings">
       <ChoiceSelect label="Permission mode" choices={modesOf(metadata)} value={permissionMode} onChange={(mode) => void tryOrToast('Could not change the mode', () => actions.setPermissionMode(id, mode))} />
       <ChoiceSelect label="Model" choices={modelsOf(metadata)} value={currentModel(session)} onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))} />
+      <Usage usage={metadata?.usage} />
       <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
     </div>
+  );
+}
+
+function Usage({ usage }: { usage: unknown }) {
+  const text = describeUsage(usage);
+  return text && (
+    <span class="muted small" title="Tokens in the agent's context, and the cost of the session">
+      {text}
+    </span>
   );
 }
 

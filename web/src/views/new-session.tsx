@@ -5,7 +5,7 @@ import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
-import { agents } from '../state/catalog.ts';
+import { agentsOn } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { directoryExists, machineName, type SpawnOptions, spawnSession } from '../state/machines.ts';
@@ -48,8 +48,9 @@ function NewSessionForm() {
   const [usesWorktree, setUsesWorktree] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<StartError | null>(null);
-  const agent = agents.value.find(({ id }) => id === options.agent) ?? agents.value[0];
   const machine = getOwn(machines.value, machineId) ?? online[0];
+  const agents = agentsOn(machine);
+  const agent = agents.find(({ id }) => id === options.agent) ?? agents[0];
   const changeOptions = (changes: Partial<SpawnOptions>) => {
     setOptions({ ...options, ...changes });
     setError(null);
@@ -66,7 +67,7 @@ function NewSessionForm() {
 
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (!machine) return;
+    if (!machine || !agent) return;
     const worktree = usesWorktree ? options.worktree.trim() : '';
     if (usesWorktree && worktree === '') {
       setError({ field: 'worktree', text: 'Enter a worktree name.' });
@@ -75,7 +76,7 @@ function NewSessionForm() {
     setBusy(true);
     setError(null);
     try {
-      const id = await spawnSession(machine.id, { ...options, agent: agent?.id ?? '', directory: options.directory.trim(), model: options.model.trim(), worktree });
+      const id = await spawnSession(machine.id, { ...options, agent: agent.id, directory: options.directory.trim(), model: options.model.trim(), worktree });
       navigate(`/sessions/${id}`);
     } catch (failure) {
       setError(describeStartError(failure, usesWorktree));
@@ -98,8 +99,9 @@ function NewSessionForm() {
       {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={agent?.id} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
-          {agents.value.map(({ id, label }) => (
+        <select id="agent" class="input" value={agent?.id} disabled={!agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
+          {!agent && <option>No agent is installed on this machine</option>}
+          {agents.map(({ id, label }) => (
             <option key={id} value={id}>
               {label}
             </option>
@@ -170,7 +172,7 @@ function NewSessionForm() {
         </p>
       )}
       <div class="actions">
-        <button type="submit" class="button primary" disabled={isBusy || options.directory.trim() === ''}>
+        <button type="submit" class="button primary" disabled={isBusy || !agent || options.directory.trim() === ''}>
           {isBusy ? 'Starting …' : 'Start session'}
         </button>
       </div>

@@ -98,6 +98,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
             {metadata && (
               <>
                 <span class="mono">{shortenPath(metadata.path)}</span> on {metadata.host}
+                {session?.metadata?.agentName && <> · {session.metadata.agentName}</>}
                 {metadata.worktree?.branch && (
                   <>
                     {' '}

@@ -1,0 +1,21 @@
+// What an agent has used, from metadata that a CLI wrote.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { describeUsage } from '../src/content/usage.ts';
+
+test('tokens and cost are described as far as they are known', () => {
+  const table: [unknown, string][] = [
+    [{ used: 12_345, size: 200_000, cost: { amount: 0.054, currency: 'USD' } }, '12K of 200K tokens · $0.05'],
+    [{ used: 900 }, '900 tokens'],
+    [{ used: 0, size: 0 }, '0 tokens'],
+    [{ cost: { amount: 2, currency: 'EUR' } }, '€2.00'],
+    [{ cost: { amount: 2, currency: 'credits' } }, '2.00 credits'],
+    [{ used: '7', cost: { amount: '2' } }, ''],
+    [{ used: 7, cost: 'much' }, '7 tokens'],
+    ['12', ''],
+    [null, ''],
+    [undefined, ''],
+  ];
+  for (const [usage, text] of table) assert.equal(describeUsage(usage), text, JSON.stringify(usage));
+});
