@@ -15,7 +15,7 @@ import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
 import { toPrompt } from './prompt.mjs';
-import { toAgentMode, toAgentModel, toPermissionMode } from './settings.mjs';
+import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 import { createTranslator, titleToSummary } from './translate/translator.mjs';
 
 /** How many messages may wait for space in the outbox. Above this, the agent's output is not read. */
@@ -317,10 +317,8 @@ export class AcpAgent {
     this.approvals.approvesAll = approvesAll;
   }
 
-  #publishSettings({ modes: own, models, currentModel }) {
-    // Under the hub's words where it has some: clients show each mode once.
-    const modes = own.map((mode) => ({ ...mode, id: toPermissionMode(mode.id, this.launch.entry) }));
-    this.publishMetadata({ modes, models, ...(currentModel === undefined ? {} : { currentModel }) });
+  #publishSettings({ modes, models, currentModel }) {
+    this.publishMetadata({ modes: toOfferedModes(modes, this.launch.entry), models, ...(currentModel === undefined ? {} : { currentModel }) });
   }
 
   /** Sends the records of the translator in order. */

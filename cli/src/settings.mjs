@@ -29,6 +29,23 @@ export function toPermissionMode(modeId, entry) {
   return Object.entries(entry?.modes ?? {}).find(([, id]) => id === modeId)?.[0] ?? modeId;
 }
 
+/** The bridge's own mode for agents that are not in the table, and the way back for one without modes. */
+const FREE_MODE = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking' };
+const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
+
+/**
+ * Returns the permission modes to offer: the agent's own, under the hub's words where it has some, so that clients show each
+ * mode once.
+ * @param {{id: string, name: string, description?: string}[]} modes the agent's own
+ * @param {import('./agents.mjs').AgentEntry} [entry]
+ */
+export function toOfferedModes(modes, entry) {
+  const offered = modes.map((mode) => ({ ...mode, id: toPermissionMode(mode.id, entry) }));
+  if (entry) return offered;
+  const isFree = offered.some(({ id }) => FREE_MODES.includes(id));
+  return [...(offered.length === 0 ? [DEFAULT_MODE] : offered), ...(isFree ? [] : [FREE_MODE])];
+}
+
 /**
  * Returns the agent's model for a model mode.
  * @param {string} word the hub's word, or the id of a model of the agent

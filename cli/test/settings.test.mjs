@@ -20,7 +20,8 @@ test('the session metadata have the modes, the models and the id of the agent', 
   const { hub, start } = await setUp(t, SCRIPT);
   const { session } = await start();
   const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id));
-  assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }]);
+  const free = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking' };
+  assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }, free]);
   assert.deepEqual(metadata.models, [{ id: 'small', name: 'Small' }, { id: 'large', name: 'Large' }]);
   assert.equal(metadata.currentModel, 'small');
   assert.match(metadata.alphaSessionId, /^scripted-/);
@@ -116,6 +117,21 @@ test('modes that the hub has a word for are published under it', async (t) => {
     ['read-only', 'Mode plan'],
     ['other', 'Mode other'],
   ]);
+});
+
+test('an agent without modes has those of the bridge', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
+  assert.deepEqual(modes.map(({ id }) => id), ['default', 'yolo']);
+  await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
+  prompt(session.id, askToRun('a', 'ls'));
+  await hub.untilReady(session.id, 1);
+  await hub.call(session.id, 'set-session-config', { permissionMode: 'default' });
+  prompt(session.id, askToRun('b', 'ls'));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false });
+  await hub.untilReady(session.id, 2);
+  assert.deepEqual(calls('answer').map(({ outcome }) => outcome.optionId), ['yes', 'no']);
 });
 
 test('the permission modes of the hub map to those of each agent', () => {

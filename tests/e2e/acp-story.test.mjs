@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { isReady, readConversation, startAgent } from './lib/agent.mjs';
+import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
+import { eventually } from './lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
@@ -52,11 +53,11 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   const session = await web.readSession(id);
   assert.deepEqual(session.todos.map(({ content: text, status }) => [text, status]), [['Look', 'in_progress']]);
   assert.equal(session.agentState.completedRequests['call-1'].status, 'approved');
-  assert.deepEqual(session.metadata.modes.map((mode) => mode.id), ['ask', 'reader']);
+  assert.deepEqual(session.metadata.modes.map((mode) => mode.id), ['ask', 'reader', 'yolo']);
 
   assert.deepEqual((await act('permission-mode', { mode: 'reader' })).status, 200);
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
-  assert.equal((await act('permission-mode', { mode: 'plan' })).body.code, 'mode_not_applied');
+  assert.equal((await act('permission-mode', { mode: 'plan' })).body.code, 'invalid_field');
 
   await prompt([{ say: 'Working.' }, { wait: 60_000 }]);
   const { text, kind } = await feed.next(({ type }) => type === 'message-delta', 'the live text');
@@ -76,4 +77,30 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal((await readConversation(web, id)).at(-1), 'Back.');
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
+});
+
+test('a permission request waits while the hub restarts', async (t) => {
+  const scripted = path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs');
+  const { sessionId: id } = await startAgent(t, hub, {
+    dir: temporaryFolder(t),
+    namespace: 'waits',
+    entry: path.join(ROOT, 'cli', 'index.mjs'),
+    env: { SCRIPT: '{}', SCRIPT_HOME: temporaryFolder(t) },
+    args: ['--no-machine', '--', process.execPath, scripted],
+  });
+  const web = hub.web('waits');
+  const before = await web.openSocket({ sessionId: id });
+  const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
+  const options = [{ optionId: 'once', kind: 'allow_once', name: 'Once' }];
+  const text = JSON.stringify([{ ask: { toolCall, options } }, { say: 'Allowed.' }]);
+  await web.post(`/api/sessions/${id}/messages`, { text });
+  await waitForRequest(before, 'ls');
+  before.close();
+  await hub.restart();
+  const after = await web.openSocket({ sessionId: id });
+  t.after(() => after.close());
+  await after.waitForGreeting();
+  await eventually(async () => (await web.post(`/api/sessions/${id}/permissions/call-1/approve`, {})).status === 200, 'the answer');
+  await eventually(async () => (await readConversation(web, id)).includes('Allowed.'), 'the end of the turn');
+  assert.equal((await web.readSession(id)).agentState.completedRequests['call-1'].status, 'approved');
 });
