@@ -76,7 +76,7 @@ impl Hub {
             state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
         {
             connection.send_window.record_ping();
-            self.rt.send(&[conn], &engineio::Packet::Ping("").encode());
+            self.rt.send(&[conn], engineio::PING_FRAME);
         }
     }
 

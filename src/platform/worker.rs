@@ -28,7 +28,6 @@ use crate::http::extract::is_upload;
 use crate::http::response::finalize;
 use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
-    open_packet,
 };
 use crate::limits::{
     CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_AUTH_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES,
@@ -37,6 +36,7 @@ use crate::limits::{
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
+use crate::wire::engineio::open_frame;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -223,7 +223,7 @@ fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context)
     pair.server.accept()?;
     let mut random = [0; 10];
     getrandom::getrandom(&mut random).map_err(|error| JsValue::from_str(&error.to_string()))?;
-    pair.server.send_with_str(open_packet(&uuid_v7(now(), &random)))?;
+    pair.server.send_with_str(open_frame(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     let socket = JsValue::from(server.as_ref());
     let connecting = convert::to_promise(async move {

@@ -76,7 +76,6 @@ pub trait Scalar: Sized {
 pub enum ScalarKind {
     Bool,
     Unsigned,
-    Number,
 }
 
 impl Scalar for bool {
@@ -95,19 +94,6 @@ impl Scalar for u64 {
         match value {
             AnyValue::Unsigned(value) => Some(*value),
             AnyValue::Float(value) => whole(*value),
-            _ => None,
-        }
-    }
-}
-
-impl Scalar for f64 {
-    const KIND: ScalarKind = ScalarKind::Number;
-    #[allow(clippy::cast_precision_loss)] // Like serde.
-    fn of(value: &AnyValue) -> Option<Self> {
-        match value {
-            AnyValue::Float(value) => Some(*value),
-            AnyValue::Unsigned(value) => Some(*value as Self),
-            AnyValue::Signed(value) => Some(*value as Self),
             _ => None,
         }
     }
@@ -143,7 +129,6 @@ impl AnyValue {
         let expected = match kind {
             ScalarKind::Bool => "a boolean",
             ScalarKind::Unsigned => "u64",
-            ScalarKind::Number => "f64",
         };
         E::invalid_type(found, &expected)
     }
@@ -161,7 +146,6 @@ impl ScalarVisitor {
         let fits = match self.kind {
             ScalarKind::Bool => bool::of(&value).is_some(),
             ScalarKind::Unsigned => u64::of(&value).is_some(),
-            ScalarKind::Number => f64::of(&value).is_some(),
         };
         let is_valid = fits || (self.nullable && matches!(value, AnyValue::Null));
         if is_valid { Ok(value) } else { Err(value.type_error(self.kind)) }

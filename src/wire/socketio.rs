@@ -61,47 +61,15 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The packet types 0 to 4 in the order of their digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PacketType {
-    Connect,
-    Disconnect,
-    Event,
-    Ack,
-    ConnectError,
-}
-
 /// A malformed or unsupported packet.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    #[error("empty Socket.IO packet: a packet starts with a type from 0 to 6")]
-    Empty,
-    #[error("unknown Socket.IO packet type {0:?}: expected a digit from 0 to 6")]
-    UnknownType(char),
-    #[error("invalid attachment count: a binary packet starts with its number of attachments and a '-'")]
-    InvalidAttachments,
+    /// With the reason.
+    #[error("{0}")]
+    Malformed(&'static str),
     /// A binary event or acknowledgement. Binary frames follow it.
     #[error("binary data is not supported: send it as base64 text")]
     BinaryUnsupported,
-    #[error("invalid acknowledgement id: expected a number from 0 to 9007199254740991 without leading zeros")]
-    InvalidAckId,
-    #[error("missing acknowledgement id: expected the id of the acknowledged event")]
-    MissingAckId,
-    #[error("unexpected acknowledgement id on a packet of type {0:?}")]
-    UnexpectedAckId(PacketType),
-    /// The payload is missing, malformed, or of the wrong JSON type.
-    #[error("invalid payload: a Socket.IO packet of type {0:?} has {expected}", expected = expected_payload(*.0))]
-    InvalidPayload(PacketType),
-}
-
-fn expected_payload(kind: PacketType) -> &'static str {
-    match kind {
-        PacketType::Connect => "a JSON object or nothing",
-        PacketType::Disconnect => "nothing",
-        PacketType::Event => "a JSON array that starts with the event's name",
-        PacketType::Ack => "a JSON array",
-        PacketType::ConnectError => "a JSON object or string",
-    }
 }
 
 /// Decodes the packet in an Engine.IO message (without the Engine.IO `4`).
@@ -109,54 +77,52 @@ fn expected_payload(kind: PacketType) -> &'static str {
 /// The namespace ends at the first `,`; a query string in it (`/cli?a=b`) is removed. A payload may be nested at any depth: it
 /// is parsed without recursion.
 pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
-    let mut chars = text.chars();
-    let digit = chars.next().ok_or(DecodeError::Empty)?;
-    let rest = chars.as_str();
-    let kind = match digit {
-        '0' => PacketType::Connect,
-        '1' => PacketType::Disconnect,
-        '2' => PacketType::Event,
-        '3' => PacketType::Ack,
-        '4' => PacketType::ConnectError,
-        '5' | '6' => return Err(reject_binary(rest)),
-        other => return Err(DecodeError::UnknownType(other)),
-    };
+    let (kind, rest) = text.split_at_checked(1).unwrap_or_default();
+    if matches!(kind, "5" | "6") {
+        return Err(reject_binary(rest));
+    }
     let (namespace, rest) = split_namespace(rest);
     let (ack, payload) = split_ack(rest)?;
-    let invalid_payload = || DecodeError::InvalidPayload(kind);
     match (kind, ack) {
-        (PacketType::Event, _) => {
-            let mut items = parse_array(payload).ok_or_else(invalid_payload)?.into_iter();
-            let name = items.next().and_then(parse_string).ok_or_else(invalid_payload)?;
-            Ok(Packet::Event { namespace, ack, name, args: items.collect() })
-        }
-        (PacketType::Ack, Some(id)) => {
-            let args = parse_array(payload).ok_or_else(invalid_payload)?;
-            Ok(Packet::Ack { namespace, id, args })
-        }
-        (PacketType::Ack, None) => Err(DecodeError::MissingAckId),
-        (_, Some(_)) => Err(DecodeError::UnexpectedAckId(kind)),
-        (PacketType::Connect, None) => {
+        ("0", None) => {
+            let invalid = DecodeError::Malformed("a CONNECT packet has a JSON object or nothing as its payload");
             let auth = match payload {
                 "" => None,
-                text => Some(parse_value(text, &['{']).ok_or_else(invalid_payload)?),
+                text => Some(parse_value(text, &['{']).ok_or(invalid)?),
             };
             Ok(Packet::Connect { namespace, auth })
         }
-        (PacketType::ConnectError, None) => {
-            let data = parse_value(payload, &['{', '"']).ok_or_else(invalid_payload)?;
+        ("1", None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
+        ("2", _) => {
+            let invalid = DecodeError::Malformed("an event has a JSON array that starts with its name as its payload");
+            let mut items = parse_array(payload).ok_or(invalid)?.into_iter();
+            let name = items.next().and_then(parse_string).ok_or(invalid)?;
+            Ok(Packet::Event { namespace, ack, name, args: items.collect() })
+        }
+        ("3", Some(id)) => {
+            let invalid = DecodeError::Malformed("an acknowledgement has a JSON array as its payload");
+            let args = parse_array(payload).ok_or(invalid)?;
+            Ok(Packet::Ack { namespace, id, args })
+        }
+        ("4", None) => {
+            let invalid = DecodeError::Malformed("a CONNECT_ERROR packet has a JSON object or string as its payload");
+            let data = parse_value(payload, &['{', '"']).ok_or(invalid)?;
             Ok(Packet::ConnectError { namespace, data })
         }
-        (PacketType::Disconnect, None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
-        (PacketType::Disconnect, None) => Err(invalid_payload()),
+        ("1", None) => Err(DecodeError::Malformed("a DISCONNECT packet has no payload")),
+        ("3", None) => Err(DecodeError::Malformed("an acknowledgement has the id of its event")),
+        ("0" | "1" | "4", Some(_)) => Err(DecodeError::Malformed("only events and acknowledgements have an id")),
+        _ => Err(DecodeError::Malformed("a Socket.IO packet starts with a type from 0 to 6")),
     }
 }
 
 /// Returns the error for a binary packet, which starts with its number of attachments.
 fn reject_binary(rest: &str) -> DecodeError {
     let (count, rest) = split_digits(rest);
-    let is_valid = count.parse::<usize>().is_ok() && rest.starts_with('-');
-    if is_valid { DecodeError::BinaryUnsupported } else { DecodeError::InvalidAttachments }
+    match count.parse::<usize>().is_ok() && rest.starts_with('-') {
+        true => DecodeError::BinaryUnsupported,
+        false => DecodeError::Malformed("a binary packet starts with its number of attachments and a '-'"),
+    }
 }
 
 /// Splits the namespace and its comma from the rest. The default is the main namespace, `/`.
@@ -174,12 +140,10 @@ fn split_ack(text: &str) -> Result<(Option<AckId>, &str), DecodeError> {
     if digits.is_empty() {
         return Ok((None, rest));
     }
-    if digits.len() > 1 && digits.starts_with('0') {
-        return Err(DecodeError::InvalidAckId);
-    }
+    let is_canonical = digits.len() == 1 || !digits.starts_with('0');
     match digits.parse() {
-        Ok(id) if id <= MAX_ACK_ID => Ok((Some(id), rest)),
-        _ => Err(DecodeError::InvalidAckId),
+        Ok(id) if is_canonical && id <= MAX_ACK_ID => Ok((Some(id), rest)),
+        _ => Err(DecodeError::Malformed("an acknowledgement id is a number below 2^53 without leading zeros")),
     }
 }
 
@@ -237,76 +201,52 @@ fn parse_string(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Encodes the acceptance of a CONNECT packet. `sid` is the id of the client in the namespace.
 pub fn connect_frame(namespace: &str, sid: &str) -> String {
-    let mut frame = begin_frame("40", namespace, None, sid.len() + 10);
-    frame.push_str("{\"sid\":");
-    push_string(&mut frame, sid);
-    frame.push('}');
-    frame
+    format!("{}{{\"sid\":{}}}", frame_start("40", namespace, None), Json::of(sid).text())
 }
 
 /// Encodes the rejection of a CONNECT packet.
 pub fn connect_error_frame(namespace: &str, message: &str) -> String {
-    let mut frame = begin_frame("44", namespace, None, message.len() + 14);
-    frame.push_str("{\"message\":");
-    push_string(&mut frame, message);
-    frame.push('}');
-    frame
+    format!("{}{{\"message\":{}}}", frame_start("44", namespace, None), Json::of(message).text())
 }
 
 /// Encodes an event. `args` are JSON texts; `ack` requests an acknowledgement.
 pub fn event_frame(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> String {
-    let mut frame = begin_frame("42", namespace, ack, name.len() + 4 + joined_bytes(args));
-    frame.push('[');
-    push_string(&mut frame, name);
-    for arg in args {
-        frame.push(',');
-        frame.push_str(arg);
-    }
-    frame.push(']');
-    frame
+    let name = Json::of(name);
+    let items = std::iter::once(name.text()).chain(args.iter().copied());
+    array_frame(&frame_start("42", namespace, ack), items)
 }
 
 /// Encodes the acknowledgement of the event `id`. `args` are JSON texts.
 pub fn ack_frame(namespace: &str, id: AckId, args: &[&str]) -> String {
-    let mut frame = begin_frame("43", namespace, Some(id), 2 + joined_bytes(args));
-    frame.push('[');
-    for (position, arg) in args.iter().enumerate() {
-        if position > 0 {
-            frame.push(',');
-        }
-        frame.push_str(arg);
-    }
-    frame.push(']');
-    frame
+    array_frame(&frame_start("43", namespace, Some(id)), args.iter().copied())
 }
 
-/// Starts a frame with capacity for a payload of `payload_bytes`.
-fn begin_frame(types: &str, namespace: &str, ack: Option<AckId>, payload_bytes: usize) -> String {
+/// Concatenates a frame whose payload is an array. It is allocated once, because an item may have 30 MB.
+fn array_frame<'a>(start: &'a str, items: impl Iterator<Item = &'a str>) -> String {
+    let mut parts = vec![start, "["];
+    for (position, item) in items.enumerate() {
+        parts.extend((position > 0).then_some(","));
+        parts.push(item);
+    }
+    parts.push("]");
+    parts.concat()
+}
+
+fn frame_start(types: &str, namespace: &str, ack: Option<AckId>) -> String {
     let id = ack.map(|id| id.to_string()).unwrap_or_default();
-    let mut frame = String::with_capacity(types.len() + namespace.len() + 1 + id.len() + payload_bytes);
-    frame.push_str(types);
-    if namespace != "/" {
-        frame.push_str(namespace);
-        frame.push(',');
-    }
-    frame.push_str(&id);
-    frame
-}
-
-fn joined_bytes(args: &[&str]) -> usize {
-    args.iter().map(|arg| arg.len() + 1).sum()
-}
-
-fn push_string(frame: &mut String, text: &str) {
-    if text.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
-        frame.push_str(Json::of(text).text());
-    } else {
-        frame.push('"');
-        frame.push_str(text);
-        frame.push('"');
-    }
+    if namespace == "/" { format!("{types}{id}") } else { format!("{types}{namespace},{id}") }
 }
 
 #[cfg(test)]
-#[path = "socketio_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoding_a_frame_allocates_once() {
+        let large = format!("\"{}\"", "x".repeat(100_000));
+        for frame in [event_frame("/cli", Some(MAX_ACK_ID), "rpc-request", &[&large]), ack_frame("/cli", 0, &[&large])]
+        {
+            assert!(frame.capacity() < frame.len() + 16, "{} for {}", frame.capacity(), frame.len());
+        }
+    }
+}

@@ -33,7 +33,7 @@ const LAYERS: &str = "
     hub::inbound          -> limits model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
     hub::entry            -> limits store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
     http                  -> limits model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
-    platform              -> limits model auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
+    platform              -> limits model wire auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
 ";
 
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to the

@@ -4,10 +4,9 @@
 use serde_json::value::RawValue;
 
 use crate::auth::token::AccessTokens;
-use crate::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
-use crate::wire::engineio::{self, Handshake};
+use crate::wire::engineio;
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, DecodeError, Packet};
 
@@ -44,12 +43,6 @@ pub fn unexpected_reason(packet: &Packet<'_>) -> (u16, &'static str) {
     (1002, reason)
 }
 
-/// Returns the Engine.IO open packet.
-pub fn open_packet(sid: &str) -> String {
-    Handshake { sid, ping_interval: PING_INTERVAL_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }
-        .encode()
-}
-
 /// The meaning of a frame before a valid CONNECT.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -69,7 +62,7 @@ pub enum Admission {
 pub fn admit_frame(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
-        Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::Packet::Pong(data).encode()),
+        Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
         Ok(engineio::Packet::Close) => return Admission::Close(1000, ""),
         Ok(_) => return Admission::Ignored,
         Err(_) => return close(PARSE_ERROR),

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::admission::{
-    Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, open_packet,
-};
+use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
 use crate::hub::inbound::replies::{error_event, event_code};
 use crate::hub::peers::cli::Cli;
 use crate::hub::peers::connections::{Connecting, Peer, Upgrade};
@@ -17,7 +15,7 @@ use crate::limits::{
 };
 use crate::model::owner::Owner;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
-use crate::wire::socketio;
+use crate::wire::{engineio, socketio};
 
 /// A session or machine that CONNECT named.
 enum Named {
@@ -53,7 +51,7 @@ impl Hub {
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
-            self.rt.send(&[conn], &open_packet(&self.new_id()));
+            self.rt.send(&[conn], &engineio::open_frame(&self.new_id()));
         }
         let mut state = self.state();
         self.set_peer(&mut state, conn, Peer::Connecting(Connecting::new(now, upgrade)));

@@ -135,17 +135,14 @@ impl Hub {
     async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) -> Vec<Effect> {
         match engineio::decode(&frame.text) {
             Ok(engineio::Packet::Close) => vec![Effect::Disconnect { conn }],
-            Ok(engineio::Packet::Pong(_)) => {
+            Ok(engineio::Packet::Pong) => {
                 self.on_pong(conn);
                 Vec::new()
             }
             _ if self.disconnect_if_behind(conn) => Vec::new(),
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text, frame.arrived_at).await,
-            Ok(engineio::Packet::Ping(data)) => {
-                vec![Effect::Send { conn, frame: engineio::Packet::Pong(data).encode() }]
-            }
-            // Other Engine.IO packets are for the handshake.
-            Ok(_) => Vec::new(),
+            Ok(engineio::Packet::Ping(data)) => vec![Effect::Send { conn, frame: engineio::pong_frame(data) }],
+            Ok(engineio::Packet::Handshake) => Vec::new(),
             Err(error) => self.close_invalid(conn, &error, PARSE_ERROR),
         }
     }

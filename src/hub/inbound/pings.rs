@@ -32,7 +32,7 @@ impl Hub {
                 }
                 to_ping.push(conn);
             }
-            self.rt.send(&to_ping, &engineio::Packet::Ping("").encode());
+            self.rt.send(&to_ping, engineio::PING_FRAME);
         }
         for conn in silent {
             self.disconnect(&mut self.state(), conn, 1001, "Ping timeout");
