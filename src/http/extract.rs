@@ -79,53 +79,41 @@ async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, ErrorRe
     value.ok_or_else(ErrorResponse::no_route)
 }
 
+// Boxed, so that they are compiled once and not into each handler.
+
 impl FromRequestParts<Arc<Hub>> for OwnedSession {
     type Rejection = ErrorResponse;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        owned_session(parts, hub).await
+        Box::pin(async move {
+            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+            hub.load_session_during_merge(&id).await?;
+            Ok(Self(id))
+        })
+        .await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
     type Rejection = ErrorResponse;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        owned_workspace(parts, hub).await
+        Box::pin(async move {
+            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+            Ok(Self(hub.load_workspace(&id).await?))
+        })
+        .await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedMachine {
     type Rejection = ErrorResponse;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        owned_machine(parts, hub).await
+        Box::pin(async move {
+            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+            hub.load_machine(&id).await?;
+            Ok(Self(id))
+        })
+        .await
     }
-}
-
-// Boxed, so that they are compiled once and not into each handler.
-
-fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, ErrorResponse>> {
-    Box::pin(async move {
-        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        hub.load_session_during_merge(&id).await?;
-        Ok(OwnedSession(id))
-    })
-}
-
-fn owned_workspace<'a>(
-    parts: &'a mut Parts,
-    hub: &'a Arc<Hub>,
-) -> BoxFuture<'a, Result<OwnedWorkspace, ErrorResponse>> {
-    Box::pin(async move {
-        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        Ok(OwnedWorkspace(hub.load_workspace(&id).await?))
-    })
-}
-
-fn owned_machine<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedMachine, ErrorResponse>> {
-    Box::pin(async move {
-        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        hub.load_machine(&id).await?;
-        Ok(OwnedMachine(id))
-    })
 }
 
 impl FromRequestParts<Arc<Hub>> for ExternalBody {

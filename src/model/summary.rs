@@ -10,7 +10,8 @@ use super::todo::{self, Progress, TodoItem};
 use crate::limits::{MAX_LISTED_BYTES, MAX_LISTED_CHARS};
 
 /// The fields of a session that its summary is computed from: of a session in memory, or the columns of a database query.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all(serialize = "camelCase"))]
 pub struct SummaryFields {
     pub id: String,
     pub active: bool,
@@ -22,7 +23,9 @@ pub struct SummaryFields {
     pub metadata: Option<Json>,
     pub todo_progress: Option<Progress>,
     pub pending_requests_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
 }
 
@@ -57,45 +60,16 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    pub fn of(fields: SummaryFields) -> Self {
+    pub fn of(mut fields: SummaryFields) -> Self {
         let metadata: Option<SummaryMetadata<'_>> = fields.metadata.as_ref().and_then(Json::read);
         let raw_lifecycle = metadata.as_ref().and_then(|metadata| metadata.lifecycle_state);
         let lifecycle = raw_lifecycle.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-        let json = Json::of(&SummaryJson {
-            id: &fields.id,
-            active: fields.active,
-            thinking: fields.thinking,
-            active_at: fields.active_at,
-            updated_at: fields.updated_at,
-            created_at: fields.created_at,
-            metadata,
-            todo_progress: fields.todo_progress,
-            pending_requests_count: fields.pending_requests_count,
-            permission_mode: fields.permission_mode.as_deref(),
-            model_mode: fields.model_mode.as_deref(),
-        });
-        let (active, updated_at) = (fields.active, fields.updated_at);
         let archived = lifecycle.as_deref() == Some("archived");
-        Self { active, archived, updated_at, json: json.text().to_owned(), id: fields.id }
+        let listed = metadata.map(|metadata| Json::of(&metadata));
+        fields.metadata = listed;
+        let json = Json::of(&fields).text().to_owned();
+        Self { active: fields.active, archived, updated_at: fields.updated_at, json, id: fields.id }
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryJson<'a> {
-    id: &'a str,
-    active: bool,
-    thinking: bool,
-    active_at: u64,
-    updated_at: u64,
-    created_at: u64,
-    metadata: Option<SummaryMetadata<'a>>,
-    todo_progress: Option<Progress>,
-    pending_requests_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_mode: Option<&'a str>,
 }
 
 /// The metadata fields of a summary. They are raw JSON, because they are copied unchanged, whatever their type. `flavor` is

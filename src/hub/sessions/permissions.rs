@@ -13,36 +13,32 @@ use crate::model::json::Json;
 use crate::model::method::Method;
 
 /// The answer of a web client.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PermissionAnswer {
     pub approved: bool,
     /// A permission mode for future requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Tools that the agent may use without asking again.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
     /// The scope of the answer; `None` for this request only.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// Answers to the agent's questions, opaque to the hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// The params of RPC `permission`.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Params<'a> {
     id: &'a str,
-    approved: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allow_tools: Option<&'a [String]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<Decision>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    answers: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    #[serde(flatten)]
+    answer: &'a PermissionAnswer,
 }
 
 impl Hub {
@@ -55,7 +51,8 @@ impl Hub {
     ) -> Result<(), Error> {
         let begin = |state: &mut State, base: Option<Json>| self.begin_answer(state, id, base, request, &answer);
         self.with_field(id, pending_requests, begin).await?;
-        let completed = match self.send_permission(id, request, &answer).await {
+        let params = Json::of(&Params { id: request, answer: &answer });
+        let completed = match self.command(id, Method::Permission, &params).await {
             Ok(()) => {
                 let complete = |state: &mut State, base: Option<Json>| {
                     self.complete_request(state, id, base, request, &answer)?;
@@ -88,19 +85,6 @@ impl Hub {
             return Err(Error::NotFound(Kind::Request));
         }
         Ok(())
-    }
-
-    async fn send_permission(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
-        let params = Params {
-            id: request,
-            approved: answer.approved,
-            mode: answer.mode.as_deref(),
-            allow_tools: answer.allow_tools.as_deref(),
-            decision: answer.decision,
-            answers: answer.answers.as_ref(),
-            reason: answer.reason.as_deref(),
-        };
-        self.command(id, Method::Permission, &Json::of(&params)).await
     }
 
     /// Moves an answered request to the completed ones, unless the CLI did so while it was called.
