@@ -99,7 +99,6 @@ mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use hmac::{Hmac, Mac as _};
-    use proptest::prelude::*;
     use sha2::Sha256;
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -153,25 +152,6 @@ mod tests {
         assert_eq!(part(&token, 1), serde_json::json!({"uid": 7, "ns": "team-7", "iat": NOW, "exp": NOW + 900}));
         assert_eq!(token, VALID);
         assert_eq!(verify(&token, NOW), Some(claims()));
-    }
-
-    #[test]
-    fn a_verified_token_has_its_expiry() {
-        assert_eq!(key().verify(VALID, NOW).map(|verified| verified.expires_at), Some(NOW + 900));
-    }
-
-    #[test]
-    fn a_token_expires_after_fifteen_minutes() {
-        assert_eq!(verify(VALID, NOW + 899), Some(claims()));
-        assert_eq!(verify(VALID, NOW + 900), None);
-        assert_eq!(verify(VALID, i64::MAX), None);
-    }
-
-    #[test]
-    fn a_token_signed_with_another_key_is_rejected() {
-        for other in ["0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcdef0"] {
-            assert!(JwtKey::parse(other).unwrap().verify(VALID, NOW).is_none());
-        }
     }
 
     #[test]
@@ -240,16 +220,6 @@ mod tests {
     }
 
     #[test]
-    fn malformed_tokens_are_rejected() {
-        let extra = format!("{VALID}.");
-        let spaced = format!(" {VALID}");
-        let padded = format!("{VALID}=");
-        for token in ["", ".", "..", "...", "a.b.c", "s3cret:team-7", &extra, &spaced, &padded] {
-            assert_eq!(verify(token, NOW), None, "{token:?}");
-        }
-    }
-
-    #[test]
     fn a_short_secret_is_rejected() {
         for short in ["", "secret", "0123456789abcdef0123456789abcde"] {
             let error = JwtKey::parse(short).unwrap_err();
@@ -274,33 +244,5 @@ mod tests {
     fn debug_output_does_not_show_the_key() {
         let debug_text = format!("{:?}", JwtKey::parse("visible-secret-visible-secret-visible").unwrap());
         assert!(!debug_text.contains("visible") && !debug_text.contains("118"), "{debug_text}");
-    }
-
-    proptest! {
-        #[test]
-        fn a_token_with_a_changed_character_is_rejected(at in 0..VALID.len(), to in "[A-Za-z0-9_.-]") {
-            let mut changed = VALID.to_owned();
-            changed.replace_range(at..=at, &to);
-            prop_assume!(changed != VALID);
-            prop_assert_eq!(verify(&changed, NOW), None);
-        }
-
-        #[test]
-        fn an_issued_token_is_valid_until_it_expires(
-            uid in any::<u32>(),
-            ns in "[A-Za-z0-9._-]{1,64}",
-            now in 0i64..4_000_000_000,
-            age in 0i64..2_000,
-        ) {
-            let claims = WebClaims { uid, ns: Namespace::parse(&ns).unwrap() };
-            let token = key().issue(&claims, now).unwrap();
-            let expected = (age < JWT_LIFETIME_SECS).then_some(claims);
-            prop_assert_eq!(verify(&token, now + age), expected);
-        }
-
-        #[test]
-        fn arbitrary_text_does_not_panic(token in any::<String>()) {
-            prop_assert_eq!(verify(&token, NOW), None);
-        }
     }
 }

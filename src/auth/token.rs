@@ -104,7 +104,6 @@ impl fmt::Debug for AccessTokens {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     /// Computed with `node:crypto`:
     /// `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
@@ -120,106 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn the_shared_secret_is_valid_for_the_default_namespace_or_the_one_in_the_suffix() {
-        let tokens = AccessTokens::new("s3cret", false);
-        assert_eq!(verify(&tokens, "s3cret").as_deref(), Some("default"));
-        assert_eq!(verify(&tokens, "s3cret:default").as_deref(), Some("default"));
-        assert_eq!(verify(&tokens, "s3cret:team-7").as_deref(), Some("team-7"));
-    }
-
-    #[test]
-    fn invalid_tokens_are_rejected() {
-        let tokens = AccessTokens::new("s3cret", false);
-        let table = [
-            "",
-            ":",
-            ":team-7",
-            "S3cret",
-            "s3cre",
-            "s3cret ",
-            " s3cret",
-            "s3cret\n",
-            "s3cret:",
-            "s3cret:team 7",
-            "s3cret:team/7",
-            "s3cret::",
-            "s3cret:a:b",
-            "wrong",
-            "wrong:team-7",
-            "s3cret:\u{e9}",
-            "team-7:s3cret",
-        ];
-        for token in table {
-            assert_eq!(verify(&tokens, token), None, "{token:?}");
-        }
-        let long_namespace = format!("s3cret:{}", "x".repeat(65));
-        assert_eq!(verify(&tokens, &long_namespace), None);
-    }
-
-    #[test]
-    fn a_secret_may_contain_colons() {
-        let tokens = AccessTokens::new("a:b:c", false);
-        assert_eq!(verify(&tokens, "a:b:c").as_deref(), Some("default"));
-        assert_eq!(verify(&tokens, "a:b:c:team").as_deref(), Some("team"));
-        assert_eq!(verify(&tokens, "a:b"), None);
-        assert_eq!(verify(&tokens, "a:b:team"), None);
-        let tokens = AccessTokens::new("a:", false);
-        assert_eq!(verify(&tokens, "a:").as_deref(), Some("default"));
-        assert_eq!(verify(&tokens, "a::team").as_deref(), Some("team"));
-        assert_eq!(verify(&tokens, "a:team"), None);
-    }
-
-    #[test]
-    fn no_token_of_a_blank_secret_is_valid() {
-        for secret in ["", " ", "\n"] {
-            let tokens = AccessTokens::new(secret, false);
-            let derived = tokens.namespace_token(&Namespace::default());
-            let bare = format!("{secret}:default");
-            for token in ["", ":", ":default", secret, bare.as_str(), derived.as_str()] {
-                assert_eq!(verify(&tokens, token), None, "{secret:?} and {token:?}");
-            }
-        }
-    }
-
-    #[test]
     fn a_namespace_token_agrees_with_another_implementation() {
         let tokens = AccessTokens::new("s3cret", true);
         assert_eq!(tokens.namespace_token(&namespace("team-7")), format!("{TEAM}:team-7"));
         assert_eq!(tokens.namespace_token(&Namespace::default()), format!("{DEFAULT}:default"));
-    }
-
-    #[test]
-    fn a_namespace_token_is_valid_for_its_namespace_only() {
-        for required in [false, true] {
-            let tokens = AccessTokens::new("s3cret", required);
-            assert_eq!(verify(&tokens, &format!("{TEAM}:team-7")).as_deref(), Some("team-7"));
-            for other in ["team-8", "Team-7", "default", "team-7.", ""] {
-                assert_eq!(verify(&tokens, &format!("{TEAM}:{other}")), None, "{other:?}");
-            }
-            assert_eq!(verify(&tokens, TEAM), None, "without a suffix the namespace is default");
-            assert_eq!(verify(&tokens, &format!("{TEAM}=:team-7")), None, "padded");
-        }
-    }
-
-    #[test]
-    fn the_token_of_the_default_namespace_needs_no_suffix() {
-        let tokens = AccessTokens::new("s3cret", true);
-        assert_eq!(verify(&tokens, DEFAULT).as_deref(), Some("default"));
-        assert_eq!(verify(&tokens, &format!("{DEFAULT}:default")).as_deref(), Some("default"));
-    }
-
-    #[test]
-    fn the_shared_secret_is_rejected_where_namespace_tokens_are_required() {
-        let tokens = AccessTokens::new("s3cret", true);
-        for token in ["s3cret", "s3cret:default", "s3cret:team-7"] {
-            assert_eq!(verify(&tokens, token), None, "{token}");
-        }
-    }
-
-    #[test]
-    fn a_namespace_token_of_another_hub_is_rejected() {
-        let foreign = AccessTokens::new("other", false).namespace_token(&namespace("team-7"));
-        assert_eq!(verify(&AccessTokens::new("s3cret", false), &foreign), None);
     }
 
     #[test]
@@ -253,26 +156,5 @@ mod tests {
     fn debug_output_does_not_show_the_secret() {
         let debug_text = format!("{:?}", AccessTokens::new("s3cret", false));
         assert_eq!(debug_text, "AccessTokens { accepts_shared: true, .. }");
-    }
-
-    proptest! {
-        #[test]
-        fn tokens_are_valid_for_any_secret_and_namespace(
-            secret in r"[!-~]{1,20}",
-            name in "[A-Za-z0-9._-]{1,64}",
-            required in any::<bool>(),
-        ) {
-            let tokens = AccessTokens::new(&secret, required);
-            let own = tokens.namespace_token(&namespace(&name));
-            prop_assert_eq!(verify(&tokens, &own), Some(name.clone()));
-            let shared = verify(&tokens, &format!("{secret}:{name}"));
-            prop_assert_eq!(shared, (!required).then_some(name));
-        }
-
-        #[test]
-        fn arbitrary_text_is_rejected(token in any::<String>()) {
-            prop_assume!(token != "s3cret" && !token.starts_with("s3cret:"));
-            prop_assert_eq!(AccessTokens::new("s3cret", false).verify(&token), None);
-        }
     }
 }

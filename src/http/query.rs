@@ -95,49 +95,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_parameter_is_rejected_if_it_is_read() {
-        let query = Query::parse("limit=1&limit=2&other=1&other=2").unwrap();
-        assert!(query.number("limit", 1..=200).unwrap_err().to_string().contains("`limit`"));
-        assert_eq!(query.flag("staged"), Ok(None));
-    }
-
-    #[test]
-    fn numbers_are_decimal_and_in_range() {
-        let number = |value: &str| Query::parse(&format!("limit={value}")).unwrap().number("limit", 1..=200);
-        for (text, expected) in [("200", Some(200)), ("50.0", Some(50)), ("7.00", Some(7)), ("", None)] {
-            assert_eq!(number(text), Ok(expected), "{text}");
-        }
-        for invalid in ["0", "201", "-1", "1.5", "1.", ".0", "1.0.0", "1e2", "+5", "99999999999999999999", "x"] {
-            assert!(number(invalid).unwrap_err().to_string().contains("`limit`"), "{invalid}");
-        }
-        assert_eq!(Query::parse("").unwrap().number("limit", 1..=200), Ok(None));
-    }
-
-    #[test]
-    fn a_flag_is_a_boolean_in_any_case_or_a_bare_name() {
-        let flag = |query: &str| Query::parse(query).unwrap().flag("staged");
-        for (query, expected) in [
-            ("staged", Some(true)),
-            ("staged=True", Some(true)),
-            ("staged=1", Some(true)),
-            ("staged=FALSE", Some(false)),
-            ("staged=0", Some(false)),
-            ("staged=", None),
-            ("", None),
-        ] {
-            assert_eq!(flag(query), Ok(expected), "{query}");
-        }
-        assert!(flag("staged=yes").unwrap_err().to_string().contains("`staged`"));
-    }
-
-    #[test]
-    fn an_empty_value_counts_as_absent() {
-        for query in ["path=", "path", "", "other=1"] {
-            assert_eq!(Query::parse(query).unwrap().text("path"), Ok(None), "{query}");
-        }
-    }
-
-    #[test]
     fn find_unique_ignores_errors_in_other_parameters() {
         assert_eq!(Query::find_unique("a=1&a=2&token=t%20u&b=%ff", "token").as_deref(), Some("t u"));
         assert_eq!(Query::find_unique("token=t&token=t", "token"), None);

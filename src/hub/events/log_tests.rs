@@ -77,31 +77,6 @@ fn malformed_texts_are_not_decoded() {
 }
 
 #[test]
-fn a_head_is_decoded_as_it_was_encoded() {
-    for head in [
-        LogHead::Off(7),
-        LogHead::On(LogSpan { start: 7, idle_since: None }),
-        LogHead::On(LogSpan { start: 7, idle_since: Some(1_800_000_000_000) }),
-    ] {
-        assert_eq!(LogHead::decode(&head.encode()), Some(head));
-    }
-}
-
-#[test]
-fn a_restored_log_holds_the_same_events() {
-    let mut stored = StoredLog::new();
-    assert_eq!(stored.restore().floor, 100);
-    for size in 1..5 {
-        stored.append(&[size, size]);
-    }
-    let mut log = stored.restore();
-    assert_eq!((log.floor, numbers(&log)), (100, (101..=108).collect()));
-    assert!(log.rows_to_load(100).is_none(), "nothing is loaded twice");
-    log.push(109, event(1));
-    assert_eq!(log.events_after(106).map(|(number, _)| *number).collect::<Vec<_>>(), [107, 108, 109]);
-}
-
-#[test]
 fn loaded_events_come_before_those_published_during_the_read() {
     let mut stored = StoredLog::new();
     stored.append(&[1, 1]);
@@ -138,19 +113,6 @@ fn at_least_two_megabytes_of_events_are_retained() {
         assert!(bytes >= RETAINED_BYTES.min(n * 100_000) && bytes <= RETAINED_BYTES + TRIM_BYTES, "{n}: {bytes}");
         assert_eq!(bytes, stored.log.bytes);
     }
-}
-
-#[test]
-fn rows_are_trimmed_after_enough_were_added_and_after_a_restore() {
-    let row = |events, bytes| EventsRow { events, body: "x".repeat(bytes), ..EventsRow::after(0) };
-    let mut log = EventLog::new(100);
-    assert!(!log.is_trim_due(&[row(TRIM_EVENTS, 10)]));
-    assert!(log.is_trim_due(&[row(1, 10)]));
-    assert!(!log.is_trim_due(&[row(1, TRIM_BYTES / 2), row(1, TRIM_BYTES / 2)]));
-    assert!(log.is_trim_due(&[row(1, 1)]));
-    assert!(!log.is_trim_due(&[row(1, 1)]));
-    let mut restored = EventLog::restore(log.span().clone(), None);
-    assert!(restored.is_trim_due(&[row(1, 1)]) && !restored.is_trim_due(&[row(1, 1)]));
 }
 
 #[test]
@@ -191,64 +153,6 @@ fn an_event_larger_than_a_row_is_a_gap() {
     stored.append(&[MAX_LOGGED_EVENT_BYTES - 2]);
     assert_eq!((numbers(&stored.log), stored.log.floor), (vec![106], 105));
     assert!(stored.rows.iter().all(|row| row.body.len() < 2_000_000));
-}
-
-#[test]
-fn rows_before_a_missing_or_malformed_row_are_not_loaded() {
-    let mut stored = StoredLog::new();
-    for _ in 0..4 {
-        stored.append(&[1]);
-    }
-    let load = |rows: Vec<EventsRow>| {
-        let mut log = EventLog::restore(LogSpan { start: 100, idle_since: None }, None);
-        log.set_last_number(104);
-        log.insert_loaded(104, rows);
-        (log.floor, numbers(&log))
-    };
-    let rows = &stored.rows;
-    assert_eq!(load(rows.clone()), (100, vec![101, 102, 103, 104]));
-    assert_eq!(load([&rows[..1], &rows[2..]].concat()), (102, vec![103, 104]));
-    assert_eq!(load(rows[..3].to_vec()), (104, vec![]));
-    assert_eq!(load(Vec::new()), (104, vec![]));
-    let malformed = EventsRow { body: "malformed".into(), ..rows[1].clone() };
-    assert_eq!(load(vec![rows[0].clone(), malformed, rows[2].clone(), rows[3].clone()]), (102, vec![103, 104]));
-    let mut overlapping = rows.clone();
-    overlapping[3].floor = 102;
-    assert_eq!(load(overlapping).0, 103, "row 103 was committed late and not published");
-}
-
-#[test]
-fn a_read_from_before_an_uncertain_commit_is_outdated() {
-    let mut log = EventLog::new(100);
-    assert!(log.pending_read().is_none() && !log.is_uncertain());
-    log.mark_uncertain();
-    let first = log.pending_read();
-    assert_eq!(first.map(|(read, _)| read), Some(PendingRead::RowsAfter(100)));
-    assert!(log.is_uncertain());
-    log.mark_uncertain();
-    assert_ne!(log.pending_read(), first);
-    assert_eq!(log.finish_read(), 100);
-    assert!(log.pending_read().is_none() && !log.is_uncertain());
-}
-
-#[test]
-fn after_a_sleep_with_connected_clients_only_later_rows_are_read() {
-    let log = EventLog::restore(LogSpan { start: 100, idle_since: None }, Some(104));
-    assert_eq!((log.pending_read().map(|(read, _)| read), log.floor), (Some(PendingRead::RowsAfter(104)), 104));
-    assert_eq!(log.rows_to_load(102), Some((100, 104)));
-    assert!(!log.is_uncertain());
-    let early = EventLog::restore(LogSpan { start: 100, idle_since: None }, Some(99));
-    assert_eq!((early.floor, early.rows_to_load(100)), (100, None));
-}
-
-#[test]
-fn the_log_ends_ten_minutes_after_it_became_idle() {
-    let mut log = EventLog::new(100);
-    assert_eq!(log.ends_at(), None);
-    assert!(log.set_idle(1_000) && !log.set_idle(2_000));
-    assert_eq!(log.ends_at(), Some(1_000 + LOG_RETENTION_MS));
-    assert!(log.set_in_use() && !log.set_in_use());
-    assert_eq!(log.ends_at(), None);
 }
 
 #[test]

@@ -66,28 +66,3 @@ pub struct DueTicks {
     /// Pings to CLIs.
     pub ping: bool,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_tick_is_due_once() {
-        let mut schedule = Schedule::new(60_500);
-        let none = DueTicks { heartbeat: false, ping: false };
-        assert_eq!(schedule.on_alarm(89_999), none);
-        assert_eq!(schedule.on_alarm(90_000), DueTicks { heartbeat: true, ping: true });
-        assert_eq!(schedule.on_alarm(90_001), none);
-        assert_eq!(schedule.on_alarm(125_000), DueTicks { heartbeat: true, ping: true });
-    }
-
-    #[test]
-    fn a_missed_tick_is_still_due() {
-        let mut schedule = Schedule::new(60_500);
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 90_000);
-        assert_eq!(schedule.on_alarm(135_000), DueTicks { heartbeat: true, ping: true });
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 150_000);
-        schedule.skip_ticks(200_000);
-        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 210_000);
-    }
-}
