@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 
 fn event(size: usize) -> Event {
     Event { audience: Audience::Session("s".into()), body: format!("{{{}}}", "x".repeat(size)).into() }
