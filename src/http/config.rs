@@ -13,9 +13,12 @@ use crate::limits::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
 use crate::model::catalog::{AgentChoice, agents};
 
 #[derive(Serialize)]
-struct Config {
+#[serde(rename_all = "camelCase")]
+struct Config<'a> {
     version: &'static str,
     agents: Vec<AgentChoice>,
+    /// The agent of a session without a flavor, and of a spawn without an agent.
+    default_agent: &'a str,
     limits: Limits,
     push: Push,
 }
@@ -37,10 +40,11 @@ struct Push {
 
 /// `GET /api/config`.
 pub async fn show(State(hub): State<Arc<Hub>>, HubOrigin(origin): HubOrigin) -> JsonText {
-    let push = &hub.config.push;
+    let (push, vocabulary) = (&hub.config.push, &hub.config.vocabulary);
     JsonText::serialize(&Config {
         version: VERSION,
-        agents: agents(&hub.config.vocabulary),
+        agents: agents(vocabulary),
+        default_agent: vocabulary.default_agent(),
         limits: Limits { upload_bytes: MAX_FILE_BYTES, message_bytes: MAX_TEXT_BYTES },
         push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
     })

@@ -21,11 +21,15 @@ pub struct AgentChoice {
 
 /// A permission mode or a model.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Choice {
     id: String,
     label: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'static str>,
+    /// Whether this mode approves edits of files and still asks before commands.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    accepts_edits: bool,
 }
 
 /// Returns the agents of the deployment, in the order of its vocabulary.
@@ -55,7 +59,8 @@ fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
         PermissionMode::Yolo => ("Auto", "Never asks"),
     };
     let label = vocabulary.label(mode.as_str()).unwrap_or(label).to_owned();
-    Choice { id: mode.as_str().to_owned(), label, description: Some(description) }
+    let accepts_edits = mode == PermissionMode::AcceptEdits;
+    Choice { id: mode.as_str().to_owned(), label, description: Some(description), accepts_edits }
 }
 
 fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
@@ -66,7 +71,7 @@ fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
         "model_strong" => "Strong model".to_owned(),
         _ => label(vocabulary, &id),
     };
-    Choice { id, label, description: None }
+    Choice { id, label, description: None, accepts_edits: false }
 }
 
 /// Returns the deployment's label of a word, or the word with a capital letter.
@@ -101,6 +106,11 @@ mod tests {
         assert_eq!(values(&agents[0]["modes"], "id"), ["default", "acceptEdits", "bypassPermissions", "plan"]);
         assert_eq!(values(&agents[0]["models"], "label"), ["Default model", "Fast model", "Strong model"]);
         assert_eq!(agents[1]["models"], json!([]));
+        let accepts_edits = ["acceptEdits", "bypassPermissions"].map(|id| {
+            let modes = agents[0]["modes"].as_array().unwrap();
+            modes.iter().find(|mode| mode["id"] == id).unwrap()["acceptsEdits"].clone()
+        });
+        assert_eq!(accepts_edits, [json!(true), Value::Null]);
         assert_eq!(
             agents[2]["modes"][2],
             json!({"id": "ask", "label": "Ask always", "description": "Asks before each action"})

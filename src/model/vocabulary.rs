@@ -158,8 +158,8 @@ impl Vocabulary {
         std::iter::once(name).chain(words_for(name, &self.fields))
     }
 
-    /// Returns the name to use for agent alpha when the client gave none: the first word, because the CLIs of the deployment
-    /// may not know the protocol's name.
+    /// Returns the name to use for agent alpha when neither the client nor the session names an agent: the first word, because
+    /// the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
         let alpha = AgentKind::Alpha.as_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)

@@ -343,7 +343,17 @@ async fn the_configuration_lists_the_agents_of_the_deployment() {
     };
     assert_eq!(names(&config["agents"], "id"), ["claude", "codex", "cursor", "gemini", "opencode"]);
     assert_eq!(names(&config["agents"], "label"), ["Claude", "Codex", "Cursor", "Gemini", "OpenCode"]);
+    assert_eq!(config["defaultAgent"], "claude");
     assert_eq!(names(&config["agents"][0]["models"], "id"), ["default", "sonnet", "opus"]);
+    assert_eq!(
+        config["agents"][0]["modes"][1],
+        json!({
+            "id": "acceptEdits",
+            "label": "Accept edits",
+            "description": "Edits files without asking, asks before commands",
+            "acceptsEdits": true,
+        })
+    );
     assert_eq!(
         config["agents"][3]["modes"][1],
         json!({"id": "read-only", "label": "Read only", "description": "Changes no files"})
@@ -352,6 +362,7 @@ async fn the_configuration_lists_the_agents_of_the_deployment() {
     assert_eq!(config["push"], json!({"available": false}), "there is no contact for push services");
     let plain = World::new().get("/api/config").await.ok();
     assert_eq!(names(&plain["agents"], "id"), ["alpha", "beta", "gamma", "delta", "epsilon"]);
+    assert_eq!(plain["defaultAgent"], "alpha");
 }
 
 #[tokio::test(start_paused = true)]

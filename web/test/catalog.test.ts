@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Choice } from '../src/api/types.ts';
-import { acceptEditsMode, agents, agentsOn, currentModel, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
+import { acceptEditsMode, agents, agentsOn, currentModel, defaultAgent, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 
@@ -12,8 +12,9 @@ const CONFIG = {
   version: '1',
   agents: [
     { id: 'zeta', kind: 'beta' as const, label: 'Zeta', modes: [choice('default', 'Ask'), choice('yolo', 'Auto')], models: [] },
-    { id: 'eta', kind: 'alpha' as const, label: 'Eta', modes: [choice('default', 'Ask'), choice('acceptEdits', 'Edits')], models: [choice('default'), choice('swift', 'Swift')] },
+    { id: 'eta', kind: 'alpha' as const, label: 'Eta', modes: [choice('default', 'Ask'), { ...choice('edits', 'Edits'), acceptsEdits: true }], models: [choice('default'), choice('swift', 'Swift')] },
   ],
+  defaultAgent: 'eta',
   limits: { uploadBytes: 10, messageBytes: 10 },
   push: { available: true },
 };
@@ -25,10 +26,10 @@ before(() => {
 
 test('a session has the modes and models of its agent, by the word of the deployment or of the protocol', () => {
   for (const flavor of ['eta', 'alpha', null, undefined]) {
-    assert.deepEqual([ids(modesOf({ flavor })), ids(modelsOf({ flavor }))], [['default', 'acceptEdits'], ['default', 'swift']], String(flavor));
+    assert.deepEqual([ids(modesOf({ flavor })), ids(modelsOf({ flavor }))], [['default', 'edits'], ['default', 'swift']], String(flavor));
   }
   for (const flavor of ['zeta', 'beta']) assert.deepEqual([ids(modesOf({ flavor })), modelsOf({ flavor })], [['default', 'yolo'], []], flavor);
-  assert.deepEqual(ids(modesOf(null)), ['default', 'acceptEdits']);
+  assert.deepEqual(ids(modesOf(null)), ['default', 'edits']);
   for (const flavor of ['epsilon', 'constructor', 5]) assert.deepEqual(modesOf({ flavor }), [], String(flavor));
 });
 
@@ -55,11 +56,21 @@ test('the model is the reported one, else that of the metadata', () => {
 });
 
 test('labels are those of the configuration', () => {
-  assert.deepEqual(['acceptEdits', 'toString'].map(modeLabel), ['Edits', 'toString']);
+  assert.deepEqual(['edits', 'toString'].map(modeLabel), ['Edits', 'toString']);
+});
+
+test('the mode that accepts edits is the one that the configuration marks, also among a session\'s own', () => {
   assert.deepEqual([acceptEditsMode({ flavor: 'eta' })?.label, acceptEditsMode({ flavor: 'zeta' })], ['Edits', undefined]);
+  assert.equal(acceptEditsMode({ flavor: 'theta', modes: [{ id: 'acceptEdits' }, { id: 'edits', name: 'Own edits' }] })?.label, 'Own edits');
+});
+
+test('the default agent is that of the configuration, if it is offered', () => {
+  assert.equal(defaultAgent.value?.label, 'Eta');
+  state.value = { ...EMPTY_STATE, config: { ...CONFIG, defaultAgent: 'alpha', agents: CONFIG.agents.slice(0, 1) } };
+  assert.deepEqual([defaultAgent.value, modesOf(null)], [undefined, []]);
 });
 
 test('nothing is offered before the configuration is loaded', () => {
   state.value = EMPTY_STATE;
-  assert.deepEqual([agents.value, modesOf({ flavor: 'alpha' }), modelsOf(null)], [[], [], []]);
+  assert.deepEqual([agents.value, defaultAgent.value, modesOf({ flavor: 'alpha' }), modelsOf(null)], [[], undefined, [], []]);
 });

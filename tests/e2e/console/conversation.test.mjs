@@ -292,3 +292,20 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   await scrollToTop();
   await chat.log.getByText('Start of the conversation').waitFor();
 });
+
+test('refuses a message above the limit before it is sent, and sends it when it is shorter', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'limits', tag: '/code/limits' });
+  const { page, pageErrors } = await visit(t, 'limits', { path: `/sessions/${session.id}` });
+  const chat = new Chat(page);
+  const { messageBytes } = (await hub.web('limits').get('/api/config')).body.limits;
+  // In UTF-8 the character has two bytes. White space at the ends is not sent.
+  const longest = 'é'.repeat(messageBytes / 2);
+  await chat.composer.fill(`${longest}.`);
+  await page.getByRole('alert').getByText('The message has 1,048,577 bytes; the limit is 1,048,576.').waitFor();
+  await chat.composer.press('Enter');
+  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await chat.send(` ${longest}\n`);
+  assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, longest);
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+  assert.deepEqual([await chat.composer.inputValue(), pageErrors], ['', []]);
+});

@@ -22,9 +22,13 @@ export function agentsOn(machine: Pick<Machine, 'metadata'> | undefined): AgentO
   return valid.map(({ id, name, flavor = id }) => ({ id, label: name || id, models: agentOf({ flavor })?.models ?? [] }));
 }
 
-/** Returns the agent of a flavor: the deployment's word, or the protocol's name. A session without a flavor counts as alpha. */
+/** The agent of a session without a flavor; undefined if the deployment does not offer it. */
+export const defaultAgent = computed<AgentChoice | undefined>(() => agents.value.find(({ id }) => id === state.value.config?.defaultAgent));
+
+/** Returns the agent of a flavor: the deployment's word, or the protocol's name. */
 function agentOf(metadata: Metadata): AgentChoice | undefined {
-  const flavor = metadata?.flavor ?? 'alpha';
+  const flavor = metadata?.flavor ?? null;
+  if (flavor === null) return defaultAgent.value;
   return agents.value.find(({ id }) => id === flavor) ?? agents.value.find(({ kind }) => kind === flavor);
 }
 
@@ -39,14 +43,17 @@ export function currentModel({ metadata, modelMode }: { metadata: Metadata; mode
   return modelMode ?? (isString(metadata?.currentModel) ? metadata.currentModel : 'default');
 }
 
+/** The permission modes of all agents. */
+const allModes = computed(() => agents.value.flatMap(({ modes }) => modes));
+
 /** Returns the mode that approves file edits without asking, if the session accepts it. */
-export const acceptEditsMode = (metadata: Metadata): Choice | undefined => modesOf(metadata).find(({ id }) => id === 'acceptEdits');
+export function acceptEditsMode(metadata: Metadata): Choice | undefined {
+  const marked = new Set(allModes.value.filter(({ acceptsEdits }) => acceptsEdits).map(({ id }) => id));
+  return modesOf(metadata).find(({ id }) => marked.has(id));
+}
 
 /** Returns the label of a permission mode, or the mode itself if no agent has it. */
-export function modeLabel(mode: string): string {
-  const all = agents.value.flatMap(({ modes }) => modes);
-  return all.find(({ id }) => id === mode)?.label ?? mode;
-}
+export const modeLabel = (mode: string): string => allModes.value.find(({ id }) => id === mode)?.label ?? mode;
 
 /** Adds a session's own choices. One with the same id replaces the agent's. */
 function withOwn(choices: Choice[] = [], own: unknown): Choice[] {

@@ -11,12 +11,23 @@ import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
 import { outbox } from '../state/hub-client.ts';
 import { saveItem } from '../state/storage.ts';
+import { state } from '../state/store.ts';
 import { addFiles, getUploads, takeUploaded } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { UploadList } from './upload-list.tsx';
 
 const draftKey = (id: string) => `draft ${id}`;
+
+const numbers = new Intl.NumberFormat('en');
+
+/** Returns an error text for a message that the hub would refuse for its length; null for any other. */
+function describeExcess(text: string): string | null {
+  const limit = state.value.config?.limits.messageBytes ?? Infinity;
+  const { length } = new TextEncoder().encode(text);
+  if (length <= limit) return null;
+  return `The message has ${numbers.format(length)} bytes; the limit is ${numbers.format(limit)}. Shorten it, or attach the text as a file.`;
+}
 
 /** Keeps the focus in the text field while a completion is clicked. */
 const keepFocus = (event: Event) => event.preventDefault();
@@ -33,8 +44,9 @@ export function Composer({ session }: { session: Session }) {
   const fileInput = useRef<HTMLInputElement>(null);
   const files = getUploads(id);
   const completions = isDismissed ? [] : matchCommands(commands, text);
+  const excess = describeExcess(text.trim());
   // A message cannot be sent before all its files are uploaded.
-  const isReady = (text.trim() !== '' || files.length > 0) && files.every(({ status }) => status === 'done');
+  const isReady = excess === null && (text.trim() !== '' || files.length > 0) && files.every(({ status }) => status === 'done');
 
   const startsCommand = text.startsWith('/');
   useEffect(() => {
@@ -107,6 +119,11 @@ export function Composer({ session }: { session: Session }) {
         {completions.length > 0 && `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
       </p>
       <UploadList sessionId={id} />
+      {excess !== null && (
+        <p class="notice danger small" role="alert">
+          {excess}
+        </p>
+      )}
       <div class="composer-line">
         <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
           <Paperclip size={19} aria-hidden />

@@ -5,7 +5,7 @@ import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
-import { agentsOn } from '../state/catalog.ts';
+import { agentsOn, defaultAgent } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { directoryExists, machineName, type SpawnOptions, spawnSession } from '../state/machines.ts';
@@ -50,7 +50,7 @@ function NewSessionForm() {
   const [error, setError] = useState<StartError | null>(null);
   const machine = getOwn(machines.value, machineId) ?? online[0];
   const agents = agentsOn(machine);
-  const agent = agents.find(({ id }) => id === options.agent) ?? agents[0];
+  const agent = agents.find(({ id }) => id === options.agent) ?? agents.find(({ id }) => id === defaultAgent.value?.id) ?? agents[0];
   const changeOptions = (changes: Partial<SpawnOptions>) => {
     setOptions({ ...options, ...changes });
     setError(null);
