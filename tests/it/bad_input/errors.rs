@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::support::World;
 use crate::support::edge::EdgeRequest;
+use crate::support::edge_routes::EDGE_ROUTES;
 use crate::support::route::{Condition, Route, Scope};
 use crate::support::route_fixture::RouteFixture;
-use crate::support::routes::{EDGE_ROUTES, ROUTES};
+use crate::support::routes::ROUTES;
 use crate::support::sqlite::BatchKind;
 use session_gateway_hub::store::DbError;
 

@@ -4,11 +4,12 @@
 
 use crate::support::World;
 use crate::support::edge::EdgeRequest;
+use crate::support::edge_routes::EDGE_ROUTES;
 use crate::support::field_faults::{Rejection, with_duplicate, with_value, without_field};
 use crate::support::rest::Reply;
 use crate::support::route::{Condition, Route, Scope};
 use crate::support::route_fixture::RouteFixture;
-use crate::support::routes::{EDGE_ROUTES, ROUTES};
+use crate::support::routes::ROUTES;
 use serde_json::json;
 
 fn all_routes() -> impl Iterator<Item = &'static Route> {

@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod edge;
+pub mod edge_routes;
 pub mod field_faults;
 pub mod live_session;
 pub mod merge;

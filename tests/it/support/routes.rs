@@ -1,6 +1,6 @@
-//! The table of routes with all their error responses. A row has the errors that are specific to its route. The errors of its
-//! columns (token, id, method, database, body) are derived by [`Route::errors`], those of its fields by
-//! [`super::field_faults`].
+//! The table of the object's routes with all their error responses; [`super::edge_routes`] has those of the worker. A row has
+//! the errors that are specific to its route. The errors of its columns (token, id, method, database, body) are derived by
+//! [`Route::errors`], those of its fields by [`super::field_faults`].
 //!
 //! A new route needs a row, or the test `the_table_has_exactly_the_routes_of_the_hub` fails.
 
@@ -13,6 +13,12 @@ use super::route::{
 };
 
 const REQUEST_ID: Field = Field::text("requestId", 0, Length::Unlimited).valid(r#""r1""#);
+const MODE: Field = Field::keyword("mode", MODES, r#""plan""#).optional();
+const ALLOW_TOOLS: Field = Field::strings("allowTools", 0, usize::MAX).optional();
+const APPROVAL: Field =
+    Field::keyword("decision", &["approved", "approved_for_session", "denied", "abort"], r#""approved""#).optional();
+const DENIAL: Field = Field::keyword("decision", &["denied", "abort"], r#""abort""#).optional();
+const ANSWERS: Field = Field::answers("answers").optional();
 const REASON: Field = Field::text("reason", 0, Length::CodePoints(1_000)).optional();
 /// The modes of flavor alpha.
 const MODES: &[&str] = &["default", "acceptEdits", "bypassPermissions", "plan"];
@@ -26,6 +32,9 @@ const PAGE: &[Param] = &[
     Param { name: "afterSeq", kind: SEQ },
 ];
 const BOTH_ENDS: ExpectedError = invalid_field("afterSeq", &[Condition::Query("afterSeq=1&beforeSeq=2")]);
+const UNKNOWN_REQUEST: ExpectedError = error(404, "request_not_found", &[Condition::UnknownRequest]);
+/// The errors of a route that calls an active session's CLI and stores the result.
+const CALL_ERRORS: &[ExpectedError] = &[INACTIVE, CLI_UNREACHABLE, CLI_REFUSED, RPC_TIMEOUT, NO_WRITES];
 const STAGED: Param = Param { name: "staged", kind: ParamKind::Flag };
 const PATH: Param = Param { name: "path", kind: ParamKind::Path { required: true } };
 /// The specified statuses of requests that read a session.
@@ -109,14 +118,14 @@ pub const ROUTES: &[Route] = &[
         body: &[REASON],
         call: Some(("abort", "{}")),
         specified_statuses: &[403, 404, 409],
-        extra_errors: &[INACTIVE, CLI_UNREACHABLE, CLI_REFUSED, RPC_TIMEOUT, NO_WRITES],
+        extra_errors: CALL_ERRORS,
         ..Route::new("POST", "/api/sessions/{id}/abort", Scope::Session)
     },
     Route {
         session_state: SessionState::Active,
         call: Some(("switch", "{}")),
         specified_statuses: &[403, 404, 409],
-        extra_errors: &[INACTIVE, CLI_UNREACHABLE, CLI_REFUSED, RPC_TIMEOUT, NO_WRITES],
+        extra_errors: CALL_ERRORS,
         ..Route::new("POST", "/api/sessions/{id}/switch", Scope::Session)
     },
     Route {
@@ -162,83 +171,14 @@ pub const ROUTES: &[Route] = &[
         extra_errors: &[invalid_field("model", &[Condition::OtherFlavor]), INACTIVE, NOT_APPLIED, NO_WRITES],
         ..Route::new("POST", "/api/sessions/{id}/model", Scope::Session)
     },
+    APPROVE,
+    DENY,
     Route {
-        session_state: SessionState::Active,
-        body: &[
-            Field::keyword("mode", MODES, r#""plan""#).optional(),
-            Field::strings("allowTools", 0, usize::MAX).optional(),
-            Field::keyword("decision", &["approved", "approved_for_session", "denied", "abort"], r#""approved""#)
-                .optional(),
-            Field::answers("answers").optional(),
-        ],
-        call: Some(("permission", "{}")),
-        specified_statuses: &[400, 403, 404, 409, 503],
-        extra_errors: &[
-            invalid_field("mode", &[Condition::Body(r#"{"mode":"yolo"}"#)]),
-            error(404, "request_not_found", &[Condition::UnknownRequest]),
-            INACTIVE,
-            CLI_UNREACHABLE,
-            CLI_REFUSED,
-            RPC_TIMEOUT,
-            NO_WRITES,
-        ],
-        ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/approve", Scope::Session)
+        path: "/api/sessions/{id}/permissions/approve",
+        body: &[REQUEST_ID, MODE, ALLOW_TOOLS, APPROVAL, ANSWERS],
+        ..APPROVE
     },
-    Route {
-        session_state: SessionState::Active,
-        body: &[Field::keyword("decision", &["denied", "abort"], r#""abort""#).optional(), REASON],
-        call: Some(("permission", "{}")),
-        specified_statuses: &[400, 403, 404, 409, 503],
-        extra_errors: &[
-            invalid_field("decision", &[Condition::Body(r#"{"decision":"approved"}"#)]),
-            error(404, "request_not_found", &[Condition::UnknownRequest]),
-            INACTIVE,
-            CLI_UNREACHABLE,
-            CLI_REFUSED,
-            RPC_TIMEOUT,
-            NO_WRITES,
-        ],
-        ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/deny", Scope::Session)
-    },
-    Route {
-        session_state: SessionState::Active,
-        body: &[
-            REQUEST_ID,
-            Field::keyword("mode", MODES, r#""plan""#).optional(),
-            Field::strings("allowTools", 0, usize::MAX).optional(),
-            Field::keyword("decision", &["approved", "approved_for_session", "denied", "abort"], r#""approved""#)
-                .optional(),
-            Field::answers("answers").optional(),
-        ],
-        call: Some(("permission", "{}")),
-        specified_statuses: &[400, 403, 404, 409, 503],
-        extra_errors: &[
-            invalid_field("mode", &[Condition::Body(r#"{"requestId":"r1","mode":"yolo"}"#)]),
-            error(404, "request_not_found", &[Condition::UnknownRequest]),
-            INACTIVE,
-            CLI_UNREACHABLE,
-            CLI_REFUSED,
-            RPC_TIMEOUT,
-            NO_WRITES,
-        ],
-        ..Route::new("POST", "/api/sessions/{id}/permissions/approve", Scope::Session)
-    },
-    Route {
-        session_state: SessionState::Active,
-        body: &[REQUEST_ID, Field::keyword("decision", &["denied", "abort"], r#""abort""#).optional(), REASON],
-        call: Some(("permission", "{}")),
-        specified_statuses: &[400, 403, 404, 409, 503],
-        extra_errors: &[
-            invalid_field("decision", &[Condition::Body(r#"{"requestId":"r1","decision":"approved"}"#)]),
-            error(404, "request_not_found", &[Condition::UnknownRequest]),
-            INACTIVE,
-            CLI_UNREACHABLE,
-            CLI_REFUSED,
-            RPC_TIMEOUT,
-            NO_WRITES,
-        ],
-        ..Route::new("POST", "/api/sessions/{id}/permissions/deny", Scope::Session)
-    },
+    Route { path: "/api/sessions/{id}/permissions/deny", body: &[REQUEST_ID, DENIAL, REASON], ..DENY },
     // These routes return the result of the CLI unchanged. If there is no result, they return an error result with status 200.
     Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },
     Route {
@@ -410,65 +350,34 @@ pub const ROUTES: &[Route] = &[
     Route { ..Route::new("GET", "/cli/machines/{id}", Scope::Machine) },
 ];
 
-/// The routes of the worker, in the order of its router.
-pub const EDGE_ROUTES: &[Route] = &[
-    Route { ..Route::new("GET", "/health", Scope::Public) },
-    Route {
-        body: &[Field::text("accessToken", 0, Length::Unlimited).valid(r#""$token""#)],
-        extra_errors: &[
-            error(
-                401,
-                "invalid_access_token",
-                &[
-                    Condition::Body(r#"{"accessToken":"wrong"}"#),
-                    Condition::Body(r#"{"accessToken":"wrong:team"}"#),
-                    Condition::Body(r#"{"accessToken":"secret:no such namespace"}"#),
-                ],
-            ),
-            NO_WRITES,
-        ],
-        ..Route::new("POST", "/api/auth", Scope::Public)
-    },
-    SOCKET,
-    Route { path: "/socket.io/", ..SOCKET },
-    Route {
-        query: &[
-            Param { name: "sessionId", kind: ParamKind::Text("$session") },
-            Param { name: "machineId", kind: ParamKind::Text("$machine") },
-            Param { name: "all", kind: ParamKind::Flag },
-            Param { name: "visibility", kind: ParamKind::Keyword(&["visible", "hidden"]) },
-            Param { name: "lastEventId", kind: ParamKind::Text("x") },
-        ],
-        extra_errors: &[
-            error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
-            error(404, "session_not_found", &[Condition::Query("sessionId=none")]),
-            error(404, "machine_not_found", &[Condition::Query("machineId=none")]),
-            error(
-                403,
-                "forbidden",
-                &[Condition::Query("sessionId=$foreign_session"), Condition::Query("machineId=$foreign_machine")],
-            ),
-        ],
-        ..Route::new("GET", "/api/events", Scope::Namespace)
-    },
-];
-
-/// The socket of a CLI. It requires no token, because CONNECT may have one.
-const SOCKET: Route = Route {
-    query: &[],
+/// The answers to a permission request, with its id in the path. The conditions have the id in the body as well.
+const APPROVE: Route = Route {
+    session_state: SessionState::Active,
+    body: &[MODE, ALLOW_TOOLS, APPROVAL, ANSWERS],
+    call: Some(("permission", "{}")),
+    specified_statuses: &[400, 403, 404, 409, 503],
     extra_errors: &[
-        error(
-            400,
-            "transport_unsupported",
-            &[Condition::Query(""), Condition::Query("EIO=4&transport=polling"), Condition::NoUpgrade],
-        ),
-        error(
-            400,
-            "protocol_unsupported",
-            &[Condition::Query("EIO=3&transport=websocket"), Condition::Query("transport=websocket")],
-        ),
-        invalid_field("EIO", &[Condition::Query("EIO=4&EIO=4&transport=websocket")]),
-        error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
+        invalid_field("mode", &[Condition::Body(r#"{"requestId":"r1","mode":"yolo"}"#)]),
+        UNKNOWN_REQUEST,
+        INACTIVE,
+        CLI_UNREACHABLE,
+        CLI_REFUSED,
+        RPC_TIMEOUT,
+        NO_WRITES,
     ],
-    ..Route::new("GET", "/socket.io", Scope::Public)
+    ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/approve", Scope::Session)
+};
+const DENY: Route = Route {
+    path: "/api/sessions/{id}/permissions/{requestId}/deny",
+    body: &[DENIAL, REASON],
+    extra_errors: &[
+        invalid_field("decision", &[Condition::Body(r#"{"requestId":"r1","decision":"approved"}"#)]),
+        UNKNOWN_REQUEST,
+        INACTIVE,
+        CLI_UNREACHABLE,
+        CLI_REFUSED,
+        RPC_TIMEOUT,
+        NO_WRITES,
+    ],
+    ..APPROVE
 };

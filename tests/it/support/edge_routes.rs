@@ -1,0 +1,67 @@
+//! The table of the worker's routes with all their error responses, as [`super::routes`] has those of the object.
+
+use super::field_faults::{Field, Length, Param, ParamKind};
+use super::route::{Condition, NO_WRITES, Route, Scope, error, invalid_field};
+
+/// The routes of the worker, in the order of its router.
+pub const EDGE_ROUTES: &[Route] = &[
+    Route { ..Route::new("GET", "/health", Scope::Public) },
+    Route {
+        body: &[Field::text("accessToken", 0, Length::Unlimited).valid(r#""$token""#)],
+        extra_errors: &[
+            error(
+                401,
+                "invalid_access_token",
+                &[
+                    Condition::Body(r#"{"accessToken":"wrong"}"#),
+                    Condition::Body(r#"{"accessToken":"wrong:team"}"#),
+                    Condition::Body(r#"{"accessToken":"secret:no such namespace"}"#),
+                ],
+            ),
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/auth", Scope::Public)
+    },
+    SOCKET,
+    Route { path: "/socket.io/", ..SOCKET },
+    Route {
+        query: &[
+            Param { name: "sessionId", kind: ParamKind::Text("$session") },
+            Param { name: "machineId", kind: ParamKind::Text("$machine") },
+            Param { name: "all", kind: ParamKind::Flag },
+            Param { name: "visibility", kind: ParamKind::Keyword(&["visible", "hidden"]) },
+            Param { name: "lastEventId", kind: ParamKind::Text("x") },
+        ],
+        extra_errors: &[
+            error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
+            error(404, "session_not_found", &[Condition::Query("sessionId=none")]),
+            error(404, "machine_not_found", &[Condition::Query("machineId=none")]),
+            error(
+                403,
+                "forbidden",
+                &[Condition::Query("sessionId=$foreign_session"), Condition::Query("machineId=$foreign_machine")],
+            ),
+        ],
+        ..Route::new("GET", "/api/events", Scope::Namespace)
+    },
+];
+
+/// The socket of a CLI. It requires no token, because CONNECT may have one.
+const SOCKET: Route = Route {
+    query: &[],
+    extra_errors: &[
+        error(
+            400,
+            "transport_unsupported",
+            &[Condition::Query(""), Condition::Query("EIO=4&transport=polling"), Condition::NoUpgrade],
+        ),
+        error(
+            400,
+            "protocol_unsupported",
+            &[Condition::Query("EIO=3&transport=websocket"), Condition::Query("transport=websocket")],
+        ),
+        invalid_field("EIO", &[Condition::Query("EIO=4&EIO=4&transport=websocket")]),
+        error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
+    ],
+    ..Route::new("GET", "/socket.io", Scope::Public)
+};
