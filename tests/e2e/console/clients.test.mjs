@@ -2,8 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
+import { waitForValue } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../lib/cli.mjs';
-import { startConsole } from '../lib/console.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 
 const { hub, visit } = await startConsole({ vars: { VOCABULARY: 'preset:hapi' } });
 
@@ -111,3 +114,67 @@ test('shows git output and commands of a CLI in its own shapes, and an error for
   assert.equal(await page.getByText('No changes').count(), 0);
   assert.deepEqual(pageErrors, []);
 });
+
+for (const [name, dialect] of Object.entries(DIALECTS)) {
+  test(`drives a session of a CLI with the words of ${name}, from its start to its resume`, async (t) => {
+    const machine = new ScriptedCli(t, hub, name, `story-${name}`);
+    const { directory, received } = machine;
+    await machine.startRunner();
+    const { page, pageErrors } = await visit(t, `story-${name}`, { path: '/new' });
+    const chat = new Chat(page);
+    await page.getByRole('textbox', { name: 'Directory' }).fill(directory);
+    await page.getByText('Directory found').waitFor();
+    await page.getByLabel('Model (optional)').fill('sonnet');
+    await page.getByRole('button', { name: 'Start session' }).click();
+    await page.waitForURL('**/sessions/*');
+    const sessionId = new URL(page.url()).pathname.split('/')[2];
+    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, model: dialect.models.fast });
+
+    await chat.send('change the notes');
+    assert.equal((await machine.sessions.get(sessionId).nextUpdate('new-message')).message.content.content.text, 'change the notes');
+    const answerEdit = async (id, button) => {
+      await machine.ask(sessionId, id);
+      await chat.request('Edit').getByRole('button', { name: button, exact: true }).click();
+      await chat.request('Edit').waitFor({ state: 'detached' });
+      return received.permission;
+    };
+    assert.deepEqual(await answerEdit('r-1', 'Accept edits'), { sessionId, id: 'r-1', approved: true, mode: 'acceptEdits', decision: 'approved' });
+    assert.deepEqual(await answerEdit('r-2', 'Deny and stop'), { sessionId, id: 'r-2', approved: false, decision: 'abort' });
+    // These CLIs report the end of a turn before its last text.
+    await machine.ready(sessionId);
+    await machine.say(sessionId, 'The notes are changed.');
+    const [text, end] = [chat.log.getByText('The notes are changed.'), chat.log.locator('hr.turn-end')];
+    await text.waitFor();
+    await eventually(async () => (await end.boundingBox())?.y > (await text.boundingBox())?.y, 'the end of the turn to be below its text');
+
+    await page.getByLabel('Model', { exact: true }).selectOption('Opus');
+    await waitForValue(page.getByLabel('Model', { exact: true }), dialect.models.strong);
+    assert.equal(received['set-session-config'][dialect.modelField], dialect.models.strong);
+    await page.locator('input[type=file]').setInputFiles([{ name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('hi') }]);
+    await page.locator('li[data-state="done"]', { hasText: 'a.txt' }).waitFor();
+    assert.deepEqual(received.uploadFile, { sessionId, filename: 'a.txt', content: 'aGk=', mimeType: 'text/plain' });
+    await chat.composer.fill('/com');
+    await page.getByRole('option', { name: /compact/ }).waitFor();
+    await chat.composer.fill('');
+
+    await page.getByRole('link', { name: 'Changes' }).click();
+    await page.getByRole('heading', { name: 'main', exact: true }).waitFor();
+    await page.locator('summary', { hasText: 'notes.txt' }).first().click();
+    await page.locator('[data-kind="added"]', { hasText: 'two' }).first().waitFor();
+    await page.getByRole('link', { name: 'Files' }).click();
+    await page.getByLabel('Search files').fill('notes');
+    await page.getByRole('list', { name: 'Search results' }).getByRole('button', { name: /notes/ }).click();
+    await page.getByRole('article', { name: 'notes.txt' }).getByText('two').waitFor();
+
+    await page.getByRole('button', { name: 'Session actions' }).click();
+    await page.getByRole('menuitem', { name: 'Archive' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+    await page.getByRole('link', { name: 'Chat' }).click();
+    await page.getByText('The agent\'s process has ended').waitFor();
+    machine.sessions.get(sessionId).close();
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await chat.composer.waitFor();
+    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, sessionId, resumeSessionId: 'conversation-1' });
+    assert.deepEqual(pageErrors, []);
+  });
+}
