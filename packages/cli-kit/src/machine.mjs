@@ -41,41 +41,17 @@ export class Machine {
   }
 
   constructor(options, { machine, metadata, runnerState }) {
-    const { hub, token, bridged, log, outage, spawner, root } = options;
+    const { log, spawner, root } = options;
     this.id = machine.id;
     this.log = log;
     this.ownMetadata = metadata;
     this.ownState = runnerState;
     this.aliveMs = options.machineAliveMs ?? ALIVE_MS;
     this.describe = () => options.program.describeMachine?.(options);
-    this.socket = new HubSocket({
-      hub,
-      token,
-      bridged,
-      log,
-      outage,
-      ackMs: options.ackMs,
-      reconnectMs: options.reconnectMs,
-      auth: { machineId: this.id, clientType: 'machine-scoped' },
-    });
-    const request = (event, payload) => this.socket.sendUntilAcked(event, payload);
-    const scope = { machineId: this.id };
-    this.metadata = new Versioned({
-      request,
-      scope,
-      event: 'machine-update-metadata',
-      field: 'metadata',
-      value: machine.metadata,
-      version: machine.metadataVersion,
-    });
-    this.runnerState = new Versioned({
-      request,
-      scope,
-      event: 'machine-update-state',
-      field: 'runnerState',
-      value: machine.runnerState,
-      version: machine.runnerStateVersion,
-    });
+    this.socket = new HubSocket({ ...options, auth: { machineId: this.id, clientType: 'machine-scoped' } });
+    const origin = { socket: this.socket, scope: { machineId: this.id }, record: machine };
+    this.metadata = new Versioned({ ...origin, event: 'machine-update-metadata', field: 'metadata' });
+    this.runnerState = new Versioned({ ...origin, event: 'machine-update-state', field: 'runnerState' });
     // Without this, a session whose process crashed stays active until its keep-alive times out.
     spawner.onCrash = (sid) => this.socket.send('session-end', { sid, time: Date.now() });
     this.rpc = new RpcServer({

@@ -103,7 +103,7 @@ export class Session {
   }
 
   constructor(options, { state, metadata, session }) {
-    const { hub, token, bridged, log, outage, root, client, store, program } = options;
+    const { log, root, client, store, program } = options;
     this.id = session.id;
     this.log = log;
     this.client = client;
@@ -113,27 +113,10 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
-    this.socket = new HubSocket({
-      hub,
-      token,
-      bridged,
-      log,
-      outage,
-      ackMs: options.ackMs,
-      reconnectMs: options.reconnectMs,
-      auth: { sessionId: this.id, clientType: 'session-scoped' },
-    });
-    const versioned = (event, field) =>
-      new Versioned({
-        request: (name, payload) => this.socket.sendUntilAcked(name, payload),
-        scope: { sid: this.id },
-        event,
-        field,
-        value: session[field],
-        version: session[`${field}Version`],
-      });
-    this.agentState = versioned('update-state', 'agentState');
-    this.metadata = versioned('update-metadata', 'metadata');
+    this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped' } });
+    const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
+    this.agentState = new Versioned({ ...origin, event: 'update-state', field: 'agentState' });
+    this.metadata = new Versioned({ ...origin, event: 'update-metadata', field: 'metadata' });
     this.outbox = new Outbox({
       socket: this.socket,
       sid: this.id,

@@ -16,18 +16,18 @@ export class Versioned {
   #lastChange = Promise.resolve();
 
   /**
-   * @param {{request: (event: string, payload: object) => Promise<any>, event: string, field: string,
-   *   scope: Record<string, string>, value: any, version: number, retryMs?: number}} options `event` and `field` as in
-   *   the hub's `update-*` events; `scope`: the id of the session or machine; `retryMs`: the first pause after a transient
-   *   error, doubled each time
+   * @param {{socket: Pick<import('./hub-socket.mjs').HubSocket, 'sendUntilAcked'>, event: string, field: string,
+   *   scope: Record<string, string>, record: Record<string, any>, retryMs?: number}} options `event` and `field` as in the
+   *   hub's `update-*` events; `scope`: the id of the session or machine; `record`: the session or machine, with the value
+   *   and its version; `retryMs`: the first pause after a transient error, doubled each time
    */
-  constructor({ request, event, field, scope, value, version, retryMs = 250 }) {
-    this.request = request;
+  constructor({ socket, event, field, scope, record, retryMs = 250 }) {
+    this.socket = socket;
     this.event = event;
     this.field = field;
     this.scope = scope;
-    this.value = value;
-    this.version = version;
+    this.value = record[field];
+    this.version = record[`${field}Version`];
     this.retryMs = retryMs;
     /** Called after a value from the hub replaced the local one. */
     this.onAdopt = () => {};
@@ -59,7 +59,7 @@ export class Versioned {
       const next = change(this.value);
       if (next === this.value) return;
       const expectedVersion = this.version;
-      const ack = await this.request(this.event, { ...this.scope, expectedVersion, [this.field]: next });
+      const ack = await this.socket.sendUntilAcked(this.event, { ...this.scope, expectedVersion, [this.field]: next });
       if (ack?.result === 'success') {
         this.adopt(ack.version, ack[this.field] ?? next);
         return;

@@ -31,12 +31,11 @@ function setup() {
   const hub = new StoredState();
   const modes = [];
   const state = new Versioned({
-    request: (event, payload) => hub.request(event, payload),
+    socket: { sendUntilAcked: (event, payload) => hub.request(event, payload) },
     event: 'update-state',
     field: 'agentState',
     scope: { sid: 's' },
-    value: hub.value,
-    version: hub.version,
+    record: { agentState: hub.value, agentStateVersion: hub.version },
     retryMs: 1,
   });
   const permissions = new Permissions({ state, onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
