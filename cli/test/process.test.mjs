@@ -1,7 +1,7 @@
 /** The program as a process: its command line, and the sessions of its machine. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { startApp } from 'session-gateway-cli-kit/app';
@@ -11,7 +11,7 @@ import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually, nextTurn, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
 import { program } from '../src/program.mjs';
 import { runCli, startCli } from './support/cli-process.mjs';
-import { SCRIPTED_AGENT } from './support/setup.mjs';
+import { SCRIPTED_AGENT, askToRun } from './support/setup.mjs';
 
 const SCRIPT = { title: 'Say hello', initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
 
@@ -156,6 +156,110 @@ test('the agent ends with a killed bridge', async (t) => {
   child.kill('SIGKILL');
   await exit;
   await eventually(() => hasEnded(pid), 'the agent to end');
+});
+
+/** Waits until the agent asks to run `ls`. Returns the id of the request. */
+async function askForLs(hub, sid) {
+  hub.postMessage(sid, JSON.stringify(askToRun('call-1', 'ls')));
+  return hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
+}
+
+test('a bridge that is killed in a turn says so after its restart, and goes on with the next message', async (t) => {
+  const { hub, start } = await setUp(t, 'opencode');
+  const first = await start('--agent', 'opencode');
+  const sid = first.ids.session;
+  const id = await askForLs(hub, sid);
+  first.child.kill('SIGKILL');
+  await first.exit;
+  const again = await start('--agent', 'opencode');
+  assert.equal(again.ids.session, sid);
+  await hub.untilReady(sid, 1);
+  const stored = hub.sessions.get(sid);
+  await hub.waitUntil(() => stored.agentState.completedRequests[id], 'the request to be canceled');
+  assert.deepEqual([stored.agentState.requests, stored.agentState.completedRequests[id].status], [{}, 'canceled']);
+  assert.deepEqual(hub.transcript(sid), [
+    '> ls',
+    '! The bridge to the agent was restarted while this ran.',
+    'The bridge to the agent was restarted during this turn. Its prompt is not sent again.',
+    '(ready)',
+  ]);
+  say(hub, sid, 'back');
+  await hub.untilReady(sid, 2);
+  assert.equal(hub.transcript(sid).at(-2), 'back');
+});
+
+test('a spawned session that is killed ends at the hub, and is resumed', async (t) => {
+  const { hub, dir, start } = await setUp(t, 'opencode');
+  const { ids } = await start('--agent', 'opencode');
+  const { sessionId } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'opencode' });
+  const stored = hub.sessions.get(sessionId);
+  await hub.waitUntil(() => stored.active && stored.metadata.epsilonSessionId, 'the session to be active');
+  process.kill(stored.metadata.hostPid, 'SIGKILL');
+  await hub.waitUntil(() => !stored.active, 'the end of the session');
+  assert.deepEqual(await hub.resume(ids.machine, sessionId), { success: true, sessionId });
+  say(hub, sessionId, 'back');
+  await hub.untilReady(sessionId, 1);
+  assert.deepEqual(hub.transcript(sessionId), ['back', '(ready)']);
+});
+
+test('a machine that sleeps in a turn goes on when it wakes', async (t) => {
+  const { hub, start } = await setUp(t, 'opencode');
+  const { ids, child } = await start('--agent', 'opencode');
+  const sid = ids.session;
+  const agentGroup = -Number(hub.sessions.get(sid).metadata.epsilonSessionId.replace('scripted-', ''));
+  const id = await askForLs(hub, sid);
+  for (const pid of [agentGroup, child.pid]) process.kill(pid, 'SIGSTOP');
+  hub.cutConnections();
+  await hub.waitUntil(() => hub.registeredMethods(sid).length === 0, 'the connection to be lost');
+  say(hub, sid, 'sent while it sleeps');
+  for (const pid of [agentGroup, child.pid]) process.kill(pid, 'SIGCONT');
+  await hub.waitUntil(() => hub.registeredMethods(sid).includes('permission'), 'the session to be back');
+  assert.deepEqual(await hub.call(sid, 'permission', { id, approved: true }), { success: true });
+  await hub.untilReady(sid, 2);
+  assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', '(ready)', 'sent while it sleeps', '(ready)']);
+});
+
+test('no agent receives the access token, in its environment or its arguments', { skip: process.platform !== 'linux' }, async (t) => {
+  const { hub, dir, start } = await setUp(t, 'opencode', 'qwen');
+  const { ids } = await start('--agent', 'opencode');
+  const { sessionId } = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'qwen' });
+  for (const sid of [ids.session, sessionId]) {
+    hub.postMessage(sid, JSON.stringify([{ env: true }]));
+    await hub.untilReady(sid, 1);
+    const environment = JSON.parse(hub.transcript(sid)[0]);
+    assert.equal(environment.SCRIPT, JSON.stringify(SCRIPT));
+    assert.doesNotMatch(JSON.stringify(environment), new RegExp(`CLI_API_TOKEN|${TOKEN}`));
+  }
+  // The process of the spawned session received the token in a message.
+  const { hostPid } = hub.sessions.get(sessionId).metadata;
+  for (const file of ['environ', 'cmdline']) assert.ok(!readFileSync(`/proc/${hostPid}/${file}`, 'utf8').includes(TOKEN), file);
+});
+
+test('only files under the served directories are served', async (t) => {
+  const { hub, dir, start } = await setUp(t, 'opencode');
+  const { ids } = await start('--agent', 'opencode');
+  const outside = path.dirname(dir);
+  writeFileSync(path.join(dir, 'inside.txt'), 'inside');
+  writeFileSync(path.join(outside, 'secret.txt'), 'secret');
+  symlinkSync(path.join(outside, 'secret.txt'), path.join(dir, 'link.txt'));
+  symlinkSync(outside, path.join(dir, 'up'));
+  const read = (file) => hub.call(ids.session, 'readFile', { path: file });
+  assert.equal(atob((await read('inside.txt')).content), 'inside');
+  for (const file of ['link.txt', 'up/secret.txt', '../secret.txt', path.join(outside, 'secret.txt')]) {
+    const { success, content, error } = await read(file);
+    assert.deepEqual([success, content, typeof error], [false, undefined, 'string'], file);
+  }
+  const listed = await hub.call(ids.session, 'listDirectory', { path: 'up' });
+  assert.equal(listed.success, false);
+  const spawn = (directory) => hub.call(ids.machine, 'spawnSession', { directory, agent: 'opencode' });
+  for (const directory of [outside, path.join(dir, 'up')]) assert.match((await spawn(directory)).error, /is outside the directories this machine serves/);
+  // An attachment is a file of the session's uploads, and no link in them.
+  const upload = await hub.call(ids.session, 'uploadFile', { filename: 'a.txt', content: btoa('x'), mimeType: 'text/plain' });
+  const link = path.join(path.dirname(upload.path), 'link.txt');
+  symlinkSync(path.join(outside, 'secret.txt'), link);
+  hub.postMessage(ids.session, '', [{ filename: 'link.txt', path: link }]);
+  await hub.untilReady(ids.session, 1);
+  assert.equal(hub.transcript(ids.session)[0], 'link.txt is ignored: it is not an upload of this session.');
 });
 
 test('the agent ends with a session that does not start in time', async (t) => {
