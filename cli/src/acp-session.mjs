@@ -40,6 +40,7 @@ export class AcpSession {
   #isReplaying = false;
   #lastUpdateAt = 0;
   #capabilities = {};
+  #authMethods = [];
   #options = [];
   #legacyModes = null;
   #legacyModels = null;
@@ -110,9 +111,17 @@ export class AcpSession {
     return this.#optionOf('model')?.currentValue ?? this.#legacyModels?.currentModelId;
   }
 
-  /** @param {object[]} blocks @returns {Promise<{stopReason: string}>} */
-  prompt(blocks) {
-    return this.#process.request('session/prompt', { sessionId: this.id, prompt: blocks });
+  /**
+   * @param {object[]} blocks
+   * @returns {Promise<{stopReason: string}>}
+   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | Error}
+   */
+  async prompt(blocks) {
+    try {
+      return await this.#process.request('session/prompt', { sessionId: this.id, prompt: blocks });
+    } catch (error) {
+      throw error.code === AUTH_REQUIRED ? new SessionUnavailableError(this.#describeSignIn(error)) : error;
+    }
   }
 
   /** Cancels the current prompt, whose reply is `reply`. Ends the process if there is no reply within `timeoutMs`. */
@@ -161,13 +170,14 @@ export class AcpSession {
   async #open({ cwd, uploads, env, sessionId }) {
     const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT);
     this.#capabilities = agentCapabilities;
+    this.#authMethods = authMethods;
     const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
     const params = { cwd, mcpServers: [], ...folders };
     const start = async () =>
       sessionId === undefined ? this.#process.request('session/new', params) : this.#resume(params, sessionId);
     const result = await start().catch(async (error) => {
       if (error.code !== AUTH_REQUIRED) throw error;
-      await this.#signIn(env, authMethods, error);
+      await this.#signIn(env, error);
       return start();
     });
     this.id = sessionId ?? result.sessionId;
@@ -198,16 +208,20 @@ export class AcpSession {
   }
 
   /** Signs in with the key in the environment, or explains how the user signs in. */
-  async #signIn(env, methods, error) {
-    const { title, entry } = this.#launch;
-    const methodId = entry?.authMethod?.(env);
-    if (methodId && methods.some(({ id }) => id === methodId)) {
+  async #signIn(env, error) {
+    const methodId = this.#launch.entry?.authMethod?.(env);
+    if (methodId && this.#authMethods.some(({ id }) => id === methodId)) {
       await this.#process.request('authenticate', { methodId });
       return;
     }
-    const offered = methods.map(({ name, description }) => `- ${name}${description ? `: ${description}` : ''}`);
+    throw new SessionUnavailableError(this.#describeSignIn(error));
+  }
+
+  #describeSignIn(error) {
+    const { title, entry } = this.#launch;
+    const offered = this.#authMethods.map(({ name, description }) => `- ${name}${description ? `: ${description}` : ''}`);
     const lines = [`${title} is not signed in: ${describeError(error)}`, entry?.signIn, ...offered, 'Then send a message.'];
-    throw new SessionUnavailableError(lines.filter(Boolean).join('\n'));
+    return lines.filter(Boolean).join('\n');
   }
 
   async #setOption({ id }, value) {

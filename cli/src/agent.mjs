@@ -208,12 +208,12 @@ export class AcpAgent {
   }
 
   #describeFailure(error) {
-    const { title, entry } = this.launch;
+    const { title } = this.launch;
     if (error instanceof AgentEndedError) {
       return `Error: ${title} ended unexpectedly (${error.message}). Your message may have been handled in part, and is not sent again. The next message starts ${title} again.`;
     }
-    const reason = describeError(error);
-    return error.code === -32000 ? `Error: ${title} is not signed in: ${reason}\n${entry?.signIn ?? ''}`.trimEnd() : `Error: ${reason}`;
+    if (error instanceof SessionUnavailableError) this.log.warn(error.message);
+    return `Error: ${describeError(error)}`;
   }
 
   async #interrupt(task) {

@@ -1,6 +1,7 @@
 /** The conversation with an agent, against an in-memory hub. */
 
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import { test } from 'node:test';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
@@ -68,6 +69,13 @@ test('attachments are sent as pictures or links, and other files are ignored', a
     { type: 'resource_link', name: 'b.txt', uri: `file://${text.path}`, size: 7 },
   ]);
   assert.equal(hub.transcript(session.id)[0], 'passwd is ignored: it is not an upload of this session.');
+});
+
+test('the folder of the uploads is offered to an agent that takes more directories', async (t) => {
+  const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { sessionCapabilities: { additionalDirectories: {} } } } });
+  const { session } = await start();
+  const { path: file } = await hub.call(session.id, 'uploadFile', { filename: 'a.txt', content: btoa('x'), mimeType: '' });
+  assert.deepEqual(calls('session/new')[0].additionalDirectories, [path.dirname(file)]);
 });
 
 test('an agent without pictures gets a link to them', async (t) => {

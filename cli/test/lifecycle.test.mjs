@@ -220,6 +220,17 @@ test('an agent that is not signed in says how, and starts with a later message',
   assert.ok(hub.transcript(session.id).includes('signed in'));
 });
 
+test('an agent that finds out in a turn that it is not signed in says how as well', async (t) => {
+  const authMethods = [{ id: 'login', name: 'Log in', description: 'In a terminal' }];
+  const { hub, log, prompt, start } = await setUp(t, { initialize: { authMethods } });
+  const { session } = await start();
+  prompt(session.id, [{ fail: { code: -32000, message: 'Authentication required' } }]);
+  await hub.untilReady(session.id, 1);
+  const sentence = 'node is not signed in: Authentication required\n- Log in: In a terminal\nThen send a message.';
+  assert.deepEqual(hub.transcript(session.id), [`Error: ${sentence}`, '(ready)']);
+  assert.deepEqual(log.warnings, [sentence]);
+});
+
 test('a session does not wait long for a slow agent', async (t) => {
   const { hub, prompt, start } = await setUp(t, { startMs: 600 });
   const { session } = await start({ agentStartMs: 50 });

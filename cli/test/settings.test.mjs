@@ -62,7 +62,7 @@ test('a prompt waits until the stored mode is set again', async (t) => {
   assert.deepEqual(methods.slice(-3), ['session/resume', 'session/set_mode', 'session/prompt']);
 });
 
-test('a mode in the answer to a request is set', async (t) => {
+test('a mode in the answer to a request is set after the answer', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t, SCRIPT);
   const { session } = await start();
   prompt(session.id, askToRun('a', 'ls'));
@@ -70,6 +70,8 @@ test('a mode in the answer to a request is set', async (t) => {
   await hub.untilReady(session.id, 1);
   await hub.waitUntil(() => hub.sessions.get(session.id).permissionMode === 'plan', 'the mode');
   assert.equal(calls('session/set_mode').at(-1).modeId, 'plan');
+  const methods = calls().map(({ method }) => method);
+  assert.deepEqual(methods.slice(-2), ['answer', 'session/set_mode']);
 });
 
 test('a change of the mode by the agent, its title and its commands are published', async (t) => {

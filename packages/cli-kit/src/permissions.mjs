@@ -74,7 +74,6 @@ export class Permissions {
     if (isApproved) {
       if (decision === 'approved_for_session') this.#allowed.add(request.tool);
       if (Array.isArray(allowTools)) for (const tool of allowTools) this.#allowed.add(tool);
-      if (typeof mode === 'string') this.onMode(mode);
     }
     await this.#complete(id, request, {
       ...outcome,
@@ -82,6 +81,8 @@ export class Permissions {
       ...(allowTools === undefined ? {} : { allowTools }),
     });
     request.resolve({ ...outcome, id });
+    // After the answer has reached the agent, which may change the mode itself because of it.
+    if (isApproved && typeof mode === 'string') setImmediate(() => this.onMode(mode));
     return { success: true };
   }
 

@@ -71,6 +71,8 @@ test('an approved request moves to completedRequests with the fields of the answ
     mode: 'acceptEdits',
     allowTools: ['Edit'],
   });
+  assert.deepEqual(modes, [], 'the agent has its answer first');
+  await nextTurn();
   assert.deepEqual(modes, ['acceptEdits']);
   assert.ok(permissions.isAllowed('Bash') && permissions.isAllowed('Edit'));
 });
