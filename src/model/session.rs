@@ -315,26 +315,6 @@ mod tests {
     }
 
     #[test]
-    fn a_session_lists_its_agents_own_modes_and_models() {
-        let s = session(
-            r#"{"modes":[{"id":"build","name":"Build"},"plan",{"id":5},{"id":"w\u0069de"}],"models":{"id":"m"}}"#,
-        );
-        let fields = s.metadata_fields();
-        let modes = ["build", "plan", "wide", "Build"].map(|id| fields.has_own_mode(id));
-        assert_eq!(modes, [true, false, true, false]);
-        assert!(!fields.has_own_model("m"), "not an array");
-    }
-
-    #[test]
-    fn renaming_preserves_the_other_fields() {
-        let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
-        assert_eq!(
-            with_name(s.metadata.as_ref(), "new \"name\"").text(),
-            r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
-        );
-    }
-
-    #[test]
     fn metadata_must_have_a_path_and_a_host() {
         let field = |text: &str| fit_metadata(&Json::parse(text).unwrap()).map(|_| ()).map_err(|error| error.field);
         assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));

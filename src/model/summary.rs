@@ -152,10 +152,6 @@ mod tests {
         SessionSummary::of(SummaryFields::of(session))
     }
 
-    fn summary_of(metadata: &str) -> String {
-        summary(&session(metadata)).json
-    }
-
     #[test]
     fn a_summary_has_only_some_fields_of_the_metadata() {
         let mut s =
@@ -172,31 +168,5 @@ mod tests {
         let json = summary(&session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#)).json;
         assert!(json.contains(r#""flavor":5"#) && !json.contains("summary"), "{json}");
         assert!(summary(&session("[1]")).json.contains(r#""metadata":null"#));
-    }
-
-    #[test]
-    fn long_texts_are_cut_in_the_list() {
-        let listed = |summary: &str, worktree: &str| {
-            let metadata = serde_json::json!({"path": "/w", "host": "h", "summary": {"text": summary}, "worktree":
-                {"branch": worktree, "createdAt": 5}});
-            let listed: serde_json::Value = serde_json::from_str(&summary_of(&metadata.to_string())).unwrap();
-            (listed["metadata"]["summary"]["text"].clone(), listed["metadata"]["worktree"].clone())
-        };
-        let (whole, long) = ("x".repeat(MAX_LISTED_BYTES - 100), "é".repeat(MAX_LISTED_BYTES));
-        let start = "é".repeat(MAX_LISTED_CHARS);
-        assert_eq!(
-            listed(&whole, &whole),
-            (whole.clone().into(), serde_json::json!({"branch": whole, "createdAt": 5}))
-        );
-        assert_eq!(listed(&long, &long), (start.clone().into(), serde_json::json!({"branch": start})));
-    }
-
-    #[test]
-    fn archived_is_read_from_the_lifecycle_state() {
-        let archived = |state: &str| {
-            summary(&session(&format!(r#"{{"path":"/w","host":"h","lifecycleState":{state}}}"#))).archived
-        };
-        assert!(archived("\"archived\"") && archived(r#""\u0061rchived""#));
-        assert!(!archived("\"running\"") && !archived("null") && !archived("[1]"));
     }
 }

@@ -3,78 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use super::*;
-use strum::VariantNames;
-
-const SETTING: &str = r#"{
-    "agents": {"zeta-coder": "alpha", "eta": "gamma", "zeta-classic": "alpha"},
-    "models": {"swift": "model_fast", "thorough": "model_strong"},
-    "methods": {"git-status": "gitStatus", "spawn-session": "spawnSession", "config": "set-session-config"}
-}"#;
-
-fn vocabulary() -> Vocabulary {
-    Vocabulary::parse(SETTING).unwrap()
-}
 
 fn parse_error(text: &str) -> String {
     Vocabulary::parse(text).unwrap_err()
-}
-
-#[test]
-fn aliases_and_standard_names_are_resolved() {
-    let vocabulary = vocabulary();
-    for (alias, kind) in [("zeta-coder", "alpha"), ("zeta-classic", "alpha"), ("eta", "gamma")] {
-        assert_eq!(vocabulary.agent(alias).unwrap().as_str(), kind);
-    }
-    assert!(AgentKind::VARIANTS.iter().all(|name| vocabulary.agent(name) == name.parse()));
-    assert_eq!(vocabulary.model("swift"), Ok(ModelMode::ModelFast));
-    assert_eq!(vocabulary.model("thorough"), Ok(ModelMode::ModelStrong));
-    assert!(ModelMode::VARIANTS.iter().all(|name| vocabulary.model(name) == name.parse()));
-    assert_eq!(vocabulary.method("git-status"), "gitStatus");
-    assert_eq!(vocabulary.method("config"), "set-session-config");
-    assert!(Method::VARIANTS.iter().all(|name| vocabulary.method(name) == *name));
-    assert_eq!(vocabulary.method("a method of the CLI's own"), "a method of the CLI's own");
-}
-
-#[test]
-fn the_error_for_an_unknown_name_lists_standard_names_and_aliases() {
-    assert_eq!(
-        vocabulary().agent("theta").unwrap_err().to_string(),
-        "unknown agent: expected one of alpha, beta, gamma, delta, epsilon, zeta-coder, eta, zeta-classic"
-    );
-    assert_eq!(
-        Vocabulary::default().model("swift").unwrap_err().to_string(),
-        "unknown model mode: expected one of default, model_fast, model_strong"
-    );
-    for similar in ["Swift", "swift ", "", "zeta-coder"] {
-        assert!(vocabulary().model(similar).is_err(), "{similar:?}");
-    }
-}
-
-#[test]
-fn a_flavor_is_resolved_and_alpha_by_default() {
-    let vocabulary = vocabulary();
-    assert_eq!(vocabulary.flavor(Some("eta")), vocabulary.flavor(Some("gamma")));
-    assert_eq!(vocabulary.flavor(None), Flavor::Agent(AgentKind::Alpha));
-    assert_eq!(vocabulary.flavor(Some("theta")), Flavor::Unknown);
-    assert_eq!(Vocabulary::default().flavor(Some("eta")), Flavor::Unknown);
-}
-
-#[test]
-fn the_default_agent_is_the_first_alias_of_alpha() {
-    assert_eq!(vocabulary().default_agent(), "zeta-coder");
-    assert_eq!(Vocabulary::default().default_agent(), "alpha");
-    let others = Vocabulary::parse(r#"{"agents":{"eta":"gamma"}}"#).unwrap();
-    assert_eq!(others.default_agent(), "alpha");
-    let both = Vocabulary::parse(r#"{"agents":{"alpha":"alpha","zeta-coder":"alpha"}}"#).unwrap();
-    assert_eq!(both.default_agent(), "alpha", "a standard name may be listed as its own alias");
-}
-
-#[test]
-fn the_names_of_an_agent_begin_with_the_preferred_one() {
-    let vocabulary = vocabulary();
-    let all = |preferred| vocabulary.agent_names(AgentKind::Alpha, preferred).collect::<Vec<_>>();
-    assert_eq!(all("zeta-classic"), ["zeta-classic", "alpha", "zeta-coder", "zeta-classic"]);
-    assert_eq!(all("alpha"), ["alpha", "alpha", "zeta-coder", "zeta-classic"]);
 }
 
 #[test]
@@ -149,42 +80,6 @@ fn every_preset_is_valid_and_its_words_are_used() {
     assert_eq!(models, ["default", "sonnet", "opus"]);
     let error = parse_error("preset:hapy");
     assert_eq!(error, "VOCABULARY: unknown preset `hapy`, expected one of hapi.");
-}
-
-#[test]
-fn each_dialect_has_its_words() {
-    use Dialect::{Own, Protocol};
-    let vocabulary = vocabulary();
-    let agents = [
-        (Own, "alpha", "zeta-coder"),
-        (Own, "zeta-classic", "zeta-classic"),
-        (Own, "beta", "beta"),
-        (Own, "theta", "theta"),
-        (Protocol, "zeta-classic", "alpha"),
-        (Protocol, "alpha", "alpha"),
-        (Protocol, "theta", "theta"),
-    ];
-    for (dialect, name, expected) in agents {
-        assert_eq!(vocabulary.agent_in(dialect, name), expected, "{dialect:?} {name}");
-    }
-    let models = [(Own, "model_fast", "swift"), (Own, "default", "default"), (Protocol, "swift", "model_fast")];
-    for (dialect, name, expected) in models {
-        assert_eq!(vocabulary.model_in(dialect, name), expected, "{dialect:?} {name}");
-    }
-}
-
-#[test]
-fn the_dialect_of_a_cli_shows_in_its_words() {
-    use Dialect::{Own, Protocol};
-    let vocabulary = vocabulary();
-    for (method, dialect) in [("git-status", Own), ("gitStatus", Protocol), ("readFile", Own), ("custom", Own)] {
-        assert_eq!(vocabulary.dialect_of_method(method), dialect, "{method}");
-    }
-    for (flavor, dialect) in
-        [(Some("zeta-coder"), Own), (Some("alpha"), Protocol), (Some("beta"), Own), (Some("theta"), Own), (None, Own)]
-    {
-        assert_eq!(vocabulary.dialect_of_flavor(flavor), dialect, "{flavor:?}");
-    }
 }
 
 #[test]

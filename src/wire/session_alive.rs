@@ -64,37 +64,3 @@ impl SessionAliveFields<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_invalid_field_of_a_keep_alive_is_ignored_and_the_others_are_read() {
-        let alive = |fields: &str| {
-            serde_json::from_str::<SessionAliveFields<'_>>(&format!(r#"{{"sid":"s"{fields}}}"#)).unwrap().read()
-        };
-        let valid = alive(r#","thinking":true,"mode":"local","permissionMode":"plan","modelMode":"m""#);
-        let expected = SessionAlive {
-            sid: "s".into(),
-            thinking: Some(true),
-            mode: Some(ControlMode::Local),
-            permission_mode: Some("plan".into()),
-            model_mode: Some("m".into()),
-            ignored: Vec::new(),
-        };
-        assert_eq!(valid, expected);
-        for field in ["thinking", "mode", "permissionMode", "modelMode"] {
-            for value in ["5", "[]", "{}", r#""sideways""#, r#""\ud800""#] {
-                let is_valid = value == r#""sideways""# && field.ends_with("Mode");
-                let ignored = if is_valid { vec![] } else { vec![field] };
-                assert_eq!(alive(&format!(r#","{field}":{value}"#)).ignored, ignored, "{field} {value}");
-            }
-            assert_eq!(alive(&format!(r#","{field}":null"#)), alive(""), "{field}");
-        }
-        assert_eq!(alive(&format!(r#","modelMode":"{}","thinking":true"#, "x".repeat(65))).thinking, Some(true));
-        for time in ["1", "\"now\"", "null", "-1e300", "{}"] {
-            assert_eq!(alive(&format!(r#","time":{time}"#)), alive(""), "{time}");
-        }
-    }
-}

@@ -125,29 +125,3 @@ fn parse_paths(text: &str) -> Option<String> {
     let is_failure = object.get("success").is_some_and(|value| value.get() == "false") && object.get("error").is_some();
     (are_booleans && !is_failure).then(|| paths.to_json().text().to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_formats_of_a_spawn_result_are_parsed() {
-        let spawned = |id: &str| SpawnResult::new(true, Some(id.into()), None);
-        assert_eq!(parse_spawn_result(r#"{"success":true,"sessionId":"a"}"#), spawned("a"));
-        assert_eq!(parse_spawn_result(r#"{"type":"success","sessionId":"b"}"#), spawned("b"));
-        assert_eq!(parse_spawn_result(r#"{"type":"error","errorMessage":"no"}"#).error.as_deref(), Some("no"));
-        assert_eq!(parse_spawn_result(r#"{"success":false,"error":"no"}"#).error.as_deref(), Some("no"));
-        assert!(!parse_spawn_result("{}").success);
-        let types = [r#"{"success":true}"#, "{}"].map(|text| parse_spawn_result(text).r#type);
-        assert_eq!(types, ["success", "error"]);
-    }
-
-    #[test]
-    fn both_formats_of_a_path_check_are_parsed_and_others_are_not() {
-        assert_eq!(parse_paths(r#"{"/a":true,"/b":false}"#).unwrap(), r#"{"/a":true,"/b":false}"#);
-        assert_eq!(parse_paths(r#"{"exists":{"/a":true}}"#).unwrap(), r#"{"/a":true}"#);
-        for other in [r#"{"/a":"yes"}"#, r#"{"success":false,"error":"x"}"#, "[]"] {
-            assert_eq!(parse_paths(other), None, "{other}");
-        }
-    }
-}

@@ -96,24 +96,6 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_all_methods_are_expected_for_ten_seconds_or_two_after_the_first_registration() {
-        let mut grace = GracePeriods::default();
-        grace.owner_lost(session(), None, 0);
-        assert!(grace.is_expected(&session(), "m", 9_999) && !grace.is_expected(&session(), "m", 10_000));
-        grace.method_registered(&session(), "m", 1_000);
-        assert!(grace.is_expected(&session(), "n", 2_999) && !grace.is_expected(&session(), "n", 3_000));
-    }
-
-    #[test]
-    fn an_owner_that_disconnected_before_a_restart_gets_the_rest_of_its_two_seconds() {
-        let mut grace = GracePeriods::default();
-        grace.owner_lost(session(), Some(500), 1_000);
-        assert!(grace.is_expected(&session(), "m", 2_499) && !grace.is_expected(&session(), "m", 2_500));
-        grace.expire(2_500);
-        assert!(grace.lost_owners.is_empty());
-    }
-
-    #[test]
     fn the_number_of_lost_methods_is_limited() {
         let mut grace = GracePeriods::default();
         for n in 0..MAX_LOST_METHODS + 1 {

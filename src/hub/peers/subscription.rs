@@ -104,16 +104,4 @@ mod tests {
         subscription.set_visibility(true, 900_000);
         assert!(expires_at(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
     }
-
-    #[test]
-    fn messages_are_received_only_with_a_subscription_to_their_session() {
-        let of_all = Subscription { receives_all: true, ..Default::default() };
-        let of_session = Subscription { session: Some("s".into()), ..Default::default() };
-        let of_machine = Subscription { machine: Some("m".into()), ..Default::default() };
-        let receivers = |audience: Audience| [&of_all, &of_session, &of_machine].map(|s| s.receives(&audience));
-        assert_eq!(receivers(Audience::Conversation("s".into())), [false, true, false]);
-        assert_eq!(receivers(Audience::Session("s".into())), [true, true, false]);
-        assert_eq!(receivers(Audience::Session("t".into())), [true, false, false]);
-        assert_eq!(receivers(Audience::Machine("m".into())), [true, false, true]);
-    }
 }

@@ -107,17 +107,3 @@ fn archived(metadata: Option<&Json>, reason: &str, now: u64) -> Json {
     }
     object.to_json()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn archiving_keeps_every_other_field() {
-        let metadata = Json::parse(r#"{"path":"/w","lifecycleState":"running","x":1.50}"#).unwrap();
-        assert_eq!(
-            archived(Some(&metadata), "done", 7).text(),
-            r#"{"path":"/w","lifecycleState":"archived","x":1.50,"lifecycleStateSince":7,"archivedBy":"web","archiveReason":"done"}"#
-        );
-    }
-}

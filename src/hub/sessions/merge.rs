@@ -208,31 +208,3 @@ fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
     }
     new.to_json()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::namespace::Namespace;
-
-    fn session(metadata: &str) -> Session {
-        let metadata = Some(Json::parse(metadata).unwrap());
-        Session::new("s".into(), Namespace::default(), "t".into(), metadata, 0)
-    }
-
-    #[test]
-    fn the_new_session_keeps_the_name_and_the_newer_summary() {
-        let old =
-            session(r#"{"path":"/w","name":"mine","worktree":{"name":"w"},"summary":{"text":"new","updatedAt":9}}"#);
-        let new = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
-        assert_eq!(
-            merge_metadata(&old, new.metadata.as_ref()).text(),
-            r#"{"path":"/w","host":"h","summary":{"text":"new","updatedAt":9},"name":"mine","worktree":{"name":"w"}}"#
-        );
-        let named = session(r#"{"path":"/w","name":"other","summary":{"text":"newer","updatedAt":10}}"#);
-        assert!(
-            merge_metadata(&old, named.metadata.as_ref())
-                .text()
-                .starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
-        );
-    }
-}

@@ -71,17 +71,4 @@ mod tests {
         waiters.complete("u", &Err(Error::ResumeFailed));
         assert_eq!(other.try_recv(), Ok(Some(Err(Error::ResumeFailed))));
     }
-
-    #[test]
-    fn a_waiter_with_a_deadline_expires_and_one_without_does_not() {
-        let mut waiters = ActivationWaiters::default();
-        let mut one = waiters.wait(vec!["s".into()], Some(10));
-        let mut other = waiters.wait(vec!["s".into()], None);
-        assert_eq!(waiters.next_deadline(), Some(10));
-        waiters.expire(9);
-        assert_eq!(one.try_recv(), Ok(None));
-        waiters.expire(10);
-        assert!(one.try_recv().is_err());
-        assert_eq!((other.try_recv(), waiters.next_deadline()), (Ok(None), None));
-    }
 }

@@ -124,18 +124,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reactivation_is_expected_until_it_is_cleared() {
-        let mut in_flight = InFlight::default();
-        assert!(in_flight.begin_resume("s") && !in_flight.begin_resume("s"));
-        in_flight.expect_reactivation("s", 10);
-        in_flight.end_resume("s");
-        assert!(in_flight.expects_reactivation("s", 9));
-        in_flight.clear_reactivation("s");
-        in_flight.clear_reactivation("another");
-        assert!(!in_flight.expects_reactivation("s", 9) && in_flight.0.is_empty());
-    }
-
-    #[test]
     fn an_expected_reactivation_expires() {
         let mut in_flight = InFlight::default();
         in_flight.expect_reactivation("s", 10);

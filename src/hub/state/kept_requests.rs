@@ -35,21 +35,3 @@ impl KeptRequests {
         self.0.values().min().copied()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_due_a_day_after_the_last_expiry() {
-        let mut kept = KeptRequests::default();
-        assert_eq!(kept.next_deadline(), None);
-        assert_eq!(kept.keep("s", 1_000), 86_401_000);
-        assert_eq!(kept.keep("t", 2_000), 86_402_000);
-        assert_eq!(kept.keep("s", 3_000), 86_403_000, "it was active in between");
-        assert_eq!(kept.next_deadline(), Some(86_402_000));
-        assert!(kept.take_due(86_401_999).is_empty());
-        assert_eq!(kept.take_due(86_402_000), ["t"]);
-        assert!(kept.contains("s") && !kept.contains("t"));
-    }
-}

@@ -107,18 +107,6 @@ mod tests {
     const NOW: u64 = 1_700_000_000_000;
 
     #[test]
-    fn a_delta_without_offset_continues_its_message() {
-        let mut live = LiveTexts::default();
-        assert_eq!(live.receive("s", "a", None, "one", NOW), Some(0));
-        assert_eq!(live.receive("s", "b", None, "\u{1F980}é", NOW), Some(0));
-        assert_eq!(live.receive("t", "a", None, "other session", NOW), Some(0));
-        assert_eq!(live.receive("s", "a", None, " two", NOW), Some(3));
-        assert_eq!(live.receive("s", "b", None, "!", NOW), Some(3), "two code units and one");
-        assert_eq!(live.receive("s", "a", Some(1), "", NOW), Some(1));
-        assert_eq!(live.receive("s", "a", None, "x", NOW), Some(1));
-    }
-
-    #[test]
     fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
         let mut live = LiveTexts::default();
         let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| live.receive("s", "a", None, "x", NOW)).count();

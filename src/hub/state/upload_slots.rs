@@ -88,17 +88,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_an_upload_does_not_need_goes_to_the_next_one() {
-        let mut slots = UploadSlots::default();
-        let _first = slots.acquire("a", MAX_UPLOAD_BYTES).unwrap();
-        let mut second = slots.acquire("a", 5).unwrap();
-        slots.shrink(4);
-        assert!(!is_granted(&mut second));
-        slots.shrink(1);
-        assert!(is_granted(&mut second));
-    }
-
-    #[test]
     fn an_upload_canceled_while_waiting_holds_no_memory() {
         let mut slots = UploadSlots::default();
         let _first = slots.acquire("a", MAX_UPLOAD_BYTES).unwrap();

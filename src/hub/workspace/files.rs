@@ -205,16 +205,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_must_be_relative_and_without_parent_segments() {
-        for valid in ["a", "a/b.txt", "", "./a", "a..b/..c", "ü/日本", "%2e%2e/x", "1:notes", "c:x"] {
-            assert!(check_path("path", valid).is_ok(), "{valid}");
-        }
-        for invalid in ["/etc/passwd", "..", "../x", "a/../../b", "a/..", "a\0b", "\\x", "a\\..\\b", "C:\\x"] {
-            assert!(check_path("path", invalid).is_err(), "{invalid}");
-        }
-    }
-
-    #[test]
     fn an_absolute_path_inside_the_directory_is_made_relative() {
         for (directory, path, relative) in [
             ("/code", "a/b", "a/b"),
@@ -237,14 +227,6 @@ mod tests {
         ] {
             assert!(path_within(directory, "path", path).is_err(), "{directory} {path}");
         }
-    }
-
-    #[test]
-    fn a_query_matches_anywhere_in_the_name_unless_it_is_a_glob() {
-        assert_eq!(file_glob(""), None);
-        assert_eq!(file_glob("main").as_deref(), Some("*main*"));
-        assert_eq!(file_glob("*.rs").as_deref(), Some("*.rs"));
-        assert_eq!(file_glob("!secret").as_deref(), Some("*!secret*"));
     }
 
     #[test]
