@@ -4,15 +4,13 @@
  */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import path from 'node:path';
 import { test } from 'node:test';
 import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { ROOT } from '../lib/hub.mjs';
 import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
+import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 
 const { hub, open } = await startConsole();
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -106,7 +104,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       await waitUntilLoaded(page);
       if (name === 'conversation') await measureMessages(page);
       await checkThemes(name, async (theme) => {
-        if (process.env.UPDATE_SCREENS && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
+        if (updatesScreens && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
     }
     assert.deepEqual(pageErrors, []);
@@ -157,22 +155,3 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await page.locator('.decision-details').waitFor();
   assert.deepEqual(await findViolations(page), []);
 });
-
-/** Takes screenshots until two in a row are equal, because no event follows the last change of the page. */
-async function takeStableScreenshot(page) {
-  // Hovered elements look different.
-  await page.mouse.move(0, 0);
-  const take = () => page.screenshot({ animations: 'disabled', caret: 'hide' });
-  let previous;
-  let current = await take();
-  do [previous, current] = [current, await take()];
-  while (!previous.equals(current));
-  return current;
-}
-
-/** Saves a screenshot as a PNG with a palette, a third of the size. */
-async function saveScreenshot(page, name) {
-  const sharp = createRequire(createRequire(import.meta.url).resolve('miniflare'))('sharp');
-  const png = await sharp(await takeStableScreenshot(page)).removeAlpha().png({ palette: true, colours: 256, dither: 0, compressionLevel: 9, effort: 10 }).toBuffer();
-  writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), png);
-}

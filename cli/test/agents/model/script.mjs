@@ -1,9 +1,11 @@
 /**
- * What the scripted model does: the JSON array of steps between @@ and @@ in the newest prompt. Each response has the steps
- * up to and including the next tool call.
+ * What the scripted model does: the steps of the newest prompt that has a script. Each response has the steps up to and
+ * including the next tool call.
  *
- * @typedef {{say?: string, slow?: number, run?: string, write?: [string, string]}} Step
- *   `say`: words; `slow`: this many words, ten in a second; `run`: a command; `write`: path and content of a file
+ * @typedef {{say?: string | (string | Promise<string>)[], slow?: number, run?: string, read?: string,
+ *   write?: [string, string], edit?: [string, string, string]}} Step
+ *   `say`: words, in pieces that may come later; `slow`: this many words, ten in a second; `run`: a command; `read`: path of
+ *   a file; `write`: path and content; `edit`: path, old text and new text
  * @typedef {{name: string, schema?: any, isCustom?: boolean}} Tool
  * @typedef {{id: string, name: string, input: any, isCustom?: boolean}} Call
  * @typedef {{role: 'user' | 'call' | 'result', text?: string}[]} History
@@ -18,15 +20,20 @@ export const nextId = (prefix) => `${prefix}_${Date.now().toString(36)}${(count 
  * Returns the steps of the next response.
  * @param {History} history
  * @param {Tool[]} tools requests without tools ask for something else, such as a title
+ * @param {{title: string, scripts: Map<string, Step[]>}} model `scripts`: the steps by prompt
  * @returns {{texts: Step[], calls: Call[]}}
  */
-export function nextResponse(history, tools) {
-  if (tools.length === 0) return { texts: [{ say: 'A title' }], calls: [] };
-  const at = history.findLastIndex(({ role, text }) => role === 'user' && /@@[^]+@@/.test(text ?? ''));
+export function nextResponse(history, tools, { title, scripts }) {
+  if (tools.length === 0) return { texts: [{ say: title }], calls: [] };
+  // Agents join a prompt with an earlier one that was canceled.
+  const findPrompt = ({ role, text = '' }) => {
+    const found = role === 'user' ? [...scripts.keys()].filter((prompt) => text.includes(prompt)) : [];
+    return found.sort((a, b) => text.lastIndexOf(b) - text.lastIndexOf(a))[0];
+  };
+  const at = history.findLastIndex(findPrompt);
   if (at < 0) return { texts: [{ say: 'There is no script.' }], calls: [] };
-  const steps = JSON.parse(/@@([^]+?)@@/.exec(history[at].text)[1]);
+  const steps = scripts.get(findPrompt(history[at]));
   let calls = history.slice(at + 1).filter(({ role }) => role === 'call').length;
-  const isCall = ({ run, write }) => run !== undefined || write !== undefined;
   let from = 0;
   for (; calls > 0; calls -= 1) from += steps.slice(from).findIndex(isCall) + 1;
   const end = steps.slice(from).findIndex(isCall);
@@ -34,9 +41,11 @@ export function nextResponse(history, tools) {
   return { texts: response.filter((step) => !isCall(step)), calls: response.filter(isCall).map((step) => toCall(step, tools)) };
 }
 
+const isCall = (step) => ['run', 'read', 'write', 'edit'].some((name) => step[name] !== undefined);
+
 /** The words of a step. @param {Step} step */
 export async function* wordsOf({ say = '', slow = 0 }) {
-  yield* say.match(/\S+\s*/g) ?? [];
+  for await (const text of [say].flat()) yield* text.match(/\S+\s*/g) ?? [];
   for (let i = 0; i < slow; i += 1) {
     yield `word ${i} `;
     await new Promise((resolve) => setTimeout(resolve, SLOW_MS));
@@ -44,33 +53,45 @@ export async function* wordsOf({ say = '', slow = 0 }) {
 }
 
 const SHELLS = [/^bash$/i, /^run_shell_command$/, /^exec_command$/, /^shell_command$/, /^shell$/];
+const READERS = [/^read$/i, /^read_file$/, /^view$/];
 const WRITERS = [/^write$/i, /^write_file$/, /^create$/, /^apply_patch$/];
+const EDITORS = [/^edit$/i, /^replace$/];
 
-/** Calls the agent's own tool, whatever its name and its fields are. */
-function toCall({ run, write }, tools) {
+/** Calls the agent's own tool, whatever its name and its fields are. @param {Step} step */
+function toCall({ run, read, write, edit }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');
-  if (write === undefined) {
+  if (run !== undefined) {
     const tool = find(SHELLS);
-    const has = fieldsOf(tool);
-    const input = {
-      [has('cmd') ? 'cmd' : 'command']: run,
-      ...(has('description') ? { description: 'Runs a command' } : {}),
-      ...(tool?.schema?.required?.includes('is_background') ? { is_background: false } : {}),
-      // Codex asks only for commands that leave its sandbox.
-      ...(has('sandbox_permissions') ? { sandbox_permissions: 'require_escalated', justification: 'May I?' } : {}),
-    };
-    return { id, name: tool?.name ?? 'bash', input };
+    return { id, name: tool?.name ?? 'bash', input: toCommandInput(run, tool) };
+  }
+  const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
+  const name = tool?.name ?? 'missing';
+  const has = fieldsOf(tool);
+  const field = (...names) => names.find(has) ?? names[0];
+  const pathField = field('file_path', 'filePath', 'path', 'absolute_path');
+  if (read !== undefined) return { id, name, input: { [pathField]: read } };
+  if (edit !== undefined) {
+    const [path, before, after] = edit;
+    return { id, name, input: { [pathField]: path, [field('old_string', 'oldString')]: before, [field('new_string', 'newString')]: after } };
   }
   const [path, content] = write;
-  const tool = find(WRITERS);
-  const has = fieldsOf(tool);
-  if (tool?.name === 'apply_patch') {
+  if (name === 'apply_patch') {
     const patch = `*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch\n`;
-    return { id, name: tool.name, isCustom: tool.isCustom, input: tool.isCustom ? patch : { [has('patchText') ? 'patchText' : 'input']: patch } };
+    return { id, name, isCustom: tool.isCustom, input: tool.isCustom ? patch : { [field('input', 'patchText')]: patch } };
   }
-  const pathField = ['filePath', 'file_path', 'path'].find(has) ?? 'file_path';
-  return { id, name: tool?.name ?? 'write', input: { [pathField]: path, [has('file_text') ? 'file_text' : 'content']: content } };
+  return { id, name, input: { [pathField]: path, [field('content', 'file_text')]: content } };
+}
+
+function toCommandInput(command, tool) {
+  const has = fieldsOf(tool);
+  return {
+    [has('cmd') ? 'cmd' : 'command']: command,
+    ...(has('description') ? { description: 'Runs a command' } : {}),
+    ...(tool?.schema?.required?.includes('is_background') ? { is_background: false } : {}),
+    // Codex asks only for commands that leave its sandbox.
+    ...(has('sandbox_permissions') ? { sandbox_permissions: 'require_escalated', justification: 'May I?' } : {}),
+  };
 }
 
 const fieldsOf = (tool) => (name) => tool?.schema?.properties?.[name] !== undefined;

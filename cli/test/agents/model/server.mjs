@@ -18,10 +18,13 @@ const OTHER = [
 ];
 
 /**
- * Starts the model.
- * @returns {Promise<{url: string, hasSeenPicture: () => boolean, stop: () => void}>}
+ * Starts the model. `answer` sets the steps for a prompt, whose text must be part of no other one.
+ * @param {{title?: string}} [options] `title`: its answer to requests for a title
+ * @returns {Promise<{url: string, answer: (prompt: string, steps: import('./script.mjs').Step[]) => void,
+ *   hasSeenPicture: () => boolean, stop: () => void}>}
  */
-export async function startModel() {
+export async function startModel({ title = 'A title' } = {}) {
+  const scripts = new Map();
   let hasSeenPicture = false;
   const server = createServer(async (request, response) => {
     let text = '';
@@ -46,7 +49,7 @@ export async function startModel() {
       const body = JSON.parse(text);
       const { tools, history, hasPicture } = dialect.read(body);
       hasSeenPicture ||= hasPicture;
-      await dialect.write(nextResponse(history, tools), body, { url, answer, send });
+      await dialect.write(nextResponse(history, tools, { title, scripts }), body, { url, answer, send });
       response.end();
     } catch (error) {
       if (response.headersSent) response.destroy();
@@ -57,6 +60,7 @@ export async function startModel() {
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${server.address().port}`,
+    answer: (prompt, steps) => scripts.set(prompt, steps),
     hasSeenPicture: () => hasSeenPicture,
     stop: () => {
       server.closeAllConnections();

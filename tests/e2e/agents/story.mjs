@@ -1,0 +1,260 @@
+/**
+ * A day with a real agent from npm: it is started from the console in a browser, prompted, approved, denied, aborted, killed
+ * and resumed, with the real hub and a scripted model. With UPDATE_SCREENS=1 the story of Claude Code also makes the
+ * screenshots of docs/AGENTS.md.
+ */
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { AGENTS } from '../../../cli/src/agents.mjs';
+import { environmentFor, installAgent } from '../../../cli/test/agents/agents.mjs';
+import { startModel } from '../../../cli/test/agents/model/server.mjs';
+import { startAgent } from '../lib/agent.mjs';
+import { deferred } from '../lib/await.mjs';
+import { DESK, PHONE } from '../lib/browser.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+import { Repository, temporaryFolder } from '../lib/git.mjs';
+import { ROOT } from '../lib/hub.mjs';
+import { Lifetime } from '../lib/lifetime.mjs';
+import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
+
+/** Time limit of each wait: agents need some seconds of CPU time to start. */
+const WAIT_MS = 60_000;
+
+/** The words of the hub for the agents. */
+const VOCABULARY = JSON.stringify({
+  agents: { claude: 'alpha', codex: 'beta', copilot: 'gamma', gemini: 'delta', opencode: 'epsilon' },
+  labels: Object.fromEntries(Object.entries(AGENTS).map(([name, { title }]) => [name, title])),
+});
+
+const FILE = 'src/invoice.mjs';
+const LINE = '  return items.reduce((sum, { price, count }) => sum + price * count, 0);';
+const NEW_LINE = '  return items.reduce((sum, { price, count, discount = 0 }) => sum + (price - discount) * count, 0);';
+const CODE = `/** Returns the total of an invoice. */
+export function total(items) {
+${LINE}
+}
+`;
+
+const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
+/** Defines the test of an agent. @param {string} name */
+export async function testAgent(name) {
+  const { hub, visit } = await startConsole({ vars: { VOCABULARY } });
+  test(`${AGENTS[name].title} from npm in a browser`, async (t) => {
+    const story = await Story.begin(t, { name, hub, visit });
+    let hasFailed = false;
+    for (const [title, tell] of CHAPTERS) {
+      await t.test(title, { skip: hasFailed && 'an earlier step failed' }, async () => {
+        await tell(story).catch(async (error) => {
+          hasFailed = true;
+          throw new Error(`${error.message}\nThe page shows:\n${await story.page.locator('main').innerText()}`, { cause: error });
+        });
+      });
+    }
+    assert.deepEqual(story.pageErrors, []);
+  });
+}
+
+/** @type {[string, (story: Story) => Promise<void>][]} */
+const CHAPTERS = [
+  ['is started from the console', startSession],
+  ['text appears while it is written', readLiveText],
+  ['an edit is shown as a diff, and is made when it is approved', approveEdit],
+  ['a denied command is not run', denyCommand],
+  ['an approval for the session covers later commands', approveForSession],
+  ['an abort ends the turn', abortTurn],
+  ['an attached picture reaches the model', attachPicture],
+  ['after kill -9 of its bridge the session is resumed', resumeAfterKill],
+];
+
+class Story {
+  /**
+   * Starts the model, and a machine in a repository.
+   * @param {import('node:test').TestContext} t
+   */
+  static async begin(t, { name, hub, visit }) {
+    const bin = await installAgent(name);
+    const lifetime = new Lifetime();
+    t.after(() => lifetime.end());
+    const model = await startModel({ title: 'Discounts of invoices' });
+    lifetime.after(() => model.stop());
+    const home = temporaryFolder(lifetime);
+    const repository = new Repository(lifetime);
+    repository.write(FILE, CODE);
+    repository.commit('first');
+    // The machine's own session has a scripted agent and is archived: the story is about the agent that the console starts.
+    const machine = await startAgent(lifetime, hub, {
+      dir: repository.folder,
+      namespace: name,
+      entry: path.join(ROOT, 'cli', 'index.mjs'),
+      env: { ...environmentFor(name, { url: model.url, home, bin }), SCRIPT_HOME: home },
+      args: ['--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
+    });
+    await hub.web(name).post(`/api/sessions/${machine.sessionId}/archive`);
+    const open = async (size, at) => {
+      const opened = await visit(lifetime, name, { ...size, path: at });
+      opened.page.setDefaultTimeout(WAIT_MS);
+      return opened;
+    };
+    const { page, pageErrors } = await open(DESK, '/new');
+    return Object.assign(new Story(), { name, model, repository, machine, page, pageErrors, open, chat: new Chat(page) });
+  }
+
+  get sessionId() {
+    return new URL(this.page.url()).pathname.split('/')[2];
+  }
+
+  /** Sends a prompt, for which the model has these steps. */
+  async prompt(text, steps) {
+    this.model.answer(text, steps);
+    await this.chat.send(text);
+  }
+
+  /** The path of a file of the repository. */
+  file(name) {
+    return path.join(this.repository.folder, name);
+  }
+
+  /** Waits for the end of the turn. */
+  untilReady() {
+    return this.page.locator('.session-bar').getByText('Ready', { exact: true }).waitFor();
+  }
+
+  /** The tool call of a command or file in the conversation. */
+  call(text) {
+    return this.chat.log.locator('details', { hasText: text });
+  }
+
+  /** Begins a turn whose text is not complete before `complete` is called. Waits until its start is shown. */
+  async beginText(prompt, start, rest = '') {
+    const { promise, resolve } = deferred();
+    await this.prompt(prompt, [{ say: [start, promise] }]);
+    const live = this.chat.log.locator('.markdown.live');
+    await live.getByText(start.trim()).waitFor();
+    return { live, complete: () => resolve(rest) };
+  }
+
+  /** Makes screenshots of the page on a desktop and a phone, without the names of this computer. */
+  async takeScreens(view, prepare = async () => {}) {
+    if (!updatesScreens || this.name !== 'claude') return;
+    const { pathname } = new URL(this.page.url());
+    const { page: phone } = await this.open(PHONE, pathname);
+    for (const [size, page] of Object.entries({ desk: this.page, phone })) {
+      await prepare(page);
+      await replaceTexts(page, [[this.repository.folder, '/home/ada/invoices'], [hostname(), 'laptop']]);
+      await saveScreenshot(page, `agent-${view}-${size}-light`);
+    }
+    await phone.context().close();
+  }
+}
+
+async function startSession(story) {
+  const { page, chat, name, repository } = story;
+  const fillForm = async (form) => {
+    await form.getByRole('textbox', { name: 'Directory' }).fill(repository.folder);
+    await form.getByText('Directory found').waitFor();
+    await form.getByLabel('Agent', { exact: true }).selectOption(AGENTS[name].title);
+  };
+  await fillForm(page);
+  await story.takeScreens('spawn', fillForm);
+  await fillForm(page);
+  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.waitForURL(/\/sessions\//, { timeout: WAIT_MS });
+  await chat.composer.waitFor();
+}
+
+async function readLiveText(story) {
+  const { live, complete } = await story.beginText(
+    'Why is the total of an invoice too high?',
+    'The total adds the full price of each item. ',
+    'It never subtracts the **discount** of an item.',
+  );
+  complete();
+  await live.waitFor({ state: 'detached' });
+  await story.chat.log.getByText('It never subtracts the discount of an item.').waitFor();
+  assert.equal(await story.chat.log.getByText('adds the full price').count(), 1);
+  await story.untilReady();
+}
+
+async function approveEdit(story) {
+  const { chat } = story;
+  await story.prompt('Subtract the discount.', [
+    { say: 'I will read the function first.' },
+    { read: story.file(FILE) },
+    { edit: [story.file(FILE), LINE, NEW_LINE] },
+    { say: 'The total now subtracts the discount of each item.' },
+  ]);
+  const card = chat.request('Edit');
+  const diff = card.locator('.edit');
+  await diff.waitFor();
+  const shown = await diff.textContent();
+  assert.ok([FILE, LINE, NEW_LINE].every((text) => shown.includes(text)), shown);
+  assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE);
+  await story.takeScreens('request', (page) => new Chat(page).request('Edit').locator('.edit').waitFor());
+  await card.getByRole('button', { name: 'Approve', exact: true }).click();
+  await chat.waitForText('The total now subtracts the discount of each item.');
+  assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE.replace(LINE, NEW_LINE));
+  await story.call(FILE).getByRole('img', { name: 'Approved' }).waitFor();
+  await story.untilReady();
+}
+
+async function denyCommand(story) {
+  const { page, chat } = story;
+  await story.prompt('Publish it.', [{ run: 'touch published.txt' }]);
+  await chat.request().getByText('touch published.txt').waitFor();
+  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('Not before the review');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await story.call('touch published.txt').getByRole('img', { name: 'Denied' }).waitFor();
+  await story.untilReady();
+  assert.equal(existsSync(story.file('published.txt')), false);
+}
+
+async function approveForSession(story) {
+  const { chat } = story;
+  await story.prompt('Make a folder for the notes.', [{ run: 'mkdir notes' }, { run: 'touch notes/review.md' }, { say: 'The folder has one note.' }]);
+  await chat.answer('Approve for session');
+  await chat.waitForText('The folder has one note.');
+  assert.ok(existsSync(story.file('notes/review.md')));
+  assert.equal(await chat.request().count(), 0);
+  await story.untilReady();
+  await story.takeScreens('conversation', (page) => new Chat(page).waitForText('The folder has one note.'));
+}
+
+async function abortTurn(story) {
+  const { page, chat } = story;
+  const { live } = await story.beginText('Explain everything.', 'I begin with the history of invoices.');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await chat.waitForText('Aborted.');
+  await live.waitFor({ state: 'detached' });
+  await story.untilReady();
+}
+
+async function attachPicture(story) {
+  const { page, chat, model } = story;
+  const picture = { name: 'receipt.png', mimeType: 'image/png', buffer: Buffer.from(PICTURE, 'base64') };
+  await page.locator('input[type=file]').setInputFiles([picture]);
+  await page.getByRole('list', { name: 'Files to send' }).getByText('receipt.png').waitFor();
+  await story.prompt('Compare it with this receipt.', [{ say: 'The receipt has the same total.' }]);
+  await chat.waitForText('The receipt has the same total.');
+  await chat.log.getByText('receipt.png').waitFor();
+  assert.ok(model.hasSeenPicture());
+  await story.untilReady();
+}
+
+async function resumeAfterKill(story) {
+  const { page, chat, machine, sessionId } = story;
+  const isStart = (line) => line.includes(`session ${sessionId} started (process `);
+  const started = await machine.lines.first(isStart, 'the process of the session');
+  await story.beginText('Write the release notes.', 'The release has one change.');
+  process.kill(Number(/process (\d+)/.exec(started)[1]), 'SIGKILL');
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await chat.waitForText('The bridge to the agent was restarted during this turn.');
+  await story.prompt('Are you back?', [{ say: 'I continue where we were.' }]);
+  await chat.waitForText('I continue where we were.');
+  await story.untilReady();
+}
