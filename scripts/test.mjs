@@ -15,7 +15,7 @@ const USAGE = `Usage: npm test -- [options]
   --only PART   run one part; repeatable:
                 rust (format, lints, native tests), wasm (scripts, build, size, deployment dry run),
                 web (the console's types, tests, build, size), e2e (builds, all end-to-end tests),
-                browser (builds, the console's end-to-end tests)
+                browser (builds, the console's end-to-end tests, also with real agents)
   --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
   --keep-going  continue after a failed check
   --verbose     also show the output of checks that pass
@@ -23,8 +23,8 @@ const USAGE = `Usage: npm test -- [options]
 
 To run one native test: cargo test NAME
 
-The console's end-to-end tests need Chromium; CHROMIUM=PATH names one that is not found. Without it they are skipped;
-with REQUIRE_BROWSER=1 they fail instead.`;
+The console's end-to-end tests need Chromium; CHROMIUM=PATH names one that is not found. Those with real agents need the
+npm registry once. Without it they are skipped; with REQUIRE_BROWSER=1 and REQUIRE_AGENTS=1 they fail instead.`;
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));

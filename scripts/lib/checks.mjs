@@ -3,7 +3,9 @@
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
+import path from 'node:path';
 import { build, describeBuild } from '../build.mjs';
+import { installAgent } from './agents.mjs';
 import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
@@ -134,6 +136,17 @@ export const CHECKS = [
   ),
   nodeTests(
     {
+      title: 'Coding agents in a browser',
+      lane: 'timers',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e', 'browser'],
+      inputs: [...BUILT_HUB, 'tests/e2e/agents'],
+      skipReason: missingBrowserOrAgents,
+    },
+    agentTests,
+  ),
+  nodeTests(
+    {
       title: 'Web console in a browser',
       lane: 'wasm',
       after: ['Wasm build and size', 'Web console build and size'],
@@ -222,6 +235,23 @@ async function deployWithoutWarnings({ line }) {
 function missingBrowser() {
   if (findBrowser() || process.env.REQUIRE_BROWSER) return undefined;
   return 'Chromium was not found. On Debian: apt-get install chromium; otherwise set CHROMIUM=PATH.';
+}
+
+function agentTests() {
+  return testFiles('tests/e2e/agents');
+}
+
+/** Installs the agents of the tests. A test file has the name of its agent. */
+async function missingBrowserOrAgents() {
+  const reason = missingBrowser();
+  if (reason !== undefined) return reason;
+  try {
+    await Promise.all(agentTests().map((file) => installAgent(path.basename(file, '.test.mjs'))));
+  } catch (error) {
+    // With the variable, the tests run and fail with this error.
+    if (!process.env.REQUIRE_AGENTS) return error.message;
+  }
+  return undefined;
 }
 
 /**

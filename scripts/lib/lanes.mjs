@@ -9,7 +9,8 @@ import { isStopping } from './signals.mjs';
  * @property {string} title
  * @property {string} lane
  * @property {string[]} [after] titles of its dependencies
- * @property {() => string | undefined} [skipReason] why it cannot run on this computer
+ * @property {() => string | undefined | Promise<string | undefined>} [skipReason] why it cannot run on this computer. It is
+ *   called at the start, and must not reject: what the check needs may be installed while its dependencies run
  * @property {(report: Report) => Promise<unknown>} run
  */
 
@@ -46,11 +47,12 @@ export async function runChecks(checks, { keepGoing, verbose }) {
   let hasFailed = false;
 
   const runInOrder = async (check) => {
+    const skipReason = check.skipReason?.();
     const needed = (check.after ?? []).filter((title) => finished.has(title));
     await Promise.all([...needed.map((title) => finished.get(title)), lastOfLane.get(check.lane)]);
     const hasUnmetDependency = needed.some((title) => results.get(title).state !== 'passed');
     if (hasUnmetDependency || (hasFailed && !keepGoing)) return { ...NOT_STARTED, state: 'not run' };
-    const reason = check.skipReason?.();
+    const reason = await skipReason;
     if (reason !== undefined) {
       printAbove(`  ${yellow('!')} Skipped: ${check.title}. ${reason}`);
       return { ...NOT_STARTED, state: 'skipped', reason };

@@ -57,6 +57,21 @@ test('after a failure no further check starts', async () => {
   assert.deepEqual(states(results), { a: 'failed', b: 'not run' });
 });
 
+test('while its dependency runs, a check finds out whether it can run', async () => {
+  const { order, check } = recorder();
+  let resolve;
+  const reason = new Promise((done) => {
+    resolve = done;
+  });
+  const skipReason = () => (order.push('use is prepared'), reason);
+  const results = runChecks([check('build', 'one'), check('use', 'two', { after: ['build'], skipReason })], OPTIONS);
+  while (!order.includes('build ends')) await new Promise(setImmediate);
+  assert.deepEqual(order, ['use is prepared', 'build begins', 'build ends']);
+  resolve('Nothing can be installed.');
+  assert.deepEqual((await results).get('use').reason, 'Nothing can be installed.');
+  assert.ok(!order.includes('use begins'));
+});
+
 test('a check that cannot run on this computer is skipped with the reason', async () => {
   const { order, check } = recorder();
   const results = await runChecks([check('a', 'one', { skipReason: () => 'there is no browser.' }), check('b', 'one')], OPTIONS);

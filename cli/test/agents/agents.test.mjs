@@ -1,17 +1,18 @@
 /**
  * Each real agent from npm with a scripted model and an in-memory hub. `npm run test:agents` runs this: it downloads about
- * 0.3 GB for each agent. Without the packages an agent is skipped, except with REQUIRE_AGENTS.
+ * 0.4 GB for each agent. Without the packages an agent is skipped, except with REQUIRE_AGENTS.
  */
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { installAgent } from '../../../scripts/lib/agents.mjs';
 import { FakeHub, TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { AGENTS } from '../../src/agents.mjs';
 import { startCli } from '../support/cli-process.mjs';
-import { environmentFor, installAgent } from './agents.mjs';
+import { environmentFor } from './environments.mjs';
 import { startModel } from './model/server.mjs';
 
 const TURN_MS = 60_000;

@@ -1,19 +1,7 @@
-/** The agents from npm, installed outside of the repository, and their settings for the scripted model. */
+/** The settings of the agents for the scripted model. */
 
-import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
-import { AGENTS } from '../../src/agents.mjs';
-import { withLock } from '../../../scripts/lib/lock.mjs';
-import { findProgram } from '../../src/launch.mjs';
-
-/** The folder of the packages; 0.4 GB for each agent. */
-const CACHE =
-  process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
-
-const INSTALL_MS = 10 * 60_000;
 
 /** Variables of the user's own agents. They would change the settings, the model or the account. */
 const OWN_VARIABLES = /^(ANTHROPIC|CLAUDE|CODEX|COPILOT|GEMINI|GOOGLE|OPENAI|OPENCODE|QWEN)|^(IS_SANDBOX|GH_TOKEN|GITHUB_TOKEN)$/;
@@ -98,37 +86,6 @@ const opencodeConfig = (url) => ({
     },
   },
 });
-
-/**
- * Installs an agent unless it is installed.
- * @param {string} name
- * @returns {Promise<string>} the folder of its program
- * @throws {Error} when npm cannot install it: a sentence
- */
-export async function installAgent(name) {
-  const { package: wanted, command } = AGENTS[name];
-  const folder = path.join(CACHE, wanted.replaceAll(/[^A-Za-z0-9.-]+/g, '_'));
-  const bin = path.join(folder, 'node_modules', '.bin');
-  const isInstalled = () => findProgram(command, { PATH: bin });
-  if (isInstalled()) return bin;
-  mkdirSync(folder, { recursive: true });
-  await withLock(path.join(folder, '.lock'), `installation of ${wanted}`, async () => {
-    // Another process may have installed it while this one waited for the lock.
-    if (!isInstalled()) await npmInstall(wanted, folder);
-  });
-  return bin;
-}
-
-async function npmInstall(wanted, folder) {
-  // Without a connection, npm's own times between retries are minutes.
-  const options = ['--no-audit', '--no-fund', '--loglevel=error', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=10000'];
-  try {
-    await promisify(execFile)('npm', ['install', '--prefix', folder, ...options, wanted], { timeout: INSTALL_MS });
-  } catch (error) {
-    const reason = /npm error (?!code|errno|syscall|A complete log)(.+)/.exec(error.stderr)?.[1] ?? error.message.split('\n')[0];
-    throw new Error(`npm cannot install ${wanted}: ${reason}`);
-  }
-}
 
 /** The environment in which the CLI starts the agent, with a home directory of its own. */
 export function environmentFor(name, { url, home, bin }) {
