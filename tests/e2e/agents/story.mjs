@@ -25,6 +25,8 @@ import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs
 /** Time limit of each wait: agents need some seconds of CPU time to start. */
 const WAIT_MS = 60_000;
 
+const NAMESPACE = 'ada';
+
 /** The words of the hub for the agents. */
 const VOCABULARY = JSON.stringify({
   agents: { claude: 'alpha', codex: 'beta', copilot: 'gamma', gemini: 'delta', opencode: 'epsilon' },
@@ -90,14 +92,14 @@ class Story {
     // The machine's own session has a scripted agent and is archived: the story is about the agent that the console starts.
     const machine = await startAgent(lifetime, hub, {
       dir: repository.folder,
-      namespace: name,
+      namespace: NAMESPACE,
       entry: path.join(ROOT, 'cli', 'index.mjs'),
       env: { ...environmentFor(name, { url: model.url, home, bin }), SCRIPT_HOME: home },
       args: ['--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
     });
-    await hub.web(name).post(`/api/sessions/${machine.sessionId}/archive`);
+    await hub.web(NAMESPACE).post(`/api/sessions/${machine.sessionId}/archive`);
     const open = async (size, at) => {
-      const opened = await visit(lifetime, name, { ...size, path: at });
+      const opened = await visit(lifetime, NAMESPACE, { ...size, path: at });
       opened.page.setDefaultTimeout(WAIT_MS);
       return opened;
     };
@@ -142,11 +144,12 @@ class Story {
   /** Makes screenshots of the page on a desktop and a phone, without the names of this computer. */
   async takeScreens(view, prepare = async () => {}) {
     if (!updatesScreens || this.name !== 'claude') return;
+    const { folder } = this.repository;
     const { pathname } = new URL(this.page.url());
     const { page: phone } = await this.open(PHONE, pathname);
     for (const [size, page] of Object.entries({ desk: this.page, phone })) {
       await prepare(page);
-      await replaceTexts(page, [[this.repository.folder, '/home/ada/invoices'], [hostname(), 'laptop']]);
+      await replaceTexts(page, [[folder, '/home/ada/invoices'], [path.basename(folder), 'invoices'], [hostname(), 'laptop']]);
       await saveScreenshot(page, `agent-${view}-${size}-light`);
     }
     await phone.context().close();
@@ -201,6 +204,7 @@ async function approveEdit(story) {
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE.replace(LINE, NEW_LINE));
   await story.call(FILE).getByRole('img', { name: 'Approved' }).waitFor();
   await story.untilReady();
+  await story.takeScreens('conversation', (page) => new Chat(page).waitForText('The total now subtracts'));
 }
 
 async function denyCommand(story) {
@@ -223,7 +227,6 @@ async function approveForSession(story) {
   assert.ok(existsSync(story.file('notes/review.md')));
   assert.equal(await chat.request().count(), 0);
   await story.untilReady();
-  await story.takeScreens('conversation', (page) => new Chat(page).waitForText('The folder has one note.'));
 }
 
 async function abortTurn(story) {
