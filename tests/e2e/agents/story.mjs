@@ -27,12 +27,6 @@ const WAIT_MS = 60_000;
 
 const NAMESPACE = 'ada';
 
-/** The words of the hub for the agents. */
-const VOCABULARY = JSON.stringify({
-  agents: { claude: 'alpha', codex: 'beta', copilot: 'gamma', gemini: 'delta', opencode: 'epsilon' },
-  labels: Object.fromEntries(Object.entries(AGENTS).map(([name, { title }]) => [name, title])),
-});
-
 const FILE = 'src/invoice.mjs';
 const LINE = '  return items.reduce((sum, { price, count }) => sum + price * count, 0);';
 const NEW_LINE = '  return items.reduce((sum, { price, count, discount = 0 }) => sum + (price - discount) * count, 0);';
@@ -46,7 +40,7 @@ const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9
 
 /** Defines the test of an agent. @param {string} name */
 export async function testAgent(name) {
-  const { hub, visit } = await startConsole({ vars: { VOCABULARY } });
+  const { hub, visit } = await startConsole();
   test(`${AGENTS[name].title} from npm in a browser`, async (t) => {
     const story = await Story.begin(t, { name, hub, visit });
     let hasFailed = false;
@@ -95,7 +89,7 @@ class Story {
       namespace: NAMESPACE,
       entry: path.join(ROOT, 'cli', 'index.mjs'),
       env: { ...environmentFor(name, { url: model.url, home, bin }), SCRIPT_HOME: home },
-      args: ['--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
+      args: ['--flavor', 'gamma', '--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
     });
     await hub.web(NAMESPACE).post(`/api/sessions/${machine.sessionId}/archive`);
     const open = async (size, at) => {
