@@ -89,8 +89,8 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
     filter_members(metadata, |name, _| match name {
-        "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "worktree" | "lifecycleState" | "modes"
-        | "models" => true,
+        "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "agentName" | "worktree" | "lifecycleState"
+        | "modes" | "models" => true,
         id if id.ends_with("SessionId") => {
             ids += 1;
             ids <= MAX_EXCERPT_AGENT_IDS
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn the_excerpt_of_metadata_has_the_fields_of_the_list_and_of_a_resume() {
-        let metadata =
-            r#"{"z":"x","path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"tools":["t"],"name":"n"}"#;
-        let listed = r#"{"path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"name":"n"}"#;
+        let metadata = r#"{"z":"x","path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"tools":["t"],"name":"n","agentName":"Zeta"}"#;
+        let listed =
+            r#"{"path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"name":"n","agentName":"Zeta"}"#;
         assert_eq!(excerpt(Field::Metadata, metadata), listed);
         let ids: Vec<String> = (0..1_000).map(|n| format!(r#""{n}SessionId":"i""#)).collect();
         let many = excerpt(Field::Metadata, &format!("{{{},\"path\":\"/w\"}}", ids.join(",")));

@@ -215,7 +215,7 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
     for (name, value) in object.members() {
         let Some(limit) = max_field_bytes(name) else { continue };
         let fitting = match name {
-            "name" | "host" => cut_string(value, limit),
+            "name" | "host" | "agentName" => cut_string(value, limit),
             "summary" | "worktree" => cut_texts(value),
             _ if is_within(value, limit) => continue,
             _ => None,
@@ -281,7 +281,7 @@ pub fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>>
 fn max_field_bytes(field: &str) -> Option<usize> {
     match field {
         "path" => Some(4_096),
-        "host" | "machineId" => Some(255),
+        "host" | "machineId" | "agentName" => Some(255),
         "flavor" | "lifecycleState" => Some(MAX_KEYWORD_BYTES),
         "summary" | "worktree" | "modes" | "models" => Some(MAX_METADATA_TEXTS_BYTES),
         // 255 code points.
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_only_displayed_are_cut() {
-        for (name, limit) in [("name", 1_020), ("host", 255), ("summary", 65_536)] {
+        for (name, limit) in [("name", 1_020), ("host", 255), ("agentName", 255), ("summary", 65_536)] {
             let longest = format!("\n{}", "x".repeat(limit - 1));
             assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");
             let cut = fitted(name, &"é".repeat(limit).into()).unwrap();

@@ -90,6 +90,8 @@ struct SummaryMetadata<'a> {
     summary: Option<MetadataSummary<'a>>,
     #[serde(borrow)]
     flavor: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none", serialize_with = "serialize_worktree")]
     worktree: Option<&'a RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -154,12 +156,13 @@ mod tests {
 
     #[test]
     fn a_summary_has_only_some_fields_of_the_metadata() {
-        let mut s =
-            session(r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N"}"#);
+        let mut s = session(
+            r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N","agentName":"Zeta"}"#,
+        );
         s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
         assert_eq!(
             summary(&s).json,
-            r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null},"todoProgress":null,"pendingRequestsCount":2}"#
+            r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null,"agentName":"Zeta"},"todoProgress":null,"pendingRequestsCount":2}"#
         );
     }
 

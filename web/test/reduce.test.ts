@@ -175,8 +175,8 @@ test('titles a session by name, summary, directory or id, and finds it by its wo
   const title = (metadata: Session['metadata']) => sessionTitle({ id: '0123456789', metadata });
   const base = { path: '/code/demo', host: 'h' };
   assert.deepEqual([title({ ...base, name: 'N', summary: { text: 'S' } }), title({ ...base, summary: { text: 'S' } }), title(base), title(null)], ['N', 'S', 'demo', '01234567']);
-  const summary = toSummary(session('a', { metadata: { path: '/code/demo', host: 'laptop', name: 'Fix it' } }));
-  assert.deepEqual(['fix', 'DEMO laptop', 'it q', 'phone'].map((query) => matchesQuery(summary, query)), [true, true, false, false]);
+  const summary = toSummary(session('a', { metadata: { path: '/code/demo', host: 'laptop', name: 'Fix it', agentName: 'Zeta Coder' } }));
+  assert.deepEqual(['fix', 'DEMO laptop', 'zeta', 'it q', 'phone'].map((query) => matchesQuery(summary, query)), [true, true, true, false, false]);
 });
 
 test('trims the oldest messages of a long conversation', () => {

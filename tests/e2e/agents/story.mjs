@@ -89,7 +89,7 @@ class Story {
       namespace: NAMESPACE,
       entry: path.join(ROOT, 'cli', 'index.mjs'),
       env: { ...environmentFor(name, { url: model.url, home, bin }), SCRIPT_HOME: home },
-      args: ['--flavor', 'gamma', '--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
+      args: ['--', process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')],
     });
     await hub.web(NAMESPACE).post(`/api/sessions/${machine.sessionId}/archive`);
     const open = async (size, at) => {
@@ -163,6 +163,7 @@ async function startSession(story) {
   await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(/\/sessions\//, { timeout: WAIT_MS });
   await chat.composer.waitFor();
+  await page.getByRole('complementary').getByText(AGENTS[name].title, { exact: true }).waitFor();
 }
 
 async function readLiveText(story) {

@@ -43,7 +43,7 @@ export function mergeSession(session: Session, data: Partial<Session>): Session 
 
 function summaryMetadata(metadata: Session['metadata']): SessionSummary['metadata'] {
   if (!metadata) return null;
-  const { name, path, host, machineId, summary, flavor, worktree, lifecycleState } = metadata;
+  const { name, path, host, machineId, summary, flavor, agentName, worktree, lifecycleState } = metadata;
   return {
     path,
     host,
@@ -51,6 +51,7 @@ function summaryMetadata(metadata: Session['metadata']): SessionSummary['metadat
     ...(name === undefined ? {} : { name }),
     ...(machineId === undefined ? {} : { machineId }),
     ...(summary?.text === undefined ? {} : { summary: { text: summary.text } }),
+    ...(agentName === undefined ? {} : { agentName }),
     ...(worktree === undefined ? {} : { worktree }),
     ...(lifecycleState === undefined ? {} : { lifecycleState }),
   };
@@ -111,6 +112,6 @@ export function groupSessions(summaries: Iterable<SessionSummary>): SessionGroup
 /** Whether a session's title, directory, machine, branch or agent contain all words of a query. */
 export function matchesQuery(session: SessionSummary, query: string): boolean {
   const { metadata } = session;
-  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor].join(' ').toLowerCase();
+  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor, metadata?.agentName].join(' ').toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

@@ -109,6 +109,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
   const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, activeAt } = session;
   const activity = getActivity(session);
+  const agentName = metadata?.agentName || metadata?.flavor;
   const isOpen = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
   const label = {
     waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
@@ -124,7 +125,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
       <span class="session-details">
         <span class={activity === 'waiting' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{label}</span>
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
-        {metadata?.flavor && <span class="ellipsis">{metadata.flavor}</span>}
+        {agentName && <span class="ellipsis">{agentName}</span>}
         {todoProgress && (
           <span class="todo-progress" role="img" aria-label={`${todoProgress.completed} of ${todoProgress.total} todos done`}>
             {todoProgress.completed}/{todoProgress.total}
