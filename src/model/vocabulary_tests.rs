@@ -70,6 +70,11 @@ fn every_preset_is_valid_and_its_words_are_used() {
     for (name, text) in PRESETS {
         let preset = Vocabulary::parse(&format!("preset:{name}")).unwrap();
         assert_eq!(Vocabulary::parse(text), Ok(preset), "{name}");
+        let page = include_str!("../../docs/CLIENTS.md");
+        assert!(
+            page.contains(&format!("`VOCABULARY = \"preset:{name}\"`")),
+            "docs/CLIENTS.md does not describe {name}."
+        );
     }
     let hapi = Vocabulary::parse(" preset:hapi\n").unwrap();
     assert_eq!(hapi.default_agent(), "claude");

@@ -40,14 +40,20 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
 
     test('starts a session in its own words, whichever the web client used', async () => {
       const { agents } = ok(await web.get('/api/config'));
-      assert.deepEqual(agents.map(({ id }) => id), ['claude', 'codex', 'cursor', 'gemini', 'opencode']);
+      assert.deepEqual(agents.map(({ id }) => id), DIALECTS.hapi.agents);
+      for (const [index, { id, kind }] of agents.entries()) {
+        for (const agent of [id, kind]) {
+          ok(await web.post(`/api/machines/${machineId}/spawn`, { directory, agent }));
+          assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[index] });
+        }
+      }
       const body = { directory, agent: agents[0].id, model: agents[0].models[1].id, yolo: false };
       const spawned = ok(await web.post(`/api/machines/${machineId}/spawn`, body));
       assert.deepEqual([spawned.success, spawned.type], [true, 'success']);
       sessionId = spawned.sessionId;
-      assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, model: dialect.models.fast, yolo: false });
+      assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], model: dialect.models.fast, yolo: false });
       const session = await web.readSession(sessionId);
-      assert.deepEqual([session.active, session.metadata.flavor, session.modelMode], [true, dialect.agent, dialect.models.fast]);
+      assert.deepEqual([session.active, session.metadata.flavor, session.modelMode], [true, dialect.agents[0], dialect.models.fast]);
       feed = await web.openSocket({ sessionId });
       suite.after(() => feed.close());
       await feed.waitForGreeting();
@@ -80,7 +86,7 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
       assert.deepEqual(received.readFile, { sessionId, path: 'notes.txt' });
       assert.equal((await read('directory')).entries[0].name, 'notes.txt');
       assert.deepEqual((await read('slash-commands')).commands, dialect.commands);
-      assert.deepEqual(received.listSlashCommands, { sessionId, agent: dialect.agent });
+      assert.deepEqual(received.listSlashCommands, { sessionId, agent: dialect.agents[0] });
       assert.equal((await read('skills')).skills[0].name, 'review');
       const upload = { filename: 'a.txt', content: 'aGk=', mimeType: 'text/plain' };
       assert.equal((await act('upload', upload)).path, '/uploads/a.txt');
@@ -109,7 +115,7 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
       assert.equal((await web.readSession(sessionId)).active, false);
       machine.sessions.get(sessionId).close();
       assert.deepEqual(await act('resume'), { success: true, sessionId });
-      assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, sessionId, resumeSessionId: 'conversation-1' });
+      assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], sessionId, resumeSessionId: 'conversation-1' });
       assert.equal((await web.readSession(sessionId)).active, true);
     });
   });

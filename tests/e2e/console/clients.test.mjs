@@ -115,6 +115,13 @@ test('shows git output and commands of a CLI in its own shapes, and an error for
   assert.deepEqual(pageErrors, []);
 });
 
+test('shows which methods a CLI registered if the vocabulary has none of them', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h', flavor: 'claude' } });
+  await cli.serve('show-changes', () => ({ success: true }));
+  const { page } = await visit(t, 'unknown', { path: `/sessions/${session.id}/changes` });
+  await page.getByRole('alert').getByText(/No handler registered for gitStatus\. The CLI registered show-changes: .* VOCABULARY/).waitFor();
+});
+
 for (const [name, dialect] of Object.entries(DIALECTS)) {
   test(`drives a session of a CLI with the words of ${name}, from its start to its resume`, async (t) => {
     const machine = new ScriptedCli(t, hub, name, `story-${name}`);
@@ -128,7 +135,7 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
     await page.getByRole('button', { name: 'Start session' }).click();
     await page.waitForURL('**/sessions/*');
     const sessionId = new URL(page.url()).pathname.split('/')[2];
-    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, model: dialect.models.fast });
+    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], model: dialect.models.fast });
 
     await chat.send('change the notes');
     assert.equal((await machine.sessions.get(sessionId).nextUpdate('new-message')).message.content.content.text, 'change the notes');
@@ -174,7 +181,7 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
     machine.sessions.get(sessionId).close();
     await page.getByRole('button', { name: 'Resume' }).click();
     await chat.composer.waitFor();
-    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agent, sessionId, resumeSessionId: 'conversation-1' });
+    assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], sessionId, resumeSessionId: 'conversation-1' });
     assert.deepEqual(pageErrors, []);
   });
 }

@@ -8,7 +8,7 @@ const DIFF = 'diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.t
 /** What a CLI of each dialect calls things, and how it answers. */
 export const DIALECTS = {
   protocol: {
-    agent: 'alpha',
+    agents: ['alpha', 'beta', 'gamma', 'delta', 'epsilon'],
     agentIdField: 'alphaSessionId',
     models: { fast: 'model_fast', strong: 'model_strong' },
     modelField: 'modelMode',
@@ -24,7 +24,7 @@ export const DIALECTS = {
     announcesItself: true,
   },
   hapi: {
-    agent: 'claude',
+    agents: ['claude', 'codex', 'cursor', 'gemini', 'opencode'],
     agentIdField: 'claudeSessionId',
     models: { fast: 'sonnet', strong: 'opus' },
     modelField: 'model',
@@ -102,7 +102,7 @@ export class ScriptedCli {
     await this.#serve(runner, machineId, 'checkPathExists', ({ paths }) => exists(paths));
     await this.#serve(runner, machineId, 'spawnSession', async ({ directory: path, agent, sessionId }) => {
       const metadata = { path, host: this.#name, machineId, flavor: agent, [dialect.agentIdField]: 'conversation-1' };
-      const id = sessionId ?? (await this.#web.openSession({ tag: `tag-${this.#name}`, metadata })).id;
+      const id = sessionId ?? (await this.#web.openSession({ tag: `tag-${this.#name}-${agent}`, metadata })).id;
       await this.#startSession(id);
       return dialect.spawned(id);
     });
