@@ -60,7 +60,7 @@ impl Hub {
         }
         self.stop_expired_log(now);
         self.send_due(now);
-        let expired = self.take_expired(now);
+        let expired = self.state().liveness.expire(now);
         if !expired.is_empty() {
             // In a task: a slow database must not delay the next ticks.
             let hub = Arc::clone(self);

@@ -6,6 +6,7 @@ use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
 use crate::limits::{MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
 use crate::model::json::{InvalidField, Json};
+use crate::model::owner::Owner;
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
@@ -21,6 +22,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub fn of(owner: &Owner) -> Self {
+        match owner {
+            Owner::Session(_) => Self::Session,
+            Owner::Machine(_) => Self::Machine,
+        }
+    }
+
     /// Returns the noun for messages, also the `scope` of `error` events.
     pub fn noun(self) -> &'static str {
         match self {

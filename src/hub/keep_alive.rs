@@ -13,39 +13,38 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Restarts the timeout of an owner whose CLI sent a keep-alive on the socket `from`, whose attachment stores it. `at`:
+    /// Restarts the timeout of an owner whose CLI sent a sign of life on the socket `from`, whose attachment stores it. `at`:
     /// when it arrived.
     pub(super) fn record_keep_alive(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
         if state.liveness.record_keep_alive(owner.clone(), at) {
-            self.rt.kv_put(&alive_key(&owner), "");
+            self.store_timer(state, &owner);
         }
-        if let Some(cli) = state.connections.cli(from) {
-            let is_due =
-                cli.last_keep_alive_at(&owner).is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
-            if !cli.owns(&owner) {
-                // The socket did not name this owner when it connected, so its attachment has no field for it.
-                self.rt.kv_put(&alive_key(&owner), &at.to_string());
-            } else if is_due {
-                let cli = cli.with_keep_alive(&owner, at);
-                self.set_peer(state, from, Peer::Cli(cli));
-            }
+        let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
+        // A socket that does not serve the owner yet does so after this event ([`Hub::add_served`]).
+        if state.connections.of_owner(&owner).contains(&from)
+            && let Some(cli) = state.connections.cli(from).filter(|cli| is_due(cli.last_keep_alive_at(&owner)))
+        {
+            let mut cli = cli.clone();
+            cli.record_keep_alive(&owner, at);
+            self.set_peer(state, from, Peer::Cli(cli));
         }
         let next = state.liveness.next_deadline();
         self.request_alarm(state, next);
     }
 
-    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a keep-alive arrives: it
+    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a sign of life arrives: it
     /// may have to wait for the database or for earlier frames of its socket.
     pub(super) fn record_arrival(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
-        if state.liveness.is_running(&owner) || state.ending.contains_key(&owner) {
+        if state.liveness.has(&owner) {
+            state.cache.set_active_at(&owner, at);
             self.record_keep_alive(state, owner, from, at);
         }
     }
 
-    /// Starts the timeout of an owner without a keep-alive.
+    /// Starts the timeout of an owner without a sign of life.
     pub(super) fn begin_timeout(&self, state: &mut State, owner: Owner) {
-        if state.liveness.start(owner.clone(), self.rt.now()) {
-            self.rt.kv_put(&alive_key(&owner), "");
+        if state.liveness.begin(owner.clone(), self.rt.now()) {
+            self.store_timer(state, &owner);
         }
         let next = state.liveness.next_deadline();
         self.request_alarm(state, next);
@@ -53,41 +52,31 @@ impl Hub {
 
     /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.
     pub(super) fn start_timeout(&self, state: &mut State, owner: Owner) {
-        if !state.liveness.is_running(&owner) && !state.ending.contains_key(&owner) {
+        if !state.liveness.has(&owner) {
             self.begin_timeout(state, owner);
         }
     }
 
-    /// Takes the owners whose timeout has passed. Until [`Hub::end_expired`] has written their end, a load from the
-    /// database does not restart the timeout.
-    pub(super) fn take_expired(&self, now: u64) -> Vec<Owner> {
-        let mut state = self.state();
-        let expired = state.liveness.take_expired(now);
-        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
-        state.ending.extend(expired);
-        owners
+    /// Writes what the object's storage must hold of an owner's timeout.
+    pub(super) fn store_timer(&self, state: &State, owner: &Owner) {
+        self.rt.kv_put(&alive_key(owner), &state.liveness.stored(owner).to_string());
     }
 
-    /// Makes owners inactive, except those for which a keep-alive came meanwhile. One whose expiry can't be written gets
-    /// another timeout.
+    /// Makes owners inactive whose timeout has passed, except those that sent a sign of life meanwhile. One whose expiry can't
+    /// be written gets another timeout.
     pub(super) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
-            let loaded = match &owner {
-                Owner::Session(id) => self.load_session(id).await,
-                Owner::Machine(id) => self.load_machine(id).await,
-            };
-            let mut state = self.state();
-            state.ending.remove(&owner);
-            let ended = match (&owner, loaded) {
-                (_, Ok(())) if state.liveness.is_running(&owner) => Ok(()),
-                (Owner::Session(id), Ok(())) => self.expire_session(&mut state, id),
-                (Owner::Machine(id), Ok(())) => self.expire_machine(&mut state, id),
-                (_, Err(error)) => Err(error),
+            let ended = match &owner {
+                Owner::Session(id) => self.expire_session(id).await,
+                Owner::Machine(id) => self.expire_machine(id).await,
             };
             match ended {
                 Ok(()) => {}
-                Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&alive_key(&owner)),
-                Err(_) => self.begin_timeout(&mut state, owner),
+                Err(Error::NotFound(_) | Error::Forbidden(_)) => {
+                    self.state().liveness.stop(&owner);
+                    self.rt.kv_delete(&alive_key(&owner));
+                }
+                Err(_) => self.begin_timeout(&mut self.state(), owner),
             }
         }
         self.start_commit();

@@ -113,8 +113,6 @@ struct State {
     push: PushState,
     /// How often each unknown event of CLIs was received.
     unknown_events: HashMap<String, u64>,
-    /// Owners whose timeout has passed and whose end is being written, with the times of their last keep-alives.
-    ending: HashMap<Owner, u64>,
 }
 
 impl Hub {
@@ -159,18 +157,12 @@ impl State {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
-    /// Returns the time of the owner's last keep-alive in Unix milliseconds, or 0 when only the database knows it.
-    /// Keep-alives are not written to the database, so this may be newer than a row read after a wake.
-    fn active_at_of(&self, owner: &Owner) -> u64 {
-        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.active_at(owner))
-    }
-
     /// Evicts sessions from the cache to stay within its limits. Sessions with work in progress or queued writes stay;
     /// active and connected ones are evicted last.
     fn evict(&mut self) {
-        let Self { cache, connections, liveness, ending, in_flight, activation_waiters, journal, .. } = self;
+        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, .. } = self;
         let may_evict = |id: &str| {
-            let is_ending = ending.contains_key(&Owner::Session(id.to_owned()));
+            let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
             !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
         };
         let is_in_use =

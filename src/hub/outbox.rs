@@ -3,7 +3,6 @@
 
 use super::peers::connections::Peer;
 use super::ports::ConnId;
-use super::storage_keys::alive_key;
 use super::{Hub, State};
 use crate::model::owner::Owner;
 use crate::wire::engineio;
@@ -117,17 +116,10 @@ impl Hub {
 
     /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect in that time.
     fn restart_timeout(&self, state: &mut State, owner: &Owner, now: u64) {
-        if !state.liveness.is_running(owner) {
-            return;
-        }
-        state.cache.set_active_at(owner, now);
-        match state.connections.of_owner(owner).last().copied() {
-            // The attachment of another socket of the same owner stores the time.
-            Some(other) => self.record_keep_alive(state, owner.clone(), other, now),
-            None => {
-                state.liveness.record_disconnect(owner, now);
-                self.rt.kv_put(&alive_key(owner), &now.to_string());
-            }
+        if state.liveness.record_disconnect(owner, now) {
+            state.cache.set_active_at(owner, now);
+            // Also if another socket serves the owner: its attachment has only its own signs of life.
+            self.store_timer(state, owner);
         }
     }
 }

@@ -8,7 +8,7 @@ pub const NAMESPACE: &str = "namespace";
 pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
-/// The prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
+/// The prefix of the keys of active owners. The value is a [`StoredTimer`](super::state::liveness::StoredTimer).
 pub const ALIVE: &str = "alive:";
 
 /// The prefix of the keys of inactive sessions with pending requests. The value is when those are canceled.

@@ -9,11 +9,11 @@ use super::peers::connections::{Connections, Peer};
 use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
-use super::state::liveness::Liveness;
+use super::state::liveness::{Liveness, StoredTimer};
 use super::state::schedule::Schedule;
 use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_TICK, NAMESPACE, alive_owner};
 use super::{Config, Hub, State};
-use crate::limits::{MAX_RESPONSE_BYTES, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
+use crate::limits::MAX_RESPONSE_BYTES;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::response_budget::ResponseBudget;
@@ -92,7 +92,6 @@ impl State {
             live_texts: Default::default(),
             push: PushState::restore(rt.kv_list(KEY_PREFIX)),
             unknown_events: HashMap::new(),
-            ending: HashMap::new(),
         }
     }
 
@@ -119,21 +118,13 @@ impl State {
                 Peer::Cli(cli) => cli.last_keep_alive_at(&owner),
                 _ => None,
             });
-            // The last keep-alive is in the socket's attachment while it is connected, and in the storage afterwards.
-            // With neither, all sockets were lost at once: a reconnecting CLI gets one full timeout, counted from now.
-            let disconnected_at = value.parse().ok();
-            let attached_at = keep_alives.max();
-            let active_at = attached_at.or(disconnected_at);
-            if active_at.is_none() {
-                rt.kv_put(&key, &now.to_string());
-            }
-            // An attachment lacks the keep-alives that came within the interval after the one it holds.
-            let started_at = attached_at.map_or(active_at.unwrap_or(now), |at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
+            let stored = StoredTimer::parse(&value);
             if self.connections.of_owner(&owner).is_empty() {
-                self.rpc.grace.owner_lost(owner.clone(), disconnected_at, now);
+                self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
             }
-            let is_stored = disconnected_at.is_some() || active_at.is_none();
-            self.liveness.restore(owner, started_at, active_at, is_stored);
+            if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
+                rt.kv_put(&key, &self.liveness.stored(&owner).to_string());
+            }
         }
     }
 

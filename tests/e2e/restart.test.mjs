@@ -14,7 +14,7 @@ const MESSAGE_COUNT = 300;
 /** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
 const TOKEN_LOCATIONS = ['connect', 'header'];
 
-/** The session and its messages as a web client reads them, without the time of the last keep-alive. */
+/** The session and its messages as a web client reads them, without the time of its last sign of life. */
 async function readAll(web, id) {
   const { activeAt: _, ...session } = await web.readSession(id);
   return { session, messages: await web.readHistory(id) };
@@ -35,7 +35,6 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
       await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
       await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
-      const lastKeepAlive = Date.now();
       await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
       await Promise.all(Array.from({ length: MESSAGE_COUNT }, (_, n) => cli.sendMessage(session.id, { n }, `l-${n}`)));
       const idle = await web.openSession({ tag: '/code/idle' });
@@ -47,11 +46,17 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
       // CLIs register their methods on every connection.
       cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
+      const restartedAt = Date.now();
       await cli.waitForReconnect(() => hub.restart());
 
       assert.deepEqual(await readAll(web, session.id), before);
       assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
-      assert.deepEqual((await web.get('/api/sessions')).body, list.body);
+      // Connecting is a sign of life.
+      const reconnectedList = (await web.get('/api/sessions')).body;
+      const listed = reconnectedList.sessions.find(({ id }) => id === session.id);
+      assert.ok(listed.activeAt >= restartedAt - CLOCK_MS && listed.activeAt <= Date.now() + CLOCK_MS, `${listed.activeAt}`);
+      listed.activeAt = list.body.sessions.find(({ id }) => id === session.id).activeAt;
+      assert.deepEqual(reconnectedList, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
       assert.equal((await web.openSession({ tag: '/code/restarted' })).id, session.id, 'the tag still belongs to the session');
       assert.equal((await web.openSession({ tag: '/code/idle' })).id, idle.id);
@@ -67,14 +72,15 @@ describe('a restart of the hub', { concurrency: true }, () => {
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'from the web');
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'still active');
       assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body, { success: true, skills: [] });
+      const lastSignOfLife = Date.now();
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
-      // The timeout counts from the last keep-alive before the restart.
+      // The timeout counts from the last sign of life, which is the update above.
       const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
       await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
-      assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
+      assert.ok(Date.now() >= lastSignOfLife + SESSION_MS - CLOCK_MS, 'not before the timeout');
     });
   }
 
@@ -138,7 +144,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
     t.after(() => feed.close());
     assert.equal((await hub.web('timeout').get('/api/sessions')).body.sessions[0].active, true);
     await feed.nextUpdate({ active: false }, 2 * SESSION_MS);
-    assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
+    assert.ok(Date.now() >= lastSignOfLife + SESSION_MS - CLOCK_MS, 'not before the timeout');
     assert.equal((await hub.web('timeout').readSession(session.id)).active, false);
   });
 });

@@ -182,6 +182,8 @@ async fn pending_requests_are_canceled_when_their_session_ends() {
     for way in ways {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         let mut second = world.cli(&session).await;
+        world.advance(31_000).await;
+        cli.send_keep_alive(&world, &session).await;
         let mut web = world.web("all=true").await;
         end_session(&world, &session, &mut cli, way).await;
         let detail = world.get_session(&session).await;

@@ -257,6 +257,43 @@ async fn no_event_of_its_cli_restores_an_archived_session() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_its_cli_archives_is_inactive_although_the_cli_sends_keep_alives() {
+    let (world, session, mut cli) = session_with_methods(&[]).await;
+    let state = json!({"requests": {"r": {"tool": "T"}}});
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
+    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
+    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    for _ in 0..4 {
+        cli.send_keep_alive(&world, &session).await;
+        let record = world.get_session(&session).await;
+        assert_eq!((&record["active"], &record["agentState"]["requests"]), (&json!(false), &json!({})));
+        assert_eq!(record["agentState"]["completedRequests"]["r"]["status"], "canceled");
+        world.hibernate_and_wake().await;
+        world.advance(10_000).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keep_alive_during_an_archive_does_not_keep_the_session_active() {
+    let (world, session, mut cli) = session_with_methods(&[]).await;
+    let metadata = json!({"path": "/code", "host": "box", "notes": "x".repeat(1_500_000)});
+    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
+    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    world.db.hold_all();
+    let reply = post_action(&world, &session, "archive", &json!({}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the archive reads the metadata");
+    cli.emit("session-alive", &json!({"sid": session, "time": 0}));
+    run_until_idle().await;
+    world.db.release();
+    reply.reply().await.ok();
+    cli.send_keep_alive(&world, &session).await;
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["active"], &record["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keeps_its_name() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     cli.send_message(&session, "old").await;

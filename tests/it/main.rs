@@ -67,6 +67,7 @@ mod replay {
 mod resume;
 mod routes;
 mod rpc;
+mod served;
 mod simulation;
 mod sizes;
 mod store {

@@ -132,7 +132,10 @@ impl Hub {
             self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
-        self.record_activity(machine.owned().map(Owner::Machine), conn).await;
+        let named = [session.owned().map(Owner::Session), machine.owned().map(Owner::Machine)];
+        for owner in named.into_iter().flatten() {
+            self.record_activity(owner, conn).await;
+        }
         let refusals = [(Kind::Session, session), (Kind::Machine, machine)].into_iter().filter_map(|(kind, named)| {
             let Named::Refused(id, error) = named else { return None };
             Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.noun(), &id))))

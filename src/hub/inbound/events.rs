@@ -49,6 +49,9 @@ impl Hub {
                 return from.reject(&Rejection { code: "bad-payload", message, subject: None });
             }
         };
+        if let CliEvent::UpdateMetadata(update) | CliEvent::UpdateState(update) = &event {
+            self.record_arrival(&mut self.state(), Owner::Session(update.sid.clone()), conn, arrived_at);
+        }
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
             CliEvent::MessageDelta(delta) => match self.message_delta(&delta).await {
@@ -62,7 +65,7 @@ impl Hub {
             CliEvent::SessionAlive(alive) => {
                 let result = self.session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.add_served(conn, Owner::Session(alive.sid.clone()));
+                    self.serve(conn, Owner::Session(alive.sid.clone()), arrived_at);
                 }
                 self.acknowledge(from, (Kind::Session, &alive.sid), &alive.ignored, result)
             }
@@ -76,13 +79,15 @@ impl Hub {
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.add_served(conn, Owner::Machine(alive.machine_id.clone()));
+                    self.serve(conn, Owner::Machine(alive.machine_id.clone()), arrived_at);
                 }
                 self.acknowledge(from, (Kind::Machine, &alive.machine_id), &[], result)
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method).await {
                 Ok(owner) => {
-                    self.record_activity(owner, conn).await;
+                    if let Some(owner) = owner {
+                        self.record_activity(owner, conn).await;
+                    }
                     from.ok()
                 }
                 Err((code, message)) => from.reject(&Rejection { code, message, subject: Some(("rpc", &rpc.method)) }),
@@ -127,7 +132,7 @@ impl Hub {
                 from.reply(&message_ack(&message.id, message.seq), &failed)
             })
             .await;
-        self.serve_or_reject(from, Kind::Session, sid, added.map(|_| ()))
+        self.serve_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
     async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
@@ -136,7 +141,7 @@ impl Hub {
             Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
-        self.serve_or_reject(from, Kind::Session, u.sid, result)
+        self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
     }
 
     async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
@@ -145,7 +150,7 @@ impl Hub {
             Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
-        self.serve_or_reject(from, Kind::Session, u.sid, result)
+        self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
     }
 
     async fn on_machine_update(
@@ -161,17 +166,24 @@ impl Hub {
             }
             Err(error) => Err(error),
         };
-        if result.is_ok() {
-            self.record_activity(Some(Owner::Machine(u.machine_id.clone())), from.conn).await;
-        }
-        self.serve_or_reject(from, Kind::Machine, u.machine_id, result)
+        self.serve_update_or_reject(from, Owner::Machine(u.machine_id), result).await
     }
 
-    /// Records a sign of life that is no keep-alive. If it can't be recorded, the next one is.
-    pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Option<Owner>, from: ConnId) {
-        if let Some(Owner::Machine(id)) = owner {
-            let _ = self.record_machine_activity(&id, from, self.rt.now()).await;
+    /// Records a sign of life that is no keep-alive. A machine becomes online; the clock of an active session restarts, but an
+    /// inactive one stays so. If it can't be recorded, the next one is.
+    pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
+        let now = self.rt.now();
+        match owner {
+            Owner::Machine(id) => drop(self.record_machine_activity(&id, from, now).await),
+            Owner::Session(_) => self.record_arrival(&mut self.state(), owner, from, now),
         }
+    }
+
+    /// Records that the sender of a keep-alive, which arrived at `at`, speaks for its session or machine.
+    fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
+        self.add_served(conn, owner.clone());
+        // A socket that did not speak for it before had no room for the time in its attachment.
+        self.record_arrival(&mut self.state(), owner, conn, at);
     }
 
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
@@ -182,15 +194,29 @@ impl Hub {
         Ok(Json::from(value))
     }
 
+    /// Rejects a failed update. Any other is a sign of life.
+    async fn serve_update_or_reject(
+        self: &Arc<Self>,
+        from: Sender,
+        owner: Owner,
+        result: Result<(), Error>,
+    ) -> Vec<Effect> {
+        let (conn, is_ok) = (from.conn, result.is_ok());
+        let effects = self.serve_or_reject(from, owner.clone(), result);
+        if is_ok {
+            self.record_activity(owner, conn).await;
+        }
+        effects
+    }
+
     /// Rejects a failed event. After any other, the sender speaks for its session or machine.
-    fn serve_or_reject(&self, from: Sender, kind: Kind, id: String, result: Result<(), Error>) -> Vec<Effect> {
+    fn serve_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) -> Vec<Effect> {
         match result {
             Ok(()) => {
-                let owner = if kind == Kind::Machine { Owner::Machine(id) } else { Owner::Session(id) };
                 self.add_served(from.conn, owner);
                 Vec::new()
             }
-            Err(error) => from.reject(&Rejection::of(&error, kind, &id)),
+            Err(error) => from.reject(&Rejection::of(&error, Kind::of(&owner), owner.id())),
         }
     }
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::hub::error::Error;
-use crate::hub::inbound::replies::event_code;
-use crate::hub::peers::cli::Cli;
+use crate::hub::error::{Error, Kind};
+use crate::hub::inbound::replies::{error_event, event_code};
+use crate::hub::peers::cli::{Cli, Other};
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
@@ -19,12 +19,33 @@ fn stored_bytes(text: &str) -> usize {
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
 
-/// Returns the attachment of a CLI's socket, unless it exceeds the limit of the platform.
-fn within_attachment(cli: Cli) -> Option<Peer> {
-    let peer = Peer::Cli(cli);
-    let is_within = serde_json::to_string(&peer).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES);
-    is_within.then_some(peer)
+/// A time with as many digits as each until the year 2286.
+const SOME_TIME: u64 = 1_800_000_000_000;
+
+/// Whether the attachment of a CLI's socket has at most the size that the platform allows, also with the times of all
+/// keep-alives.
+fn fits_attachment(cli: &Cli) -> bool {
+    let mut cli = cli.clone();
+    for owner in cli.served().collect::<Vec<_>>() {
+        cli.record_keep_alive(&owner, SOME_TIME);
+    }
+    serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
+
+impl State {
+    /// Returns the attachment of a CLI's socket that also serves `added`, unless it exceeds the limit of the platform even
+    /// without the inactive sessions and machines of which no method is registered.
+    fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Peer> {
+        if !fits_attachment(&cli) {
+            let is_running = |owner: &Owner| self.liveness.is_running(owner);
+            cli.others.retain(|Other(owner, methods, _)| !methods.is_empty() || owner == added || is_running(owner));
+        }
+        fits_attachment(&cli).then_some(Peer::Cli(cli))
+    }
+}
+
+const TOO_MANY_SERVED: &str = "This socket speaks for more sessions and machines than the hub can hold, so it gets no updates \
+    of this one. Use a socket for each session.";
 
 /// The code and the message of a refused registration.
 type Refusal = (&'static str, String);
@@ -44,7 +65,7 @@ impl Hub {
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(denied)?;
         cli.add_method(name, vocabulary);
-        let peer = within_attachment(cli).ok_or_else(|| {
+        let peer = state.within_attachment(cli, &owner).ok_or_else(|| {
             let message =
                 "This socket has registered more methods than the hub can hold. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
@@ -77,8 +98,8 @@ impl Hub {
         Ok(None)
     }
 
-    /// Records that a socket speaks for a session or machine, whose updates it receives from now on. One that speaks for more
-    /// than fit its attachment does not receive those of the others.
+    /// Records that a socket speaks for a session or machine, whose updates it receives from now on. The CLI gets an error if
+    /// that does not fit its attachment.
     pub(in crate::hub) fn add_served(&self, conn: ConnId, owner: Owner) {
         let mut state = self.state();
         let Some(cli) = state.connections.cli(conn) else { return };
@@ -86,18 +107,26 @@ impl Hub {
             return;
         }
         let mut cli = cli.clone();
-        cli.add_other(owner);
-        if let Some(peer) = within_attachment(cli) {
-            self.set_peer(&mut state, conn, peer);
+        cli.add_other(owner.clone());
+        match state.within_attachment(cli, &owner) {
+            Some(peer) => self.set_peer(&mut state, conn, peer),
+            None => {
+                drop(state);
+                let subject = (Kind::of(&owner).noun(), owner.id());
+                let error = error_event(conn, TOO_MANY_SERVED, "too-many-served", Some(subject));
+                self.run_effects_without_commit(vec![error]);
+            }
         }
     }
 
     /// Records that a socket has ended a session.
-    pub(in crate::hub) fn remove_served(&self, conn: ConnId, owner: &Owner) {
+    pub(in crate::hub) fn remove_served(&self, conn: ConnId, session: &Owner) {
         let mut state = self.state();
-        let Some(cli) = state.connections.cli(conn).filter(|cli| !cli.others.is_empty()) else { return };
-        let mut cli = cli.clone();
-        cli.remove_other(owner);
+        if !state.connections.of_owner(session).contains(&conn) {
+            return;
+        }
+        let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
+        cli.end(session);
         self.set_peer(&mut state, conn, Peer::Cli(cli));
     }
 

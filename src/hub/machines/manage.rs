@@ -33,7 +33,7 @@ impl Hub {
         };
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(state.active_at_of(&owner));
+            machine.active_at = machine.active_at.max(state.liveness.active_at(&owner));
             self.start_timeout(&mut state, owner);
         }
         state.cache.insert_loaded_machines(machines);

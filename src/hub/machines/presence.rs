@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use crate::hub::Hub;
 use crate::hub::commit::AckTiming;
 use crate::hub::error::Error;
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::storage_keys::alive_key;
-use crate::hub::{Hub, State};
 use crate::model::owner::Owner;
 
 impl Hub {
@@ -38,11 +38,18 @@ impl Hub {
         Ok(timing)
     }
 
-    /// Takes a machine offline after its timeout. The machine must be loaded.
-    pub(in crate::hub) fn expire_machine(&self, state: &mut State, id: &str) -> Result<(), Error> {
+    /// Takes a machine offline after its timeout, unless a sign of life has restarted it.
+    pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
+        self.load_machine(id).await?;
+        let mut state = self.state();
+        if !state.liveness.is_expired(&owner) {
+            return Ok(());
+        }
+        let machine = state.cache.machine_mut(id)?;
+        let was_active = std::mem::replace(&mut machine.active, false);
         state.liveness.stop(&owner);
-        if std::mem::replace(&mut state.cache.machine_mut(id)?.active, false) {
+        if was_active {
             state.record_machine_change(id, self.rt.now())?;
             state.journal.on_commit(Effect::Ended(owner));
         } else {

@@ -5,6 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 
+/// A session or machine that a CLI did not name in CONNECT, the methods that it registered under its id, without the id to
+/// save space in the attachment, and its last keep-alive in Unix milliseconds, which attachments of earlier versions lack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Other(
+    pub Owner,
+    pub Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")] pub Option<u64>,
+);
+
 /// A connected CLI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -18,10 +27,9 @@ pub struct Cli {
     /// The RPC methods of `session` and `machine` that it registered, by the names that it used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// The other sessions and machines of its namespace that it spoke for, with the methods that it registered under their
-    /// ids. Without the id, to save space in the attachment.
+    /// The other sessions and machines of its namespace that it spoke for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<(Owner, Vec<String>)>,
+    pub others: Vec<Other>,
     /// The last keep-alive of `session`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_alive_at: Option<u64>,
@@ -34,20 +42,27 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns the last keep-alive of a session or machine that the CLI owns.
+    /// Returns the last sign of life of a session or machine that the CLI serves.
     pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
-            _ if !self.owns(owner) => None,
+            _ if !self.owns(owner) => self.others.iter().find(|Other(other, ..)| other == owner)?.2,
             Owner::Session(_) => self.session_alive_at,
             Owner::Machine(_) => self.machine_alive_at,
         }
     }
 
-    /// Returns the CLI after a keep-alive of a session or machine that it owns.
-    pub fn with_keep_alive(&self, owner: &Owner, now: u64) -> Self {
+    /// Records a sign of life of a session or machine that the CLI serves.
+    pub fn record_keep_alive(&mut self, owner: &Owner, at: u64) {
+        self.set_keep_alive(owner, Some(at));
+    }
+
+    fn set_keep_alive(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
-            Owner::Session(_) => Self { session_alive_at: Some(now), ..self.clone() },
-            Owner::Machine(_) => Self { machine_alive_at: Some(now), ..self.clone() },
+            _ if !self.owns(owner) => {
+                self.others.iter_mut().filter(|Other(other, ..)| other == owner).for_each(|other| other.2 = at);
+            }
+            Owner::Session(_) => self.session_alive_at = at,
+            Owner::Machine(_) => self.machine_alive_at = at,
         }
     }
 
@@ -62,7 +77,7 @@ impl Cli {
     /// Returns the sessions and machines that the CLI named in CONNECT or spoke for.
     pub fn served(&self) -> impl Iterator<Item = Owner> {
         let named = [self.session.clone().map(Owner::Session), self.machine.clone().map(Owner::Machine)];
-        named.into_iter().flatten().chain(self.others.iter().map(|(owner, _)| owner.clone()))
+        named.into_iter().flatten().chain(self.others.iter().map(|Other(owner, ..)| owner.clone()))
     }
 
     /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
@@ -74,7 +89,7 @@ impl Cli {
 
     /// Returns every registered method: its owner, its name in the vocabulary of the hub, and the name that the CLI used.
     pub fn registrations(&self, vocabulary: &Vocabulary) -> Vec<(Owner, String, String)> {
-        let of_others = self.others.iter().flat_map(|(owner, methods)| {
+        let of_others = self.others.iter().flat_map(|Other(owner, methods, _)| {
             methods.iter().map(|method| (owner.clone(), vocabulary.method(method).to_owned(), scoped(owner, method)))
         });
         let of_named = self.methods.iter().filter_map(|name| {
@@ -87,21 +102,23 @@ impl Cli {
     /// Adds a session or machine that the CLI did not name in CONNECT.
     pub fn add_other(&mut self, owner: Owner) {
         if !self.served().any(|served| served == owner) {
-            self.others.push((owner, Vec::new()));
+            self.others.push(Other(owner, Vec::new(), None));
         }
     }
 
-    /// Removes a session or machine that the CLI did not name in CONNECT, unless it has registered methods of it.
-    pub fn remove_other(&mut self, owner: &Owner) {
-        self.others.retain(|(other, methods)| other != owner || !methods.is_empty());
+    /// Records that the CLI has ended a session: it no longer serves it, unless it named the session in CONNECT or has
+    /// registered methods of it.
+    pub fn end(&mut self, session: &Owner) {
+        self.others.retain(|Other(other, methods, _)| other != session || !methods.is_empty());
+        self.set_keep_alive(session, None);
     }
 
     /// Adds a method of a session or machine that the CLI serves, and removes its other names.
     pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         self.remove_method(name, vocabulary);
         let Some((owner, method)) = self.split_prefix(name) else { return };
-        match self.others.iter_mut().find(|(other, _)| *other == owner) {
-            Some((_, methods)) => methods.push(method.to_owned()),
+        match self.others.iter_mut().find(|Other(other, ..)| *other == owner) {
+            Some(Other(_, methods, _)) => methods.push(method.to_owned()),
             None => self.methods.push(name.to_owned()),
         }
     }
@@ -112,7 +129,7 @@ impl Cli {
         let mut methods = std::mem::take(&mut self.methods);
         methods.retain(|known| self.resolve_method(known, vocabulary) != Some((owner.clone(), removed)));
         self.methods = methods;
-        if let Some((_, methods)) = self.others.iter_mut().find(|(other, _)| *other == owner) {
+        if let Some(Other(_, methods, _)) = self.others.iter_mut().find(|Other(other, ..)| *other == owner) {
             methods.retain(|known| vocabulary.method(known) != removed);
         }
     }
@@ -170,10 +187,10 @@ mod tests {
         let names: Vec<String> = cli.registrations(&none).into_iter().map(|(_, _, name)| name).collect();
         assert_eq!(names, ["s:read", "t:read", "m:read", "m:1:read"]);
         assert_eq!(cli.resolve_method("m:1:read", &none), Some((Owner::Machine("m:1".into()), "read")));
-        cli.remove_other(&others[0]);
+        cli.end(&others[0]);
         assert_eq!(cli.others.len(), 3, "it still has a method");
         cli.remove_method("t:read", &none);
-        cli.remove_other(&others[0]);
+        cli.end(&others[0]);
         assert_eq!(cli.resolve_method("t:read", &none), None);
     }
 

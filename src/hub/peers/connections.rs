@@ -265,6 +265,7 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::peers::cli::Other;
 
     fn cli(session: &str) -> Peer {
         Peer::Cli(Cli { session: Some(session.into()), ..Cli::default() })
@@ -279,8 +280,8 @@ mod tests {
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
                 others: vec![
-                    (Owner::Session("t".into()), vec!["readFile".into()]),
-                    (Owner::Machine("n".into()), vec![]),
+                    Other(Owner::Session("t".into()), vec!["readFile".into()], Some(6)),
+                    Other(Owner::Machine("n".into()), vec![], None),
                 ],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
@@ -314,6 +315,10 @@ mod tests {
         );
         let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ..Cli::default() };
         assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
+        let others = vec![Other(Owner::Session("t".into()), vec!["readFile".into()], None)];
+        let cli = Cli { others, ..Cli::default() };
+        let current = serde_json::to_string(&Peer::Cli(cli.clone())).unwrap();
+        assert_eq!(read(&current.replace("[\"readFile\"],null", "[\"readFile\"]")), Peer::Cli(cli));
         let subscription = Subscription {
             id: "sub".into(),
             reported_visible: true,

@@ -55,14 +55,17 @@ impl Hub {
         // A CLI that does not answer must not keep its session from being archived.
         let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
         self.end_session(id, None).await?;
-        let committed = self
+        let was_active_again = self
             .with_field(id, large::metadata, |state, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 self.set_metadata(state, id, metadata, None)?;
-                Ok(state.commit_waiter())
+                self.deactivate_if_archived(state, id)
             })
             .await?;
-        self.wait_for_commit(committed).await
+        if was_active_again {
+            self.end_session(id, None).await?;
+        }
+        self.flushed().await
     }
 
     /// Loads a session, and fails unless it is active.

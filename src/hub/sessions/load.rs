@@ -66,7 +66,7 @@ impl Hub {
     fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(state.active_at_of(&owner));
+            session.active_at = session.active_at.max(state.liveness.active_at(&owner));
             self.start_timeout(state, owner);
         }
         state.cache.insert_loaded(session);
@@ -208,7 +208,7 @@ impl Hub {
             let mut state = self.state();
             for session in loaded.iter_mut().filter(|session| session.active) {
                 let owner = Owner::Session(session.id.clone());
-                session.active_at = session.active_at.max(state.active_at_of(&owner));
+                session.active_at = session.active_at.max(state.liveness.active_at(&owner));
             }
             let summaries: Vec<SessionSummary> = loaded.into_iter().map(SessionSummary::of).collect();
             let is_active = |summary: &&SessionSummary| summary.active && state.cache.entry(&summary.id).is_none();

@@ -91,18 +91,22 @@ impl Hub {
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
-    /// Handles `session-end`. The session does not end while another socket serves it.
+    /// Handles `session-end`. While another socket serves the session, it does not end, unless no further sign of life comes.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.state().ensure_queue_has_room(0)?;
         self.end_session(&end.sid, Some(from)).await?;
         Ok(AckTiming::OnCommit)
     }
 
-    /// Makes a session inactive, and cancels its pending permission requests. `by`: the CLI that has left it, if one has; the
-    /// session does not end if another one serves it.
+    /// Makes a session inactive, and cancels its pending permission requests. `by`: the CLI that has left it, if one has; if
+    /// another one serves the session, it ends at its timeout instead.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, by: Option<ConnId>) -> Result<(), Error> {
+        let owner = Owner::Session(id.to_owned());
         self.with_field(id, large::pending_requests, |state, base| {
-            if by.is_some_and(|cli| state.is_served_by_other(id, cli, self.rt.now())) {
+            if by.is_some_and(|cli| state.is_served_by_other(&owner, cli, self.rt.now())) {
+                if state.liveness.request_end(&owner) {
+                    self.store_timer(state, &owner);
+                }
                 return Ok(());
             }
             self.deactivate(state, id)?;
@@ -113,11 +117,40 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a session inactive after its timeout. It must be loaded. Its CLI may still wait for answers, so pending requests
-    /// are kept for a day.
-    pub(in crate::hub) fn expire_session(&self, state: &mut State, id: &str) -> Result<(), Error> {
-        self.deactivate(state, id)?;
-        self.keep_requests_if_inactive(state, id)
+    /// Makes a session inactive after its timeout, unless a sign of life has restarted it. If a CLI has ended the session, its
+    /// pending requests are canceled. Otherwise its CLI may still wait for answers, so they are kept for a day.
+    pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        let owner = Owner::Session(id.to_owned());
+        self.load_session(id).await?;
+        if self.state().liveness.stored(&owner).is_end_requested {
+            let end = |state: &mut State, base| {
+                if !state.liveness.is_expired(&owner) {
+                    return Ok(());
+                }
+                self.deactivate(state, id)?;
+                self.cancel_pending(state, id, base)
+            };
+            return self.with_field(id, large::pending_requests, end).await;
+        }
+        let mut state = self.state();
+        if state.liveness.is_expired(&owner) {
+            self.deactivate(&mut state, id)?;
+            self.keep_requests_if_inactive(&mut state, id)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
+    /// active; then [`Hub::end_session`] must follow.
+    pub(in crate::hub) fn deactivate_if_archived(&self, state: &mut State, id: &str) -> Result<bool, Error> {
+        let session = &state.cache.session(id)?.session;
+        let must_end = session.active && session.metadata_fields().is_archived();
+        if must_end {
+            self.deactivate(state, id)?;
+            // In case the object is destroyed before it has canceled them.
+            self.keep_requests_if_inactive(state, id)?;
+        }
+        Ok(must_end)
     }
 
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
@@ -133,9 +166,9 @@ impl Hub {
 
     fn deactivate(&self, state: &mut State, id: &str) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.rt.now());
+        let s = &mut state.cache.session_mut(id)?.session;
         state.liveness.stop(&owner);
         state.in_flight.clear_reactivation(id);
-        let s = &mut state.cache.session_mut(id)?.session;
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
             (s.active, s.thinking, s.updated_at) = (false, false, now);
@@ -157,13 +190,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether a socket other than `cli` has sent a keep-alive of the session within the timeout.
-    fn is_served_by_other(&self, id: &str, cli: ConnId, now: u64) -> bool {
-        // An attachment lacks the keep-alives that came within the interval after the one it holds.
+    /// Whether a socket other than `cli` has sent a sign of life of the session within the timeout.
+    fn is_served_by_other(&self, session: &Owner, cli: ConnId, now: u64) -> bool {
+        // An attachment lacks the signs of life that came within the interval after the one it holds.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
-        let owner = Owner::Session(id.to_owned());
-        let others = self.connections.of_session(id).iter().filter(|conn| **conn != cli);
-        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner)).any(is_live)
+        let others = self.connections.of_owner(session).iter().filter(|conn| **conn != cli);
+        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
     }
 }
 

@@ -49,7 +49,7 @@ enum ReplyAttempt {
 }
 
 impl Hub {
-    /// Updates a session's metadata for a CLI.
+    /// Updates a session's metadata for a CLI. An active session that it archives ends.
     pub async fn update_metadata(
         self: &Arc<Self>,
         id: &str,
@@ -61,11 +61,14 @@ impl Hub {
         check_size("metadata", &value, MAX_CONTENT_BYTES)?;
         let value = if value.is_null() { value } else { fit_metadata(&value)? };
         self.load_session(id).await?;
+        let mut was_active = false;
         self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
+            was_active = self.deactivate_if_archived(state, id)?;
             Ok(UpdateResult::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
-        .await
+        .await?;
+        if was_active { self.end_session(id, None).await } else { Ok(()) }
     }
 
     /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted; of

@@ -1,92 +1,157 @@
 //! The inactivity timers of active sessions and machines (PROTOCOL.md "Liveness").
 //!
-//! A keep-alive moves a deadline in memory; it writes neither to the database nor to the object's storage. Storage holds
-//! which timers run and when the last socket of each closed. A socket's attachment holds the time of its last keep-alive. So
-//! timers continue after hibernation. They restart after a restart of the hub, which closes all sockets.
+//! A sign of life moves a deadline in memory; it writes neither to the database nor to the object's storage. A socket's
+//! attachment holds the times of its last signs of life. Storage holds which timers run, and what no attachment has
+//! ([`StoredTimer`]). So timers continue after hibernation. They restart after a restart of the hub, which closes all sockets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::limits::{MACHINE_TIMEOUT_MS, SESSION_TIMEOUT_MS};
+use crate::limits::{MACHINE_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
-#[derive(Debug)]
+/// Follows the time in the text of a [`StoredTimer`] whose session a CLI has ended.
+const END_REQUESTED: &str = " end";
+
+/// What storage holds of a timer. Empty from each sign of life until the next disconnect or `session-end`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoredTimer {
+    /// When a socket closed, or the last sign of life before a `session-end`. In Unix milliseconds.
+    pub active_at: Option<u64>,
+    /// Whether a CLI has ended the session while another one served it.
+    pub is_end_requested: bool,
+}
+
+impl StoredTimer {
+    /// Reads the text of a timer in storage.
+    pub fn parse(text: &str) -> Self {
+        let time = text.strip_suffix(END_REQUESTED);
+        Self { active_at: time.unwrap_or(text).parse().ok(), is_end_requested: time.is_some() }
+    }
+}
+
+impl fmt::Display for StoredTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.active_at.iter().try_for_each(|at| write!(f, "{at}"))?;
+        f.write_str(if self.is_end_requested { END_REQUESTED } else { "" })
+    }
+}
+
+#[derive(Debug, Default)]
 struct Timer {
     started_at: u64,
-    /// The `activeAt` of clients: the last keep-alive or disconnect. 0 if only the database knows it.
+    /// The `activeAt` of clients: the last sign of life or disconnect. 0 if only the database knows it.
     active_at: u64,
-    /// Whether storage holds the time of the disconnect.
-    is_disconnected: bool,
+    stored: StoredTimer,
 }
 
 /// The timers of a namespace.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    timers: BTreeMap<Owner, Timer>,
+    running: BTreeMap<Owner, Timer>,
+    /// Timers that have expired, until the end of their owners is written or a sign of life restarts them.
+    expired: BTreeMap<Owner, Timer>,
 }
 
 impl Liveness {
-    /// Starts or restarts a timer. Returns whether storage must be updated: it holds no timer, or the time of a disconnect.
+    /// Starts or restarts a timer after a sign of life. Returns whether storage must be updated.
     pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
-        match self.timers.get_mut(&owner) {
-            Some(timer) => {
-                timer.started_at = timer.started_at.max(at);
-                timer.active_at = timer.active_at.max(at);
-                std::mem::take(&mut timer.is_disconnected)
-            }
-            None => {
-                self.timers.insert(owner, Timer { started_at: at, active_at: at, is_disconnected: false });
-                true
-            }
-        }
+        let is_new = !self.has(&owner);
+        let timer = self.start(owner, at);
+        timer.active_at = timer.active_at.max(at);
+        is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
     }
 
-    /// Starts or restarts a timer without a keep-alive. Returns the same as [`record_keep_alive`](Self::record_keep_alive).
-    pub fn start(&mut self, owner: Owner, at: u64) -> bool {
-        if let Some(timer) = self.timers.get_mut(&owner) {
-            timer.started_at = timer.started_at.max(at);
-            return std::mem::take(&mut timer.is_disconnected);
+    /// Starts or restarts a timer without a sign of life. Returns whether storage must be updated.
+    pub fn begin(&mut self, owner: Owner, at: u64) -> bool {
+        let is_new = !self.has(&owner);
+        self.start(owner, at);
+        is_new
+    }
+
+    fn start(&mut self, owner: Owner, at: u64) -> &mut Timer {
+        let expired = self.expired.remove(&owner);
+        let timer = self.running.entry(owner).or_insert_with(|| expired.unwrap_or_default());
+        timer.started_at = timer.started_at.max(at);
+        timer
+    }
+
+    /// Restores a timer when the object wakes, from storage and from the last sign of life in the attachments. A restart has
+    /// closed all sockets: a timer without any time starts now. Returns whether storage must be updated.
+    pub fn restore(&mut self, owner: Owner, mut stored: StoredTimer, attached_at: Option<u64>, now: u64) -> bool {
+        let active_at = attached_at.max(stored.active_at);
+        // An attachment lacks the signs of life that came within the interval after the one it holds.
+        let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
+        let started_at = latest_attached_at.max(stored.active_at).unwrap_or(now);
+        if active_at.is_none() {
+            stored.active_at = Some(now);
         }
-        self.timers.insert(owner, Timer { started_at: at, active_at: 0, is_disconnected: false });
+        self.running.insert(owner, Timer { started_at, active_at: active_at.unwrap_or(0), stored });
+        active_at.is_none()
+    }
+
+    /// Returns what storage must hold of a timer.
+    pub fn stored(&self, owner: &Owner) -> StoredTimer {
+        self.timer(owner).map_or(StoredTimer::default(), |timer| timer.stored)
+    }
+
+    /// Returns the time of the last sign of life or disconnect in Unix milliseconds; 0 if only the database knows it.
+    pub fn active_at(&self, owner: &Owner) -> u64 {
+        self.timer(owner).map_or(0, |timer| timer.active_at)
+    }
+
+    /// Makes the expiry of a running timer an end, unless a sign of life comes before it. Returns whether storage must be
+    /// updated.
+    pub fn request_end(&mut self, owner: &Owner) -> bool {
+        let Some(timer) = self.running.get_mut(owner) else { return false };
+        let last_known_at = if timer.active_at == 0 { timer.started_at } else { timer.active_at };
+        timer.stored = StoredTimer { active_at: Some(last_known_at), is_end_requested: true };
         true
     }
 
-    /// Restores a timer when the object wakes. `active_at` is `None` if the time was lost in a restart. `is_disconnected`:
-    /// whether storage holds the time of the disconnect.
-    pub fn restore(&mut self, owner: Owner, started_at: u64, active_at: Option<u64>, is_disconnected: bool) {
-        self.timers.insert(owner, Timer { started_at, active_at: active_at.unwrap_or(0), is_disconnected });
-    }
-
-    /// Returns the time of the last keep-alive or disconnect in Unix milliseconds; 0 if only the database knows it.
-    pub fn active_at(&self, owner: &Owner) -> u64 {
-        self.timers.get(owner).map_or(0, |timer| timer.active_at)
-    }
-
-    /// Restarts a timer, if it runs, because the owner's last socket closed.
-    pub fn record_disconnect(&mut self, owner: &Owner, at: u64) {
-        if let Some(timer) = self.timers.get_mut(owner) {
-            *timer = Timer { started_at: at, active_at: at, is_disconnected: true };
-        }
+    /// Restarts a timer, if it runs, because a socket of the owner closed. Returns whether storage must be updated.
+    pub fn record_disconnect(&mut self, owner: &Owner, at: u64) -> bool {
+        let Some(timer) = self.running.get_mut(owner) else { return false };
+        (timer.started_at, timer.active_at, timer.stored.active_at) = (at, at, Some(at));
+        true
     }
 
     /// Whether a timer runs.
     pub fn is_running(&self, owner: &Owner) -> bool {
-        self.timers.contains_key(owner)
+        self.running.contains_key(owner)
+    }
+
+    /// Whether a timer has expired and the end of its owner is being written.
+    pub fn is_expired(&self, owner: &Owner) -> bool {
+        self.expired.contains_key(owner)
+    }
+
+    /// Whether a timer runs or has expired.
+    pub fn has(&self, owner: &Owner) -> bool {
+        self.timer(owner).is_some()
     }
 
     /// Stops a timer.
     pub fn stop(&mut self, owner: &Owner) {
-        self.timers.remove(owner);
+        self.running.remove(owner);
+        self.expired.remove(owner);
     }
 
-    /// Removes the expired timers. Returns their owners with [`active_at`](Self::active_at).
-    pub fn take_expired(&mut self, now: u64) -> Vec<(Owner, u64)> {
-        let expired = self.timers.extract_if(.., |owner, timer| deadline(owner, timer) <= now);
-        expired.map(|(owner, timer)| (owner, timer.active_at)).collect()
+    /// Lets the timers expire whose time has passed. Returns their owners.
+    pub fn expire(&mut self, now: u64) -> Vec<Owner> {
+        let expired: Vec<_> = self.running.extract_if(.., |owner, timer| deadline(owner, timer) <= now).collect();
+        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
+        self.expired.extend(expired);
+        owners
     }
 
     /// Returns the time when the next timer expires.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.timers.iter().map(|(owner, timer)| deadline(owner, timer)).min()
+        self.running.iter().map(|(owner, timer)| deadline(owner, timer)).min()
+    }
+
+    fn timer(&self, owner: &Owner) -> Option<&Timer> {
+        self.running.get(owner).or_else(|| self.expired.get(owner))
     }
 }
 
@@ -102,45 +167,89 @@ fn deadline(owner: &Owner, timer: &Timer) -> u64 {
 mod tests {
     use super::*;
 
+    fn session(id: &str) -> Owner {
+        Owner::Session(id.into())
+    }
+
     #[test]
     fn a_session_expires_30_s_and_a_machine_45_s_after_the_last_keep_alive() {
-        let (session, machine) = (Owner::Session("s".into()), Owner::Machine("m".into()));
+        let (session, machine) = (session("s"), Owner::Machine("m".into()));
         let mut liveness = Liveness::default();
         liveness.record_keep_alive(session.clone(), 1_000);
         liveness.record_keep_alive(machine.clone(), 1_000);
         liveness.record_keep_alive(session.clone(), 2_000);
         assert_eq!(liveness.next_deadline(), Some(32_000));
-        assert!(liveness.take_expired(31_999).is_empty());
-        assert_eq!(liveness.take_expired(32_000), vec![(session, 2_000)]);
+        assert!(liveness.expire(31_999).is_empty());
+        assert_eq!(liveness.expire(32_000), [session]);
         assert_eq!(liveness.next_deadline(), Some(46_000));
-        assert_eq!(liveness.take_expired(46_000), vec![(machine, 1_000)]);
+        assert_eq!(liveness.expire(46_000), [machine]);
         assert_eq!(liveness.next_deadline(), None);
     }
 
     #[test]
-    fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
-        let session = Owner::Session("s".into());
+    fn an_expired_timer_keeps_its_time_until_it_is_restarted_or_stopped() {
         let mut liveness = Liveness::default();
-        liveness.record_disconnect(&session, 500);
-        assert!(!liveness.is_running(&session), "a disconnect starts no timer");
+        for id in ["a", "b"] {
+            liveness.record_keep_alive(session(id), 1_000);
+        }
+        liveness.expire(31_000);
+        assert!(!liveness.record_keep_alive(session("a"), 31_000), "storage still holds the timer");
+        assert!(liveness.is_running(&session("a")) && !liveness.is_expired(&session("a")));
+        assert_eq!((liveness.is_expired(&session("b")), liveness.active_at(&session("b"))), (true, 1_000));
+        liveness.stop(&session("b"));
+        assert!(!liveness.has(&session("b")));
+    }
+
+    #[test]
+    fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
+        let session = session("s");
+        let mut liveness = Liveness::default();
+        assert!(!liveness.record_disconnect(&session, 500), "a disconnect starts no timer");
         assert!(liveness.record_keep_alive(session.clone(), 1_000));
         assert!(!liveness.record_keep_alive(session.clone(), 9_000));
-        liveness.record_disconnect(&session, 10_000);
+        assert!(liveness.record_disconnect(&session, 10_000));
         assert_eq!(liveness.next_deadline(), Some(40_000));
         assert!(liveness.record_keep_alive(session.clone(), 11_000));
         assert!(!liveness.record_keep_alive(session, 12_000));
     }
 
     #[test]
-    fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
-        let (started, restored) = (Owner::Session("started".into()), Owner::Session("restored".into()));
+    fn a_request_to_end_a_session_is_stored_until_a_keep_alive_withdraws_it() {
+        let session = session("s");
         let mut liveness = Liveness::default();
-        assert!(liveness.start(started.clone(), 1_000));
-        liveness.restore(restored.clone(), 1_000, None, false);
-        assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (0, 0));
-        assert_eq!(liveness.next_deadline(), Some(31_000));
-        liveness.record_keep_alive(started.clone(), 2_000);
-        liveness.record_disconnect(&restored, 3_000);
-        assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (2_000, 3_000));
+        liveness.record_keep_alive(session.clone(), 1_000);
+        assert!(liveness.request_end(&session));
+        assert_eq!(liveness.stored(&session).to_string(), "1000 end");
+        liveness.record_disconnect(&session, 2_000);
+        let stored = liveness.stored(&session);
+        assert_eq!(stored.to_string(), "2000 end");
+        assert_eq!(StoredTimer::parse("2000 end"), stored);
+        assert!(liveness.record_keep_alive(session.clone(), 3_000));
+        assert_eq!(liveness.stored(&session).to_string(), "");
+    }
+
+    #[test]
+    fn a_timer_is_restored_from_storage_and_attachments() {
+        let restored = |stored: &str, attached_at| {
+            let mut liveness = Liveness::default();
+            let must_store = liveness.restore(session("s"), StoredTimer::parse(stored), attached_at, 9_000);
+            let text = liveness.stored(&session("s")).to_string();
+            (liveness.next_deadline().unwrap(), liveness.active_at(&session("s")), must_store, text)
+        };
+        assert_eq!(restored("", Some(2_000)), (33_000, 2_000, false, "".into()));
+        assert_eq!(restored("4000", Some(2_000)), (34_000, 4_000, false, "4000".into()));
+        assert_eq!(restored("4000 end", None), (34_000, 4_000, false, "4000 end".into()));
+        assert_eq!(restored("", None), (39_000, 0, true, "9000".into()), "after a restart");
+    }
+
+    #[test]
+    fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
+        let session = session("s");
+        let mut liveness = Liveness::default();
+        assert!(liveness.begin(session.clone(), 1_000));
+        assert!(!liveness.begin(session.clone(), 2_000));
+        assert_eq!((liveness.active_at(&session), liveness.next_deadline()), (0, Some(32_000)));
+        liveness.record_keep_alive(session.clone(), 3_000);
+        assert_eq!(liveness.active_at(&session), 3_000);
     }
 }

@@ -1,0 +1,232 @@
+//! Several sockets of one session, and sockets that serve sessions which they did not name in CONNECT.
+
+use crate::support::cli::Cli;
+use crate::support::live_session::live_session;
+use crate::support::{World, run_until_idle};
+use serde_json::{Value, json};
+
+async fn is_active(world: &World, session: &str) -> bool {
+    world.get_session(session).await["active"].as_bool().unwrap()
+}
+
+/// An active session with a pending request, served by a socket that did not name it.
+async fn session_of_runner() -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    let mut runner = world.bare_cli().await;
+    runner.send_keep_alive(&world, &session).await;
+    let state = json!({"requests": {"r": {"tool": "T"}}});
+    assert_eq!(runner.update_state(&session, 1, &state).await["result"], "success");
+    run_until_idle().await;
+    (world, session, runner)
+}
+
+fn end(session: &str) -> Value {
+    json!({"sid": session, "time": 0})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_end_of_another_socket_does_not_end_a_session_that_a_runner_serves() {
+    for hibernates in [false, true] {
+        let (world, session, mut runner) = session_of_runner().await;
+        let mut other = world.cli(&session).await;
+        world.advance(20_000).await;
+        runner.send_keep_alive(&world, &session).await;
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        assert_eq!(other.emit_with_ack("session-end", &end(&session)).await, json!({"ok": true}));
+        let record = world.get_session(&session).await;
+        assert_eq!(record["active"], true, "{hibernates}");
+        assert_eq!(record["agentState"]["requests"]["r"]["tool"], "T", "{hibernates}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keep_alives_of_a_runner_write_nothing_to_storage() {
+    let (world, session, mut runner) = session_of_runner().await;
+    let writes = world.rt.kv_writes();
+    for _ in 0..10 {
+        runner.send_keep_alive(&world, &session).await;
+    }
+    assert_eq!(world.rt.kv_writes(), writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_a_session_of_a_runner_continues_after_hibernation() {
+    let (world, session, mut runner) = session_of_runner().await;
+    world.advance(20_000).await;
+    runner.send_keep_alive(&world, &session).await;
+    world.hibernate_and_wake().await;
+    world.advance(29_000).await;
+    assert!(is_active(&world, &session).await);
+    world.advance(3_000).await;
+    assert!(!is_active(&world, &session).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_of_a_runner_gets_a_full_timeout_after_a_restart() {
+    let (world, session, mut runner) = session_of_runner().await;
+    world.advance(20_000).await;
+    runner.send_keep_alive(&world, &session).await;
+    world.advance(9_000).await;
+    world.redeploy();
+    world.advance(29_000).await;
+    assert!(is_active(&world, &session).await);
+    world.advance(1_000).await;
+    assert!(!is_active(&world, &session).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_a_session_of_a_runner_waits_for_the_runner_after_a_restart() {
+    let (world, session, mut runner) = session_of_runner().await;
+    let method = format!("{session}:gitStatus");
+    runner.register(&method).await;
+    world.redeploy();
+    world.advance(9_000).await;
+    let calling = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    let mut runner = world.bare_cli().await;
+    runner.register(&method).await;
+    runner.serve(&method, &json!({"success": true, "stdout": ""})).await;
+    assert_eq!(calling.reply().await.ok()["success"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_gets_updates_of_a_session_that_has_expired() {
+    let (world, session, mut runner) = session_of_runner().await;
+    world.advance(31_000).await;
+    assert!(!is_active(&world, &session).await);
+    let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name": "n"}"#);
+    renamed.reply().await.ok();
+    assert_eq!(runner.next_event("update").await["body"]["t"], "update-session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() {
+    let world = World::new();
+    let mut runner = world.bare_cli().await;
+    let mut sessions = Vec::new();
+    for n in 0..300 {
+        sessions.push(world.create_session(&format!("/{n}")).await);
+        runner.emit_with_ack("message", &json!({"sid": sessions[n], "message": {}})).await;
+    }
+    assert!(runner.try_event("error").await.is_none(), "the sessions are inactive");
+    for session in &sessions {
+        runner.send_keep_alive(&world, session).await;
+    }
+    let error = runner.next_event("error").await;
+    assert_eq!((&error["code"], &error["scope"]), (&json!("too-many-served"), &json!("session")));
+    while runner.try_event("error").await.is_some() {}
+    assert!(is_active(&world, &sessions[299]).await, "a keep-alive counts without room in the attachment");
+    world.advance(31_000).await;
+    for n in 0..300 {
+        world.register_machine(&format!("machine-{n:032}")).await;
+        runner.emit_with_ack("machine-alive", &json!({"machineId": format!("machine-{n:032}"), "time": 0})).await;
+    }
+    assert_eq!(
+        runner.next_event("error").await["scope"],
+        "machine",
+        "the sessions have expired, the machines are online"
+    );
+    while runner.try_event("error").await.is_some() {}
+    world.advance(46_000).await;
+    runner.send_keep_alive(&world, &sessions[299]).await;
+    assert!(runner.try_event("error").await.is_none(), "the machines are offline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_sign_of_life_after_the_end() {
+    for (is_served, hibernates) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (world, session, mut first) = live_session().await;
+        let mut second = world.live_cli(&session).await;
+        let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
+        assert_eq!(first.update_state(&session, 1, &state).await["result"], "success");
+        first.emit_with_ack("session-end", &end(&session)).await;
+        first.socket.close();
+        assert!(is_active(&world, &session).await);
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        world.advance(20_000).await;
+        if is_served {
+            second.send_keep_alive(&world, &session).await;
+        }
+        world.advance(31_000).await;
+        let record = world.get_session(&session).await;
+        assert_eq!(record["active"], false, "{is_served} {hibernates}");
+        let (pending, canceled) = if is_served { (1, Value::Null) } else { (0, json!("canceled")) };
+        assert_eq!(record["agentState"]["requests"].as_object().map_or(0, |requests| requests.len()), pending);
+        assert_eq!(record["agentState"]["completedRequests"]["r"]["status"], canceled, "{is_served} {hibernates}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_when_the_last_of_its_sockets_ends_it() {
+    let (world, session, mut first) = live_session().await;
+    let mut second = world.live_cli(&session).await;
+    first.emit_with_ack("session-end", &end(&session)).await;
+    assert!(is_active(&world, &session).await);
+    second.emit_with_ack("session-end", &end(&session)).await;
+    assert!(!is_active(&world, &session).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_end_does_not_end_a_session_to_which_another_cli_has_just_connected() {
+    let (world, session, mut first) = live_session().await;
+    let _second = world.cli(&session).await;
+    first.emit_with_ack("session-end", &end(&session)).await;
+    assert!(is_active(&world, &session).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_close_of_a_socket_is_no_sign_of_life_of_another_one() {
+    let (world, session, mut first) = live_session().await;
+    let half_open = world.live_cli(&session).await;
+    world.advance(28_000).await;
+    let closing = world.live_cli(&session).await;
+    closing.socket.close();
+    world.advance(4_000).await;
+    first.emit_with_ack("session-end", &end(&session)).await;
+    assert!(!is_active(&world, &session).await, "no other socket has shown a sign of life for 32 s");
+    drop(half_open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_restart_the_timeout_of_an_active_session_but_activate_none() {
+    for sign in ["connect", "register", "metadata", "state"] {
+        let (world, session, mut cli) = live_session().await;
+        let metadata = json!({"path": "/code", "host": "h"});
+        let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
+        let mut connected = Vec::new();
+        for is_expected in [true, false] {
+            world.advance(20_000).await;
+            match sign {
+                "connect" => connected.push(world.cli(&session).await),
+                "register" => cli.register(&format!("{session}:readFile")).await,
+                "metadata" => drop(cli.emit_with_ack("update-metadata", &update).await),
+                _ => drop(cli.update_state(&session, 1, &json!({"requests": {}})).await),
+            }
+            let signed_at = world.now();
+            world.hibernate_and_wake().await;
+            assert_eq!(is_active(&world, &session).await, is_expected, "{sign}");
+            assert_eq!(world.get_session(&session).await["activeAt"] == signed_at, is_expected, "{sign}");
+            world.advance(29_000).await;
+            assert_eq!(is_active(&world, &session).await, is_expected, "{sign}");
+            world.advance(3_000).await;
+            assert!(!is_active(&world, &session).await, "{sign}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_is_a_sign_of_life_when_it_arrives() {
+    let (world, session, cli) = live_session().await;
+    world.advance(29_000).await;
+    world.db.hold_all();
+    cli.emit("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
+    run_until_idle().await;
+    world.advance(5_000).await;
+    world.db.release();
+    run_until_idle().await;
+    assert!(is_active(&world, &session).await);
+}
