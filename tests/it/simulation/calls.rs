@@ -144,8 +144,8 @@ impl World {
             record.requests.entry(request.clone()).or_default().ends_before = ends_before;
         }
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
-        let pending_ack =
-            PendingAck::Update { owner: session, kind: ValueKind::AgentState, expected, value: state, request };
+        let (kind, sent_at) = (ValueKind::AgentState, self.now());
+        let pending_ack = PendingAck::Update { owner: session, kind, expected, value: state, request, sent_at };
         self.cli_emit(i, "update-state", &update, pending_ack);
     }
 

@@ -56,7 +56,24 @@ pub enum PendingAck {
         expected: u64,
         value: Value,
         request: Option<String>,
+        sent_at: u64,
     },
+}
+
+impl PendingAck {
+    /// The session that the event may end.
+    pub fn ends(&self) -> Option<&str> {
+        match self {
+            Self::End { session } => Some(session),
+            Self::Update { owner, kind: ValueKind::Metadata, value, .. } if is_archived(value) => Some(owner),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the metadata is that of an archived session.
+pub fn is_archived(metadata: &Value) -> bool {
+    metadata["lifecycleState"] == "archived"
 }
 
 /// An RPC call without a response.
@@ -237,9 +254,9 @@ impl World {
         cli.unanswered_calls.clear();
         let namespace_index = cli.namespace_index;
         for pending_ack in std::mem::take(&mut cli.pending_acks).into_values() {
-            // The outcome of a `session-end` is unknown until the world is idle.
-            if let PendingAck::End { session } = pending_ack {
-                self.oracle(namespace_index).record_possible_end(&session, connection);
+            // The outcome of what ends the session is unknown until the world is idle.
+            if let Some(session) = pending_ack.ends() {
+                self.oracle(namespace_index).record_possible_end(session, connection);
             }
         }
     }
@@ -318,39 +335,12 @@ impl World {
     }
 
     pub fn cli_send_keep_alive(&mut self, i: usize) {
-        let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
+        let now = self.now();
         match self.clis[i].role.clone() {
             Role::Machine(id) => {
                 self.cli_emit(i, "machine-alive", &json!({"machineId": id, "time": now}), PendingAck::Registration);
             }
-            Role::Session { id: Some(session), .. } => {
-                let Some(connection) = self.clis[i].connection else { return };
-                let mut payload = json!({"sid": session, "time": now});
-                if self.rng.chance(30) {
-                    // A clock that is hours off, seconds, a string, or nothing.
-                    let times = [json!(now - 7_200_000), json!(now / 1_000), json!(now.to_string()), Value::Null];
-                    payload["time"] = self.rng.pick(&times).unwrap();
-                }
-                if self.rng.chance(40) {
-                    payload["thinking"] = json!(self.rng.chance(50));
-                }
-                if self.rng.chance(20) {
-                    payload["mode"] = json!(self.rng.pick(&["local", "remote"]));
-                    payload["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
-                }
-                if self.rng.chance(10) {
-                    payload["mode"] = json!("sideways");
-                }
-                // The hub acknowledges a keep-alive that repeats a change before that change is written.
-                let faults = self.db.reported_faults();
-                let keep_alive = KeepAlive {
-                    time: now,
-                    connection,
-                    other_ends: self.oracle(namespace_index).session(&session).ends_of_others(connection),
-                    disruptions: self.disruptions(namespace_index, &session, connection, faults),
-                };
-                self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
-            }
+            Role::Session { id: Some(session), .. } => self.cli_keep_alive(i, session),
             Role::Session { id: None, .. } => {}
         }
     }
@@ -401,18 +391,6 @@ impl World {
         self.oracle(namespace_index).messages.get_mut(local_id).unwrap().ready = ready;
         self.clis[i].unacknowledged.push_back(local_id.to_owned());
         self.cli_send(i, local_id);
-    }
-
-    /// Updates a value of `owner`, a session or machine.
-    pub fn cli_update_value(&mut self, i: usize, owner: &str, kind: ValueKind, expected: u64, value: Value) {
-        let (name, id) = match kind {
-            ValueKind::Metadata => ("update-metadata", "sid"),
-            ValueKind::AgentState => ("update-state", "sid"),
-            ValueKind::RunnerState => ("machine-update-state", "machineId"),
-        };
-        let update = json!({id: owner, "expectedVersion": expected, kind.field(): value});
-        let pending_ack = PendingAck::Update { owner: owner.to_owned(), kind, expected, value, request: None };
-        self.cli_emit(i, name, &update, pending_ack);
     }
 
     /// Sends a recorded message, for the first time or again.

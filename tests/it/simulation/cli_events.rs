@@ -44,7 +44,8 @@ impl World {
                 cli.on_message(seq, id.to_owned());
                 self.oracle(namespace_index).messages.get_mut(&local_id).unwrap().acknowledged = true;
             }
-            PendingAck::Update { owner, kind, expected, value, request } => {
+            PendingAck::Update { owner, kind, expected, value, request, sent_at } => {
+                self.observe_acknowledged_update(i, &owner, kind, &value, sent_at);
                 self.cli_on_update_ack(i, &owner, kind, expected, &value, request, ack);
             }
         }
@@ -125,9 +126,10 @@ impl World {
     pub fn cli_on_update(&mut self, i: usize, body: &Value) {
         let namespace_index = self.clis[i].namespace_index;
         let (session, machine) = (body["sid"].as_str(), body["machineId"].as_str());
+        // A runner also speaks for sessions.
         let is_own = match &self.clis[i].role {
             Role::Session { id, .. } => session.is_some() && session == id.as_deref(),
-            Role::Machine(id) => machine == Some(id),
+            Role::Machine(id) => machine.is_none_or(|machine| machine == id),
         };
         assert!(is_own, "a CLI of {:?} received {body}", self.clis[i].role);
         let owner = session.or(machine).unwrap_or_default();
@@ -137,8 +139,11 @@ impl World {
             let sent = &self.oracles[namespace_index].messages[message["localId"].as_str().unwrap()];
             let is_sender = self.clis[i].connection.is_some_and(|connection| sent.connections == [connection]);
             assert!(!is_sender, "a CLI received its own message: {body}");
-            let (seq, id) = (message["seq"].as_u64().unwrap(), message["id"].as_str().unwrap().to_owned());
-            return self.clis[i].on_message(seq, id);
+            if self.clis[i].session().is_some() {
+                let (seq, id) = (message["seq"].as_u64().unwrap(), message["id"].as_str().unwrap().to_owned());
+                self.clis[i].on_message(seq, id);
+            }
+            return;
         }
         let fields = [
             ("metadata", ValueKind::Metadata),
@@ -149,7 +154,9 @@ impl World {
             if session.is_some() || kind == ValueKind::RunnerState {
                 let Some(version) = body[field]["version"].as_u64() else { continue };
                 self.oracle(namespace_index).observe_version(owner, kind, version, &body[field]["value"]);
-                self.clis[i].store_version(kind, version, &body[field]["value"]);
+                if session.is_some() == self.clis[i].session().is_some() {
+                    self.clis[i].store_version(kind, version, &body[field]["value"]);
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What keeps sessions active and what ends them, as the oracle knows it.
+//! What keeps sessions active and what ends them: keep-alives, and what the oracle knows.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::cli::PendingAck;
+use super::cli::{PendingAck, is_archived};
 use super::connections::{ConnectionId, Peer};
-use super::oracle::KeepAlive;
+use super::oracle::{KeepAlive, ValueKind};
 use super::rows::Row;
 use super::world::World;
 
@@ -12,6 +12,37 @@ use super::world::World;
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 
 impl World {
+    /// Sends a keep-alive of a session, which the CLI need not have named in CONNECT.
+    pub fn cli_keep_alive(&mut self, i: usize, session: String) {
+        let (namespace_index, now) = (self.clis[i].namespace_index, self.now());
+        let Some(connection) = self.clis[i].connection else { return };
+        let mut payload = json!({"sid": session, "time": now});
+        if self.rng.chance(30) {
+            // A clock that is hours off, seconds, a string, or nothing.
+            let times = [json!(now - 7_200_000), json!(now / 1_000), json!(now.to_string()), Value::Null];
+            payload["time"] = self.rng.pick(&times).unwrap();
+        }
+        if self.rng.chance(40) {
+            payload["thinking"] = json!(self.rng.chance(50));
+        }
+        if self.rng.chance(20) {
+            payload["mode"] = json!(self.rng.pick(&["local", "remote"]));
+            payload["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
+        }
+        if self.rng.chance(10) {
+            payload["mode"] = json!("sideways");
+        }
+        // The hub acknowledges a keep-alive that repeats a change before that change is written.
+        let faults = self.db.reported_faults();
+        let keep_alive = KeepAlive {
+            time: now,
+            connection,
+            other_ends: self.oracle(namespace_index).session(&session).ends_of_others(connection),
+            disruptions: self.disruptions(namespace_index, &session, connection, faults),
+        };
+        self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
+    }
+
     /// The number of events that may invalidate a keep-alive of a connection: `faults` of the database, crashes, and requests to
     /// end the session.
     pub fn disruptions(&self, namespace_index: usize, session: &str, connection: ConnectionId, faults: u64) -> u64 {
@@ -32,6 +63,13 @@ impl World {
         let Some((_, payload)) = frame.split_once("[\"session-alive\",") else { return };
         let payload: Value = serde_json::from_str(payload.trim_end_matches(']')).unwrap();
         let session = payload["sid"].as_str().unwrap();
+        let now = self.now();
+        self.observe_sign(namespace_index, connection, session, now);
+    }
+
+    /// The hub has received a sign of life at `at` or later. If the keep-alive of the same connection is still valid, it prolongs
+    /// the session.
+    fn observe_sign(&mut self, namespace_index: usize, connection: ConnectionId, session: &str, at: u64) {
         let (now, is_open) = (self.now(), self.is_open(connection));
         let disruptions = self.disruptions(namespace_index, session, connection, self.db.faults());
         let record = self.oracle(namespace_index).session(session);
@@ -43,14 +81,37 @@ impl World {
                 && now < known.time + SESSION_TIMEOUT_MS
         };
         if let Some(keep_alive) = record.keep_alive.as_mut().filter(is_valid) {
-            keep_alive.time = now;
+            keep_alive.time = keep_alive.time.max(at);
+        }
+    }
+
+    /// The hub has acknowledged an update: a sign of life, and the end of its session if it archives that.
+    pub fn observe_acknowledged_update(&mut self, i: usize, owner: &str, kind: ValueKind, value: &Value, sent_at: u64) {
+        let namespace_index = self.clis[i].namespace_index;
+        if kind == ValueKind::RunnerState {
+            return;
+        }
+        if kind == ValueKind::Metadata {
+            self.record_archive(i, owner, value);
+        }
+        if let Some(connection) = self.clis[i].connection {
+            self.observe_sign(namespace_index, connection, owner, sent_at);
+        }
+    }
+
+    /// Records that a CLI archives a session, or makes an archived one usable again, which ignored earlier keep-alives.
+    pub fn record_archive(&mut self, i: usize, session: &str, metadata: &Value) {
+        let known = self.clis[i].values.get(&ValueKind::Metadata);
+        if is_archived(metadata) || known.is_some_and(|(_, known)| is_archived(known)) {
+            self.oracle(self.clis[i].namespace_index).record_end(session);
         }
     }
 
     /// Checks that a session with a valid keep-alive is active.
     pub fn check_keep_alive(&mut self, namespace_index: usize, row: &Row) {
         let record = self.oracle(namespace_index).session(&row.id).clone();
-        let is_archived = row.metadata["lifecycleState"] == "archived";
+        let is_archived = is_archived(&row.metadata);
+        assert!(!is_archived || !row.is_active(), "{} is archived and active", row.id);
         let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end) else { return };
         let KeepAlive { time, connection, .. } = keep_alive;
         let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.faults());
@@ -63,7 +124,7 @@ impl World {
 
     /// Checks that only the end of its session has canceled a permission request.
     pub fn check_canceled_requests(&mut self, namespace_index: usize, row: &Row) {
-        let is_pending_end = |ack: &PendingAck| matches!(ack, PendingAck::End { session } if *session == row.id);
+        let is_pending_end = |ack: &PendingAck| ack.ends() == Some(&*row.id);
         let ends = self
             .pending
             .values()

@@ -26,6 +26,7 @@ mod responses;
 mod rows;
 mod scheduler;
 mod steps;
+mod updates;
 mod web;
 mod web_steps;
 mod world;

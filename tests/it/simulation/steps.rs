@@ -1,11 +1,9 @@
 //! Random steps: operations of clients, and faults.
 
-use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 
 use super::cli::{Cli, Phase, Role};
 use super::database::{Fault, permanent_error, retryable_error, timeout};
-use super::oracle::ValueKind;
 use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
 use crate::support::sqlite::BatchKind;
@@ -17,6 +15,7 @@ pub enum Step {
     UpdateMetadata,
     RequestPermission,
     Alive,
+    RunnerAlive,
     SessionEnd,
     Register,
     Unregister,
@@ -66,6 +65,7 @@ const STEPS: &[(u64, Step)] = &[
     (7, Step::UpdateMetadata),
     (6, Step::RequestPermission),
     (5, Step::Alive),
+    (2, Step::RunnerAlive),
     (2, Step::SessionEnd),
     (2, Step::Register),
     (1, Step::Unregister),
@@ -159,6 +159,7 @@ impl World {
             | Step::RequestPermission
             | Step::Ready
             | Step::Alive
+            | Step::RunnerAlive
             | Step::SessionEnd
             | Step::Register
             | Step::Unregister
@@ -244,7 +245,9 @@ impl World {
     fn cli_step(&mut self, step: Step, namespace_index: usize) {
         let is_ready_with_session = |cli: &Cli| cli.is_ready() && cli.session().is_some();
         let i = match step {
-            Step::RunnerState => self.pick_cli(namespace_index, |cli| cli.is_ready() && cli.session().is_none()),
+            Step::RunnerState | Step::RunnerAlive => {
+                self.pick_cli(namespace_index, |cli| cli.is_ready() && cli.session().is_none())
+            }
             Step::Alive | Step::Disconnect | Step::LateResponse | Step::Register | Step::Unregister => {
                 self.pick_cli(namespace_index, Cli::is_ready)
             }
@@ -265,6 +268,10 @@ impl World {
             Step::UpdateMetadata => self.update_metadata(i),
             Step::RequestPermission => self.request_permission(i),
             Step::Alive => self.cli_send_keep_alive(i),
+            Step::RunnerAlive => {
+                let session = self.pick_session(namespace_index);
+                session.into_iter().for_each(|session| self.cli_keep_alive(i, session));
+            }
             Step::SessionEnd => self.cli_end_session(i),
             Step::Register => self.cli_register(i),
             Step::Unregister => self.cli_unregister(i),
@@ -302,43 +309,6 @@ impl World {
         if let Some(local_id) = self.rng.pick(&sent) {
             self.cli_send(i, &local_id);
         }
-    }
-
-    /// Updates the metadata, sometimes with a stale expected version.
-    fn update_metadata(&mut self, i: usize) {
-        let Some(session) = self.clis[i].session() else { return };
-        let (version, mut value) = self.clis[i].values.get(&ValueKind::Metadata).cloned().unwrap_or_default();
-        if !value.is_object() {
-            return;
-        }
-        let stale = version > 1 && self.rng.chance(20);
-        let expected = if stale { version - 1 } else { version };
-        value["n"] = json!(self.next_number());
-        self.pad_value(&mut value);
-        self.cli_update_value(i, &session, ValueKind::Metadata, expected, value);
-    }
-
-    fn update_runner_state(&mut self, i: usize) {
-        let Role::Machine(machine) = self.clis[i].role.clone() else { return };
-        let expected = self.clis[i].values.get(&ValueKind::RunnerState).map_or(1, |(version, _)| *version);
-        let mut value = json!({"n": self.next_number()});
-        self.pad_value(&mut value);
-        self.cli_update_value(i, &machine, ValueKind::RunnerState, expected, value);
-    }
-
-    /// Adds a permission request to the agent state, sometimes with a stale expected version.
-    fn request_permission(&mut self, i: usize) {
-        let namespace_index = self.clis[i].namespace_index;
-        let (_, state) = self.clis[i].values.get(&ValueKind::AgentState).cloned().unwrap_or_default();
-        let mut state = if state.is_object() { state } else { json!({}) };
-        let request = format!("r{}", self.oracle(namespace_index).next_number());
-        if !state["requests"].is_object() {
-            state["requests"] = json!({});
-        }
-        state["requests"][&request] = json!({"tool": "T", "arguments": {}});
-        self.pad_value(&mut state);
-        let stale = self.rng.chance(10);
-        self.cli_update_state(i, state, Some(request), stale);
     }
 
     /// A random tag. Half of the tags are used in both namespaces.
