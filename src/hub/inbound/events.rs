@@ -169,8 +169,8 @@ impl Hub {
         self.serve_update_or_reject(from, Owner::Machine(u.machine_id), result).await
     }
 
-    /// Records a sign of life that is no keep-alive. A machine becomes online; the clock of an active session restarts, but an
-    /// inactive one stays so. If it can't be recorded, the next one is.
+    /// Records a sign of life that is no keep-alive. A machine becomes online. The timeout of an active session restarts; an
+    /// inactive session stays inactive. If the sign can't be recorded, the next one is.
     pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
         let now = self.rt.now();
         match owner {
@@ -182,7 +182,7 @@ impl Hub {
     /// Records that the sender of a keep-alive, which arrived at `at`, speaks for its session or machine.
     fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
         self.add_served(conn, owner.clone());
-        // A socket that did not speak for it before had no room for the time in its attachment.
+        // Only now has the attachment of a new speaker a place for the time.
         self.record_arrival(&mut self.state(), owner, conn, at);
     }
 

@@ -19,22 +19,22 @@ fn stored_bytes(text: &str) -> usize {
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
 
-/// A time with as many digits as each until the year 2286.
-const SOME_TIME: u64 = 1_800_000_000_000;
+/// Has as many digits as any time in Unix milliseconds until the year 2286.
+const SAMPLE_TIME: u64 = 1_800_000_000_000;
 
-/// Whether the attachment of a CLI's socket has at most the size that the platform allows, also with the times of all
-/// keep-alives.
+/// Whether the attachment of a CLI's socket is within the limit of the platform, also with the time of a sign of life for
+/// each session and machine.
 fn fits_attachment(cli: &Cli) -> bool {
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
-        cli.record_keep_alive(&owner, SOME_TIME);
+        cli.record_keep_alive(&owner, SAMPLE_TIME);
     }
     serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
 
 impl State {
-    /// Returns the attachment of a CLI's socket that also serves `added`, unless it exceeds the limit of the platform even
-    /// without the inactive sessions and machines of which no method is registered.
+    /// Returns the attachment of a CLI's socket that also serves `added`. If it does not fit, inactive sessions and machines
+    /// without methods are removed; `None` if it still does not fit.
     fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Peer> {
         if !fits_attachment(&cli) {
             let is_running = |owner: &Owner| self.liveness.is_running(owner);
@@ -126,7 +126,7 @@ impl Hub {
             return;
         }
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
-        cli.end(session);
+        cli.record_session_end(session);
         self.set_peer(&mut state, conn, Peer::Cli(cli));
     }
 

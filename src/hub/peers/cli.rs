@@ -108,7 +108,7 @@ impl Cli {
 
     /// Records that the CLI has ended a session: it no longer serves it, unless it named the session in CONNECT or has
     /// registered methods of it.
-    pub fn end(&mut self, session: &Owner) {
+    pub fn record_session_end(&mut self, session: &Owner) {
         self.others.retain(|Other(other, methods, _)| other != session || !methods.is_empty());
         self.set_keep_alive(session, None);
     }
@@ -187,10 +187,10 @@ mod tests {
         let names: Vec<String> = cli.registrations(&none).into_iter().map(|(_, _, name)| name).collect();
         assert_eq!(names, ["s:read", "t:read", "m:read", "m:1:read"]);
         assert_eq!(cli.resolve_method("m:1:read", &none), Some((Owner::Machine("m:1".into()), "read")));
-        cli.end(&others[0]);
+        cli.record_session_end(&others[0]);
         assert_eq!(cli.others.len(), 3, "it still has a method");
         cli.remove_method("t:read", &none);
-        cli.end(&others[0]);
+        cli.record_session_end(&others[0]);
         assert_eq!(cli.resolve_method("t:read", &none), None);
     }
 
