@@ -13,7 +13,7 @@ use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
-pub const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
+const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
 /// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`.
 ///

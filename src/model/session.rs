@@ -258,7 +258,7 @@ fn cut_texts(value: &RawValue) -> Option<Cow<'_, RawValue>> {
 }
 
 /// Cuts a string, or the strings in an object, to `limit` bytes.
-pub fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
+fn cut_texts_to(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     if value.get().len() <= limit {
         return Some(Cow::Borrowed(value));
     }

@@ -190,7 +190,7 @@ impl Hub {
 
     /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
     /// clients have missed.
-    pub(in crate::hub) async fn sync_event_log(&self) -> Result<(), DbError> {
+    async fn sync_event_log(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
             let pending = self.state().log.as_ref().and_then(EventLog::pending_read);

@@ -104,7 +104,7 @@ impl Hub {
     }
 
     /// Refuses a frame before CONNECT. Too many refusals close the socket.
-    pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
+    fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
         self.rt.send(&[conn], refusal);
         connecting.refused_frames += 1;
         if connecting.refused_frames < MAX_REFUSALS {
