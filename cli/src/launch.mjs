@@ -39,16 +39,15 @@ function isExecutable(file) {
 export const commandName = ([program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
 
 /**
- * The agents that a machine can start: those of the table that are on the PATH, and that of its own command line.
+ * The agents that a machine can start: that of its own command line, then the others of the table that are on the PATH.
  * @param {{agent?: string, command?: string[], flavor: string}} own the choice of this process
  * @param {Record<string, string | undefined>} env
  * @returns {{id: string, name: string, flavor: string}[]}
  */
 export function listAgents({ agent, command, flavor }, env) {
-  const known = Object.entries(AGENTS)
-    .filter(([id, entry]) => id === agent || findProgram(entry.command, env))
-    .map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: id === agent ? flavor : kind }));
-  return command ? [{ id: flavor, name: path.basename(command[0]), flavor }, ...known.filter(({ id }) => id !== flavor)] : known;
+  const own = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
+  const others = Object.entries(AGENTS).filter(([id, entry]) => id !== own.id && findProgram(entry.command, env));
+  return [own, ...others.map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: kind }))];
 }
 
 /** @param {{title: string, package: string, command: string}} entry */

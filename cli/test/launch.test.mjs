@@ -35,7 +35,7 @@ test('a machine lists the installed agents, and the one of its command line', (t
   assert.deepEqual(listAgents({ agent: 'codex', flavor: 'beta' }, env), [codex, copilot]);
   // Through npx.
   const qwen = { id: 'qwen', name: 'Qwen Code', flavor: 'mine' };
-  assert.deepEqual(listAgents({ agent: 'qwen', flavor: 'mine' }, env), [codex, copilot, qwen]);
+  assert.deepEqual(listAgents({ agent: 'qwen', flavor: 'mine' }, env), [qwen, codex, copilot]);
   const own = { id: 'my-agent', name: 'my-agent', flavor: 'my-agent' };
   assert.deepEqual(listAgents({ command: ['/opt/my-agent'], flavor: 'my-agent' }, env), [own, codex, copilot]);
 });
