@@ -181,6 +181,11 @@ impl MetadataFields<'_> {
         lists(self.modes, id)
     }
 
+    /// Whether the agent has listed permission modes of its own.
+    pub fn has_own_modes(&self) -> bool {
+        self.modes.is_some()
+    }
+
     /// Whether `models` lists a model: the agent's own, beside those of its flavor.
     pub fn has_own_model(&self, id: &str) -> bool {
         lists(self.models, id)

@@ -200,6 +200,10 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
     for (route, body) in [("permission-mode", json!({"mode": "wide"})), ("model", json!({"model": "acme/small"}))] {
         post_action(&world, &session, route, &body).reply().await.assert_error(400, "invalid_field");
     }
+    let refused = post_action(&world, &session, "permission-mode", &json!({"mode": "acceptEdits"})).reply().await;
+    let message =
+        "Field `mode`: this session's agent takes only default, plan, ask, yolo, and the `modes` of its metadata.";
+    assert_eq!(refused.assert_error(400, "invalid_field")["error"], message);
     cli.register("permission").await;
     cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
     let reply = post_action(&world, &session, "permissions/r/approve", &json!({"mode": "build"}));
