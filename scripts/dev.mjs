@@ -286,7 +286,8 @@ function announce(address, token, isNamespaceToken) {
   Open the console, signed in (the link contains the token: do not share it):
     ${signInLink(address, token)}
 
-  Connect the example CLI, in a second terminal in this folder:
+  Connect a coding agent, or the example CLI, which runs a shell, in a second terminal in this folder:
+    npm run agent -- --agent claude --dir ${directory}${options}
     npm run agent:shell -- --dir ${directory}${options}
 
   List the sessions:

@@ -33,7 +33,7 @@ export function NoMachines() {
       <h2>No machine is online</h2>
       <p>A machine appears here while an agent runs on it. Start one in a project directory:</p>
       <pre tabIndex={0}>
-        <code>npm run agent:shell -- --dir PATH</code>
+        <code>npm run agent -- --agent claude --dir PATH</code>
       </pre>
     </div>
   );

@@ -93,7 +93,7 @@ function NoSessions() {
       <h2>No sessions yet</h2>
       <p>Start an agent in a project directory to create one:</p>
       <pre tabIndex={0}>
-        <code>{`npm run agent:shell -- \\\n  --dir PATH${location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`}`}</code>
+        <code>{`npm run agent -- \\\n  --agent claude \\\n  --dir PATH${location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`}`}</code>
       </pre>
     </div>
   );
