@@ -12,7 +12,7 @@ import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
 const USAGE = `Usage: npm run reconnect
 
 Connects 1,000 CLIs to one namespace, restarts the hub, and fails if they are not served again within 10 s
-(tests/e2e/load/reconnect.test.mjs).
+(tests/e2e/load/reconnect.test.mjs). Run it on an otherwise idle computer.
 
   --help        this text`;
 
