@@ -4,9 +4,10 @@ use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
 use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, permanent_error};
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
 
 /// The ids of the pending requests.
 async fn pending(world: &World, session: &str) -> Vec<String> {
@@ -369,4 +370,28 @@ async fn an_answer_succeeds_only_after_the_commit() {
     reply.reply().await.assert_error(503, "hub_unavailable");
     assert_eq!(pending(&world, &session).await, ["r2"], "a failed write leaves the request pending");
     answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_write_fails_is_an_error_and_the_request_stays_pending() {
+    for moved_by_cli in [false, true] {
+        for error in [permanent_error(), retryable_error(), DbError::TimedOut(String::new())] {
+            let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+            let case = format!("{error:?}, moved by the CLI: {moved_by_cli}");
+            let reply = start_answer(&world, &session, "r1/approve", &json!({}));
+            let call = cli.next_call().await;
+            world.db.fail_all(BatchKind::Writes, error);
+            if moved_by_cli {
+                let state =
+                    json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "approved"}}});
+                cli.emit("update-state", &json!({"sid": session, "expectedVersion": 2, "agentState": state}));
+            }
+            cli.respond(&call, &json!({"ok": true}));
+            world.advance(60_000).await;
+            let reply = reply.reply().await;
+            assert!(reply.status == 503 && reply.json()["code"] == "hub_unavailable", "{case}: {}", reply.text);
+            world.db.repair();
+            assert_eq!(agent_state(&world, &session).await["requests"]["r1"], request("Bash"), "{case}");
+        }
+    }
 }
