@@ -266,7 +266,9 @@ impl Edge {
             let body: AuthBody = parse_body(body)?;
             let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
                 code: "invalid_access_token",
-                message: "The access token is not valid for this hub.".into(),
+                message:
+                    "The access token (`accessToken`) is not valid for this hub. Check its secret and its namespace."
+                        .into(),
                 ..ErrorResponse::unauthorized()
             })?;
             let claims = WebClaims { uid: user_id(&namespace), ns: namespace };

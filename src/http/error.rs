@@ -32,7 +32,7 @@ impl ErrorResponse {
     }
 
     pub fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "No route has this path.")
+        Self::new(StatusCode::NOT_FOUND, "not_found", "No route has this path. Check its spelling.")
     }
 
     pub fn method_not_allowed() -> Self {
@@ -41,13 +41,15 @@ impl ErrorResponse {
     }
 
     pub fn body_too_large(limit: usize) -> Self {
-        let message = format!("The request body is larger than {limit} bytes.");
+        let message = format!("The request body has more than the limit of {limit} bytes. Send a smaller one.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
     pub fn body_stalled() -> Self {
         let (kib, seconds) = (MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
-        let message = format!("The request body was too slow: less than {kib} KiB in {seconds} seconds.");
+        let message = format!(
+            "The request body was too slow: less than {kib} KiB in {seconds} seconds. Try again with a faster connection."
+        );
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
     }
 

@@ -73,7 +73,7 @@ async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, ErrorRe
         // axum names the parameter only in a text: "Invalid UTF-8 in `id`".
         let text = rejection.body_text();
         let name = text.split('`').nth(1).unwrap_or(name);
-        ErrorResponse::from(Error::field(name, format!("Path parameter `{name}` is not valid UTF-8.")))
+        ErrorResponse::from(Error::field(name, format!("Path parameter `{name}` must be percent-encoded UTF-8.")))
     })?;
     let value = params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
     value.ok_or_else(ErrorResponse::no_route)
@@ -157,7 +157,8 @@ fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, ErrorRespons
 
 /// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::InvalidField`] with the field.
 pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| Error::InvalidBody("It is not valid UTF-8. Encode it as UTF-8.".into()))?;
     match text.trim() {
         "" => read_object("{}"),
         // An error about a missing field would hide that the body is not an object.

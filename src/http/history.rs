@@ -57,7 +57,7 @@ impl PageRequest {
         let after = query.number("afterSeq", 0..=MAX_SAFE_INTEGER)?;
         let range = match (reader, before, after) {
             (_, Some(_), Some(_)) => {
-                let message = "Query parameters `afterSeq` and `beforeSeq` cannot be combined.";
+                let message = "Query parameters `afterSeq` and `beforeSeq` cannot be combined. Send one of them.";
                 return Err(Error::field("afterSeq", message));
             }
             (_, None, Some(after)) => PageRange::After(after),

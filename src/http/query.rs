@@ -27,7 +27,7 @@ impl Query {
         for (encoded, (key, value)) in encoded_pairs.zip(form_urlencoded::parse(query.as_bytes())) {
             // The parsed text does not show this: invalid UTF-8 becomes U+FFFD, which valid text may contain too.
             if percent_decode_str(encoded).decode_utf8().is_err() {
-                return Err(Error::field(&key, format!("Query parameter `{key}` is not valid UTF-8.")));
+                return Err(Error::field(&key, format!("Query parameter `{key}` must be percent-encoded UTF-8.")));
             }
             if let Some(parameter) = parameters.get_mut(key.as_ref()) {
                 parameter.is_repeated = true;

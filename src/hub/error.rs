@@ -38,14 +38,24 @@ impl Kind {
             Self::Request => "pending permission request",
         }
     }
+
+    /// Returns what a client can do about an unknown id.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Session => "It may have been deleted: read the list of sessions again.",
+            Self::Machine => "Register it with `POST /cli/machines`, or read the list of machines again.",
+            Self::Subscription => "It ends with its connection: use the `subscriptionId` of the current one.",
+            Self::Request => "It may have been answered or canceled: read the session again.",
+        }
+    }
 }
 
 /// Why a request failed. The message is for users. A `String` is the reason within the message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    #[error("No such {}.", .0.noun())]
+    #[error("No such {}. {}", .0.noun(), .0.remedy())]
     NotFound(Kind),
-    #[error("This {} belongs to another namespace.", .0.noun())]
+    #[error("This {} belongs to another namespace. Use a token of that namespace.", .0.noun())]
     Forbidden(Kind),
     /// A field or query parameter is invalid.
     #[error("{0}")]
@@ -54,8 +64,9 @@ pub enum Error {
     InvalidBody(String),
     #[error("`{field}` must be a relative path without `..` segments: {reason}.")]
     InvalidPath { field: &'static str, reason: &'static str },
-    #[error("The {what} is larger than the limit of {limit} bytes.")]
-    TooLarge { what: &'static str, limit: usize },
+    /// `what` begins with a capital letter and names the field.
+    #[error("{what} has more than the limit of {limit} bytes. {remedy}")]
+    TooLarge { what: String, limit: usize, remedy: &'static str },
     #[error("The session is not active. Resume it, or wait until its CLI has reconnected.")]
     SessionInactive,
     /// A permission request of an inactive session was answered.
@@ -69,7 +80,8 @@ pub enum Error {
     /// With the method.
     #[error("The CLI did not respond to {0} in time. Try again.")]
     RpcTimedOut(String),
-    #[error("The CLI refused: {0}")]
+    /// With the CLI's reason, which may be a sentence.
+    #[error("The CLI refused: {}. Correct the cause on its machine, and try again.", without_period(.0))]
     CliRefused(String),
     #[error("No machine that can resume the session is online. Start the runner on the session's machine.")]
     NoMachineOnline,
@@ -81,13 +93,17 @@ pub enum Error {
     )]
     ResumeFailed,
     /// A permission mode or model was not applied.
-    #[error("The CLI did not apply the mode: {0}")]
+    #[error("The CLI did not apply the mode: {}. Choose another mode, or try again.", without_period(.0))]
     ModeNotApplied(String),
-    #[error("The paths could not be checked: {0}")]
+    #[error("The paths could not be checked: {}. Check that the machine's runner is running.", without_period(.0))]
     PathCheckFailed(String),
-    #[error("The upload failed: {0}.")]
+    #[error("The upload failed: {}. Try again.", without_period(.0))]
     UploadFailed(String),
-    #[error("The upload was too slow: less than {} KiB in {} seconds.", MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000)]
+    #[error(
+        "The upload was too slow: less than {} KiB in {} seconds. Try again with a faster connection.",
+        MIN_PROGRESS_BYTES / 1024,
+        STALL_TIMEOUT_MS / 1000
+    )]
     UploadStalled,
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
@@ -96,9 +112,11 @@ pub enum Error {
     /// The database or the random source failed. With the whole message.
     #[error("{0}")]
     Unavailable(String),
-    #[error("The database rejected the request. Nothing was changed.")]
+    #[error("The database rejected the request. Nothing was changed. Try again; the hub's log has the cause.")]
     DatabaseRejected,
-    #[error("The database rejected the new name of the session. Nothing was changed.")]
+    #[error(
+        "The database rejected the new name of the session. Nothing was changed. Try again; the hub's log has the cause."
+    )]
     RenameFailed,
     #[error("The hub's write queue is full. Try again in a few seconds.")]
     Overloaded,
@@ -126,9 +144,17 @@ impl Error {
     }
 }
 
-/// Checks that the JSON text of a value has at most `limit` bytes. The message names the value by `what`.
-pub fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), Error> {
-    if value.text().len() > limit { Err(Error::TooLarge { what, limit }) } else { Ok(()) }
+/// Checks that the JSON text of a field has at most `limit` bytes.
+pub fn check_size(field: &str, value: &Json, limit: usize) -> Result<(), Error> {
+    match value.text().len() > limit {
+        true => Err(Error::TooLarge { what: format!("Field `{field}`"), limit, remedy: "Shorten it." }),
+        false => Ok(()),
+    }
+}
+
+/// Returns a reason without the period at its end, for use within a sentence.
+fn without_period(reason: &str) -> &str {
+    reason.strip_suffix('.').unwrap_or(reason)
 }
 
 impl From<InvalidField> for Error {
@@ -169,7 +195,10 @@ impl From<DbError> for Error {
             }
             DbError::Refused(_) => Self::DatabaseRejected,
             DbError::UnexpectedColumn { .. } => {
-                Self::Unavailable(format!("The database contains data that the hub can't read: {error}."))
+                let message = format!(
+                    "The database contains data that the hub can't read: {error}. The operator must correct it."
+                );
+                Self::Unavailable(message)
             }
             DbError::OverBudget => Self::TooManyLargeResponses,
         }

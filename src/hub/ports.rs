@@ -40,7 +40,7 @@ pub trait UploadBody: Send + Sync {
 
 /// The platform's random source failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("The platform's random source failed.")]
+#[error("The platform's random source failed. Try again.")]
 pub struct RandomSourceError;
 
 /// The response of a push service.

@@ -188,7 +188,9 @@ impl<'a> JsonObject<'a> {
         let object = Self::parse(value.get()).ok_or_else(|| InvalidField::new(field, unpaired))?;
         let mut names = HashSet::with_capacity(object.0.len());
         match object.0.iter().find(|(name, _)| !names.insert(name.as_str())) {
-            Some((name, _)) => Err(InvalidField::new(format!("{field}.{name}"), "is a duplicate field")),
+            Some((name, _)) => {
+                Err(InvalidField::new(format!("{field}.{name}"), "appears more than once; send it once"))
+            }
             None => Ok(object),
         }
     }

@@ -77,7 +77,7 @@ pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::R
         None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
         Some("stalled") => Err(ErrorResponse::body_stalled()),
-        Some(_) => Err(Error::InvalidBody("It ended early.".into()).into()),
+        Some(_) => Err(Error::InvalidBody("It ended early. Send it again.".into()).into()),
     })
 }
 

@@ -61,7 +61,7 @@ impl Endpoint {
     /// Validates a URL. `allow_localhost` also accepts localhost, over `http` too.
     pub fn parse(url: &str, allow_localhost: bool) -> Result<Self, InvalidEndpoint> {
         if url.len() > MAX_ENDPOINT_BYTES {
-            return Err(InvalidEndpoint("is longer than 2,048 bytes"));
+            return Err(InvalidEndpoint("must have at most 2,048 bytes"));
         }
         // The characters that a URL parser removes, converts or decodes could change the host. Those that it escapes would make
         // the URL longer.
@@ -81,7 +81,7 @@ impl Endpoint {
         // Canonical, because the port is part of the origin.
         let is_port = |text: &str| text.parse().is_ok_and(|port: u16| port > 0 && port.to_string() == text);
         if port.is_some_and(|port| !is_port(port)) {
-            return Err(InvalidEndpoint("has a malformed port"));
+            return Err(InvalidEndpoint("must have a port from 1 to 65535, or none"));
         }
         let is_localhost = allow_localhost && matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         match scheme {

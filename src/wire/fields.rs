@@ -153,7 +153,7 @@ fn sentence(field: &str, reason: &str) -> String {
         return format!("Field `{field}` is required.");
     }
     if reason.starts_with("duplicate field") {
-        return format!("Field `{field}` appears more than once.");
+        return format!("Field `{field}` appears more than once. Send it once.");
     }
     let sentence = ["invalid type: ", "invalid value: ", "unknown variant "].iter().find_map(|start| {
         let (found, expected) = reason.strip_prefix(start)?.rsplit_once(", expected ")?;
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(message(r#"{"flag":" at line 1"}"#), r#"Field `flag` must be a boolean, not string " at line 1"."#);
         assert_eq!(message(r#"{"flag":1}"#), "Field `flag` must be a boolean, not integer `1`.");
         assert_eq!(message(r#"{"side":"up"}"#), "Field `side` must be `left` or `right`, not `up`.");
-        assert_eq!(message(r#"{"flag":true,"flag":true}"#), "Field `flag` appears more than once.");
+        assert_eq!(message(r#"{"flag":true,"flag":true}"#), "Field `flag` appears more than once. Send it once.");
         let fields = read_object::<Fields>(r#"{"list":[1],"flag":true,"side":"left"}"#).unwrap();
         assert_eq!(fields, Fields { list: vec![1], flag: true, side: Some(Side::Left) });
         let message = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();

@@ -20,6 +20,7 @@ mod bad_input {
     mod fields;
     mod frames;
     mod lenient;
+    mod sentences;
     mod updates;
 }
 mod cli_sockets;

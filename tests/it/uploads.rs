@@ -121,7 +121,10 @@ async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
     let (upload, arrival) = world.start_upload(&path(&session), None);
     arrival.send(Err(UploadFault::Stalled)).unwrap();
     let error = upload.reply().await.assert_error(408, "upload_stalled");
-    assert_eq!(error["error"], "The upload was too slow: less than 64 KiB in 15 seconds.");
+    assert_eq!(
+        error["error"],
+        "The upload was too slow: less than 64 KiB in 15 seconds. Try again with a faster connection."
+    );
     let protocol = include_str!("../../docs/PROTOCOL.md");
     let rule = "less than 64 KiB of an upload came within 15 s";
     assert!(

@@ -13,11 +13,11 @@ use crate::wire::socketio::{self, DecodeError, Packet};
 /// The close reason after a frame before CONNECT that was too large.
 pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
 /// The close reason after [`CONNECT_TIMEOUT_MS`](crate::limits::CONNECT_TIMEOUT_MS).
-pub const NO_CONNECT: &str = "No CONNECT packet came";
+pub const NO_CONNECT: &str = "No CONNECT packet came within 10 seconds";
 /// The close reason after [`MAX_REFUSALS`](crate::limits::MAX_REFUSALS) refused frames.
-pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: too many were refused";
+pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: 3 were refused";
 /// The close reason after [`MAX_IDLE_FRAMES`](crate::limits::MAX_IDLE_FRAMES) frames without effect.
-pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many other frames";
+pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but more than 16 other frames";
 
 /// The close code and reason after a malformed or unknown packet. The official server closes the connection for this reason,
 /// too.

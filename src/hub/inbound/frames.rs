@@ -61,7 +61,12 @@ impl Hub {
         }
         let largest = state.largest_sender(conn, bytes);
         if let Some(largest) = largest {
-            self.disconnect(&mut state, largest, 1008, "Too many frames at once");
+            self.disconnect(
+                &mut state,
+                largest,
+                1008,
+                "Too many frames at once: more than 48 MiB wait in the namespace",
+            );
         }
         largest != Some(conn)
     }

@@ -67,7 +67,7 @@ impl Hub {
         cli.add_method(name, vocabulary);
         let peer = state.within_attachment(cli, &owner).ok_or_else(|| {
             let message =
-                "This socket has registered more methods than the hub can hold. Use a socket for each session.";
+                "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
         })?;
         let replaced = state.rpc.register(owner.clone(), method, name, conn, self.rt.now());

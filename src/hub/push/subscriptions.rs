@@ -28,7 +28,9 @@ impl Hub {
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
         let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
         let stored = secrets::get_or_insert(&self.db, VAPID_SECRET, &generated.private()).await?;
-        let malformed = || Error::Unavailable("The VAPID private key in the database is malformed.".into());
+        let malformed = || {
+            Error::Unavailable("The VAPID private key in the database is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.".into())
+        };
         let keys = VapidKeys::parse(&stored).ok_or_else(malformed)?;
         self.state().push.subscribers.keys = Some(keys.clone());
         Ok(keys)

@@ -120,8 +120,8 @@ impl Hub {
         let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
         if !flavor.accepts_permission_mode(known) {
             let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
-            let own = if session.metadata_fields().has_own_modes() { ", and the `modes` of its metadata" } else { "" };
-            let message = format!("Field `mode`: this session's agent takes only {}{own}.", valid.join(", "));
+            let own = if session.metadata_fields().has_own_modes() { ", or one of `modes` in its metadata" } else { "" };
+            let message = format!("Field `mode` must be one of {} for this session's agent{own}.", valid.join(", "));
             return Err(Error::field("mode", message));
         }
         Ok(())
@@ -133,7 +133,10 @@ impl Hub {
         }
         self.config.vocabulary.model(model).map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
         if !self.flavor(session).accepts_model_modes() {
-            return Err(Error::field("model", "Field `model`: only sessions of flavor alpha take a model mode."));
+            return Err(Error::field(
+                "model",
+                "Field `model` can be set only for sessions of flavor alpha. Start one to choose a model.",
+            ));
         }
         Ok(())
     }

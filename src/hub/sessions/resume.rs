@@ -84,7 +84,7 @@ impl Hub {
         })?;
         let spawned = parse_spawn_result(&answer);
         if !spawned.success {
-            return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
+            return Err(Error::CliRefused(spawned.error.unwrap_or_else(|| "it gave no reason".into())));
         }
         self.state().in_flight.expect_reactivation(id, self.rt.now() + REOPEN_MS);
         let new_id = spawned.session_id.filter(|spawned| spawned != id);

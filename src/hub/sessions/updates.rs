@@ -337,10 +337,13 @@ fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
     }
     let sizes = agent_state::pending_request_sizes(base);
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
-        return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
+        let what = "A permission request in `agentState.requests`".to_owned();
+        return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
     }
     if sizes.iter().sum::<usize>() > MAX_PENDING_BYTES {
-        return Err(Error::TooLarge { what: "total size of pending permission requests", limit: MAX_PENDING_BYTES });
+        let what = "The total of all permission requests in `agentState.requests`".to_owned();
+        let remedy = "Wait for answers before you add requests.";
+        return Err(Error::TooLarge { what, limit: MAX_PENDING_BYTES, remedy });
     }
     Ok(())
 }

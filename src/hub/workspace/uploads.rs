@@ -159,16 +159,22 @@ fn upload_failed(error: RpcError) -> Error {
 impl From<UploadFault> for Error {
     fn from(fault: UploadFault) -> Self {
         match fault {
-            UploadFault::TooLarge => Self::TooLarge { what: "file", limit: MAX_FILE_BYTES },
-            UploadFault::FieldsTooLarge => {
-                Self::TooLarge { what: "request body without `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
-            }
+            UploadFault::TooLarge => Self::TooLarge {
+                what: "The file in field `content`".into(),
+                limit: MAX_FILE_BYTES,
+                remedy: "Send a smaller file.",
+            },
+            UploadFault::FieldsTooLarge => Self::TooLarge {
+                what: "The request body without field `content`".into(),
+                limit: MAX_UPLOAD_FIELDS_BYTES,
+                remedy: "Shorten its other fields.",
+            },
             UploadFault::BadBase64 => Self::field(
                 "content",
                 "Field `content` must be base64 (RFC 4648), of either alphabet, with all of its padding or none.",
             ),
-            UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
-            UploadFault::Broken => Self::InvalidBody("It ended early.".into()),
+            UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8. Encode it as UTF-8.".into()),
+            UploadFault::Broken => Self::InvalidBody("It ended early. Send it again.".into()),
             UploadFault::Stalled => Self::UploadStalled,
         }
     }

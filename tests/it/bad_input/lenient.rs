@@ -49,9 +49,15 @@ fn state(requests: Value) -> Input {
     emit("update-state", json!({"sid": "$session", "expectedVersion": 1, "agentState": {"requests": requests}}))
 }
 
-fn subscription(auth: &str) -> Input {
-    // The keys of RFC 8291, appendix A.
-    let p256dh = "BCVxsr7N/eNgVRqvHtD0zTZsEc6+VV+JvLexhqUzORcxaOzi6+AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4=";
+/// The keys of RFC 8291, appendix A, in the standard alphabet.
+const P256DH: &str = "BCVxsr7N/eNgVRqvHtD0zTZsEc6+VV+JvLexhqUzORcxaOzi6+AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4=";
+const AUTH: &str = "BTBZMqHH6r4Tts7J/aSIgg==";
+
+fn url_safe(base64: &str) -> String {
+    base64.replace('+', "-").replace('/', "_").replace('=', "")
+}
+
+fn subscription(p256dh: &str, auth: &str) -> Input {
     let keys = json!({"p256dh": p256dh, "auth": auth});
     post("/api/push/subscribe", json!({"endpoint": "https://push.service.com/x", "keys": keys}))
 }
@@ -77,6 +83,7 @@ fn table() -> Vec<Row> {
         let payload = r#"{"sid":"$session","expectedVersion":VERSION,"agentState":{}}"#;
         emit("update-state", payload.replace("VERSION", version))
     };
+    let alive = |field: &str, length: usize| emit("session-alive", json!({"sid": "$session", field: text(length)}));
     let register = |method: &str| emit("rpc-register", json!({"method": method}));
     let messages = "/api/sessions/$session/messages";
     vec![
@@ -84,7 +91,15 @@ fn table() -> Vec<Row> {
         row("base64 without padding", "content", upload("m", "eA"), upload("m", "e")),
         row("base64 of the URL-safe alphabet", "content", upload("m", "_-8="), upload("m", "_*8=")),
         row("base64 with line breaks", "content", upload("m", "eA\r\n==\n"), upload("m", "eA ==")),
-        row("push keys in either base64", "keys.auth", subscription("BTBZMqHH6r4Tts7J/aSIgg=="), subscription("BTB!")),
+        row("push keys in base64", "keys.auth", subscription(P256DH, AUTH), subscription(P256DH, "BTB!")),
+        row(
+            "push keys in URL-safe base64",
+            "keys.p256dh",
+            subscription(&url_safe(P256DH), &url_safe(AUTH)),
+            subscription("BCVx", AUTH),
+        ),
+        row("a long permission mode", "permissionMode", alive("permissionMode", 255), alive("permissionMode", 256)),
+        row("a long model mode", "modelMode", alive("modelMode", 255), alive("modelMode", 256)),
         row("a long model", "model", new_session(&text(255)), new_session(&text(256))),
         row(
             "a long flavor",
@@ -170,6 +185,7 @@ fn table() -> Vec<Row> {
             emit("update-metadata", r#"{"sid":"$session","expectedVersion":1,"metadata":5}"#),
         ),
         row("a method of another session", "", register("$other:gitStatus"), register("$foreign:gitStatus")),
+        row("a method of a machine", "", register("own-machine:spawnSession"), register("other-machine:spawnSession")),
         row(
             "nothing but white space after the body",
             "",
@@ -193,6 +209,8 @@ impl Fixture {
         let cli = world.live_cli(&session).await;
         let other = world.create_session("/other").await;
         let foreign = world.neighbour().create_session("/foreign").await;
+        world.register_machine("own-machine").await;
+        world.neighbour().register_machine("other-machine").await;
         Self { world, cli, ids: [("$session", session), ("$other", other), ("$foreign", foreign)] }
     }
 
@@ -219,6 +237,9 @@ impl Fixture {
             Input::Event(event, payload) => {
                 let ack = self.cli.emit_raw(event, &self.substitute(payload));
                 let ack = self.cli.wait_for_ack(ack).await;
+                if let Some(ignored) = ack["ignored"].get(0) {
+                    return Some(("ignored".to_owned(), text(ignored)));
+                }
                 let is_accepted = ack["ok"] == true || ack["result"] == "success";
                 let message = text(ack.get("error").unwrap_or(&ack["reason"]));
                 let field =
@@ -239,6 +260,7 @@ async fn each_form_is_accepted_and_a_wrong_value_is_refused() {
     for Row { what, accepted, refused, field } in table() {
         let error = Fixture::new().await.send(&refused).await;
         let code = match (&refused, field) {
+            (Input::Event("session-alive", _), _) => "ignored",
             (Input::Event(..), "") => "access-denied",
             (Input::Event(..), _) => "bad-payload",
             (_, "") => "invalid_body",

@@ -65,7 +65,7 @@ async fn key_generation_and_push_requests_fail_without_a_random_source() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert!(world.rt.take_pushes().is_empty());
-    assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "The platform's random source failed.");
+    assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "The platform's random source failed. Try again.");
 }
 
 #[tokio::test(start_paused = true)]
