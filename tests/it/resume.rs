@@ -165,7 +165,7 @@ async fn a_session_without_the_session_id_of_its_agent_cannot_be_resumed() {
         json!({}),
         json!({"flavor": "beta"}),
         json!({"flavor": "beta", "alphaSessionId": "x"}),
-        json!({"flavor": "zeta", "zetaSessionId": "x"}),
+        json!({"flavor": "zeta", "alphaSessionId": "x"}),
         json!({"alphaSessionId": 5}),
         json!({"alphaSessionId": null}),
     ]
@@ -182,6 +182,8 @@ async fn a_session_without_the_session_id_of_its_agent_cannot_be_resumed() {
         (json!("gamma"), "gammaSessionId"),
         (json!("delta"), "deltaSessionId"),
         (json!("epsilon"), "epsilonSessionId"),
+        // An agent that only its CLI knows.
+        (json!("zeta"), "zetaSessionId"),
     ]
     .into_iter()
     .enumerate()
