@@ -201,8 +201,7 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
         post_action(&world, &session, route, &body).reply().await.assert_error(400, "invalid_field");
     }
     let refused = post_action(&world, &session, "permission-mode", &json!({"mode": "acceptEdits"})).reply().await;
-    let message =
-        "Field `mode`: this session's agent takes only default, plan, ask, yolo, and the `modes` of its metadata.";
+    let message = "Field `mode` must be one of default, plan, ask, yolo for this session's agent, or one of `modes` in its metadata.";
     assert_eq!(refused.assert_error(400, "invalid_field")["error"], message);
     cli.register("permission").await;
     cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;

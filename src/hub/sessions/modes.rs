@@ -120,7 +120,8 @@ impl Hub {
         let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
         if !flavor.accepts_permission_mode(known) {
             let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
-            let own = if session.metadata_fields().has_own_modes() { ", or one of `modes` in its metadata" } else { "" };
+            let own =
+                if session.metadata_fields().has_own_modes() { ", or one of `modes` in its metadata" } else { "" };
             let message = format!("Field `mode` must be one of {} for this session's agent{own}.", valid.join(", "));
             return Err(Error::field("mode", message));
         }
