@@ -23,7 +23,7 @@ export class AcpProcess {
    * @param {{argv: string[], cwd: string, env: Record<string, string>, log: {debug: (text: string) => void},
    *   onUpdate: (params: any) => void, onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
-   *   `untilReadable`: reading the agent's output waits for it, which slows the agent down
+   *   `untilReadable`: awaited before each chunk of the agent's output is read (backpressure)
    */
   constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, untilReadable = async () => {} }) {
     const [program, ...args] = argv;
@@ -46,13 +46,13 @@ export class AcpProcess {
       process.off('exit', this.#killNow);
       return ending;
     });
-    // Identity parsers: the SDK's own drop unknown fields, and refuse requests with unknown kinds of options.
+    // The SDK's own parsers drop unknown fields, and refuse requests with unknown kinds of options.
     const identity = (params) => params;
     const app = client({ name: 'session-gateway-agent' })
       .onNotification('session/update', identity, ({ params }) => onUpdate(params))
       .onRequest('session/request_permission', identity, ({ params, signal }) => onPermission(params, signal))
       .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
-    // Its other processes could keep the pipes open, and with them the process would count as running.
+    // Other processes of the group could hold the pipes open and so delay `close`.
     child.once('exit', this.#killNow);
     const transform = async (chunk, controller) => {
       await untilReadable();

@@ -1,4 +1,4 @@
-/** One session of an agent: it is opened or resumed in a new process, and takes prompts and settings until that ends. */
+/** One session of an agent: opened or resumed in a new process, it accepts prompts and settings until the process ends. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError } from './acp-process.mjs';
@@ -6,7 +6,7 @@ import { AcpProcess, AgentEndedError } from './acp-process.mjs';
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
 
-/** Agents may replay a loaded session after they answered: it is over after this long without an update. */
+/** Agents may still replay a loaded session after their answer. The replay has ended after this long without an update. */
 const REPLAY_SILENCE_MS = 300;
 
 const CLOSE_MS = 1000;
@@ -30,7 +30,7 @@ const CLIENT = {
 /** The agent runs, but the session cannot be opened: the user must sign in, or the agent no longer knows the session. */
 export class SessionUnavailableError extends Error {}
 
-/** Some agents put the reason into the data of an error. */
+/** The text of a JSON-RPC error. Some agents put the reason into its data. */
 export const describeError = ({ message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
 
 export class AcpSession {

@@ -1,7 +1,7 @@
 /**
- * The agent of a session: sends the user's messages as prompts to a process that speaks the Agent Client Protocol, one at a
- * time, and what the process answers to the hub. A process that has ended is started again with the next message, and
- * resumes its session.
+ * The agent of a session: sends the user's messages as prompts, one at a time, to a process that speaks the Agent Client
+ * Protocol, and sends the process's output to the hub. A process that has ended is started again with the next message,
+ * and resumes its session.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -115,7 +115,7 @@ export class AcpAgent {
   }
 
   async abort() {
-    // Outside of a turn, background work of the agent may have asked.
+    // Background work of the agent may request permission outside of a turn.
     if (!this.queue.current) await this.permissions.cancelAll('Aborted');
     return this.queue.abort();
   }
@@ -130,7 +130,7 @@ export class AcpAgent {
     await this.#outgoing;
   }
 
-  /** Changes the mode or the model, when the agent has confirmed it. */
+  /** Sets the mode or the model at the agent. Returns the settings that the agent has confirmed. */
   async configure({ permissionMode, modelMode }) {
     const session = await this.#ensureOpen();
     const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
@@ -202,7 +202,7 @@ export class AcpAgent {
       this.#reply = null;
     }
     await this.#outgoing;
-    // Only the event `ready` is left: after a restart there is nothing to explain.
+    // Only `ready` is not sent yet, so a restart from here on needs no explanation in the conversation.
     turn.input.hasEnded = true;
     this.#save({});
   }
@@ -237,7 +237,7 @@ export class AcpAgent {
     const { sessionId, startedAt = 0 } = this.state.saved ?? {};
     if (sessionId && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
-    // The hub reads todos from plans of the agent kinds of its protocol only.
+    // The hub reads todos only from plans of the agent kinds that its protocol defines.
     const planFlavor = launch.entry?.flavor ?? 'alpha';
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;

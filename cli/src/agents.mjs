@@ -7,7 +7,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @typedef {object} AgentEntry
  * @property {string} title its product name
  * @property {string} flavor the agent kind to report to the hub
- * @property {string} package the npm package with its version; measured with this one
+ * @property {string} package the npm package, with the version that was tested
  * @property {string} command the package's program
  * @property {string[]} args of the program
  * @property {Record<string, string>} [env] variables to set, unless the user has set them
@@ -16,7 +16,7 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  *   environment has its key: some agents need the call once per process
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
- * @property {string} [initialMode] set after each start, where the agent's own initial mode decides by itself
+ * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
  * @property {boolean} [hasTitleInList] the title of a session is only in the answer to `session/list`
  * @property {boolean} [forgetsInStartMinute] it loses a session that is loaded in the minute of the clock in which it was
  *   started: the minute is part of the name of the session's file

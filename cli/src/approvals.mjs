@@ -1,7 +1,7 @@
 /**
  * The permission requests and questions of the agent: published in the session's agent state, and answered when the user
- * has decided. An approval for the session is remembered here, and every later call of the tool is allowed once: the
- * agent's own "always" may write a permanent rule.
+ * has decided. After an approval for the session, the bridge answers each later request of the tool with "allow once":
+ * the agent's own "always" may write a permanent rule.
  */
 
 export class Approvals {
@@ -17,7 +17,7 @@ export class Approvals {
   }
 
   /**
-   * Answers a request of the agent, of this session or of a sub-agent's.
+   * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
    * @param {{records: object[], request: {id: string, tool: string, arguments: object}}} translated
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended

@@ -121,7 +121,7 @@ export const program = {
   agentArgs,
 };
 
-/** The settings at the start. Which modes and models are valid, the agent says when it runs. */
+/** The settings at the start. They are not checked yet: the agent reports its modes and models once it runs. */
 function settings(options, session) {
   const { permissionMode, autoApprove } = settingsByFlavor(options, session);
   const stored = options.autoApprove ? permissionMode : (session.permissionMode ?? 'default');

@@ -24,7 +24,7 @@ export async function installService(service, { token, env, entry }) {
   }
   const { file, environmentFile, commands } = service;
   if (environmentFile) writePrivate(environmentFile, withToken(read(environmentFile), token));
-  // The service manager refuses to load a definition that is loaded.
+  // launchd refuses to load a definition that is already loaded.
   else if (existsSync(file)) await tryRun(commands.stop, env);
   writePrivate(file, service.define(token));
   for (const command of commands.start) await runCommand(command, env);

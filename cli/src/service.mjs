@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 
-/** Options that a service does not take over: the token would be visible in the list of processes. */
-const LEFT_OUT = ['--token', '--dir'];
+/** Options that are not copied into a service's command line, where any user can read the token. `--dir` is added resolved. */
+const OMITTED_OPTIONS = ['--token', '--dir'];
 
 /** Stands for the access token in a definition that is printed. */
 const PLACEHOLDER = 'TOKEN';
@@ -26,7 +26,7 @@ const PLACEHOLDER = 'TOKEN';
  *   dir: string, home: string}} program `argv`: the command line without `--service`; `node`, `entry`: paths of Node and
  *   of the main module; `dir`: the resolved directory; `home`: the user's home directory
  * @returns {Service}
- * @throws {Error} on a system with neither
+ * @throws {Error} on a system other than Linux and macOS
  */
 export function describeService({ argv, env, platform, node, entry, dir, home }) {
   const command = [node, entry, ...serviceArgs(argv, dir)];
@@ -36,16 +36,16 @@ export function describeService({ argv, env, platform, node, entry, dir, home })
   const name = `session-gateway-agent-${path.basename(dir).replace(/[^A-Za-z0-9_-]/g, '-') || 'root'}-${suffix}`;
   if (platform === 'linux') return systemdService({ name, command, variables, dir, config: env.XDG_CONFIG_HOME || path.join(home, '.config') });
   if (platform === 'darwin') return launchdService({ name, command, variables, dir, home });
-  throw new Error(`--service knows systemd (Linux) and launchd (macOS), not ${platform}.`);
+  throw new Error(`--service supports systemd (Linux) and launchd (macOS), not ${platform}.`);
 }
 
-/** The command line without the options that a service does not take over, and with the resolved directory. */
+/** The command line without the options of `OMITTED_OPTIONS`, and with the resolved directory. */
 function serviceArgs(argv, dir) {
   const end = argv.includes('--') ? argv.indexOf('--') : argv.length;
   const args = ['--dir', dir];
   for (let i = 0; i < end; i += 1) {
     const [name] = argv[i].split('=', 1);
-    if (!LEFT_OUT.includes(name)) args.push(argv[i]);
+    if (!OMITTED_OPTIONS.includes(name)) args.push(argv[i]);
     else if (!argv[i].includes('=')) i += 1;
   }
   return [...args, ...argv.slice(end)];

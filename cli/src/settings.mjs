@@ -1,7 +1,7 @@
-/** Permission modes and models: the hub's words, and what they are for the agent. */
+/** Maps the hub's permission modes and model modes to the agent's, and back. */
 
-/** The hub's modes that approve everything. The bridge does it for an agent that is not in the table. */
-const FREE_MODES = ['bypassPermissions', 'yolo'];
+/** The hub's modes that approve everything. For an agent that is not in the table, the bridge approves each request. */
+const APPROVE_ALL_MODES = ['bypassPermissions', 'yolo'];
 
 /**
  * Returns what a permission mode means for the agent.
@@ -17,7 +17,7 @@ export function toAgentMode(word, { title, entry }, modes) {
   const has = (id) => modes.some((mode) => mode.id === id);
   const wanted = Object.hasOwn(own, word) ? own[word] : word;
   if (has(wanted)) return { modeId: wanted, approvesAll: false };
-  const approvedByBridge = entry ? (entry.approvedByBridge ?? []) : FREE_MODES;
+  const approvedByBridge = entry ? (entry.approvedByBridge ?? []) : APPROVE_ALL_MODES;
   if (approvedByBridge.includes(word)) return { modeId: has(own.default) ? own.default : null, approvesAll: true };
   if (word === 'default') return { modeId: null, approvesAll: false };
   const names = modes.map(({ id }) => id).join(', ');

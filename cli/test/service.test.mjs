@@ -41,7 +41,7 @@ test('a launchd agent has the command of the agent after --', () => {
 });
 
 test('on another system the option is refused', () => {
-  assert.throws(() => service('win32'), /knows systemd \(Linux\) and launchd \(macOS\), not win32/);
+  assert.throws(() => service('win32'), /supports systemd \(Linux\) and launchd \(macOS\), not win32/);
 });
 
 test('services of two directories with the same name have different names', () => {

@@ -43,7 +43,7 @@ self.addEventListener('fetch', (event) => {
   else if (url.pathname.startsWith('/assets/')) event.respondWith(respondWithAsset(request));
 });
 
-/** Tells the page from a file that is opened directly, such as `/icon.svg`, which must not replace it in the cache. */
+/** Whether a response is the page. A file that is opened directly, such as `/icon.svg`, must not replace the page in the cache. */
 const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
 /** Responds with the page from the hub, or offline with the cached one. All addresses of the console are the same page. */

@@ -1,5 +1,5 @@
 /**
- * How the wires of the known agents differ. Measured; an agent without an entry follows the protocol's own rules.
+ * How the messages of the known agents deviate from the protocol, as observed. An agent without an entry follows it.
  *
  * @typedef {object} Quirks
  * @property {boolean} [isInputCompleteAtPending] a call that is still pending already has its whole input; otherwise the
@@ -8,7 +8,7 @@
  * @property {boolean} [isTitleCommand] the title of a call that runs a command is the command
  * @property {boolean} [reportsModeAsText] a change of the mode arrives as the text `[MODE_UPDATE] MODE`
  * @property {boolean} [reportsInfoAsText] notes of the client arrive as texts that begin with `Info: `
- * @property {Record<string, string>} [toolNames] other names for the agent's tools, where it is not consistent
+ * @property {Record<string, string>} [toolNames] replacements of tool names that the agent sends only sometimes
  */
 
 /** @type {Record<string, Quirks>} */

@@ -7,10 +7,10 @@
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
 
-/** A text is split where a paragraph begins after this many characters; after this time, where the last one began. */
+/** A text is split where its last paragraph begins: once this many characters precede it, or once the text is this old. */
 const PIECE_CHARS = 4000;
 const PIECE_MS = 5000;
-/** A text to which nothing was added for this time is stored: the agent may send some outside of a turn. */
+/** A text without a new chunk for this time is stored: text that the agent sends outside of a turn has no marked end. */
 const IDLE_MS = 10_000;
 /** A text without paragraphs is split anywhere at this length. */
 const MAX_CHARS = 200_000;
@@ -66,7 +66,7 @@ export class TextBuffer {
     return this.#piece && this.now() - this.#piece.changedAt >= IDLE_MS ? this.flush() : [];
   }
 
-  /** Returns what was appended to the current message since the last call. Blank ends are kept back. */
+  /** Returns what was appended to the current message since the last call. Blank text is held back until other text follows. */
   takeDeltas() {
     const piece = this.#piece;
     if (!piece || piece.unreported.trim() === '') return [];

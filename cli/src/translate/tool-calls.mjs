@@ -37,7 +37,7 @@ const TODO_TOOL = 'TodoWrite';
  * @property {boolean} isStored
  * @property {boolean} isEnded
  * @property {boolean} isOld it ended before the previous turn did
- * @property {boolean} isClosed the end was not the agent's: later updates are ignored
+ * @property {boolean} isClosed the bridge ended the call, and ignores later updates of it
  * @property {string} [name]
  * @property {object} [input]
  * @property {number} results the number of stored results
@@ -185,7 +185,7 @@ export class ToolCalls {
   }
 
   #isInputKnown(call) {
-    // A failed list of todos must not replace the session's.
+    // Stored only when it succeeds: a failed call must not replace the session's todos.
     if (isTodoCall(call)) return false;
     if (call.status !== 'in_progress') return this.quirks.isInputCompleteAtPending === true && hasInput(call);
     if (hasInput(call)) return true;

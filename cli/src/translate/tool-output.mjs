@@ -5,7 +5,7 @@ import { imageBlock } from './records.mjs';
 
 /** Limit on the output of a call in characters. Agents shorten the output themselves, to much less. */
 const MAX_OUTPUT_CHARS = 2_000_000;
-/** How much of the end of what was sent is searched in a text that was replaced. */
+/** How many of the last sent characters are searched in an output that replaces the previous one. */
 const OVERLAP_CHARS = 200;
 /** A shorter end would be found by chance. */
 const MIN_OVERLAP_CHARS = 8;
@@ -47,7 +47,7 @@ function finalText({ rawOutput, content }) {
   return asList(content).length > 0 || Object.keys(rawOutput).length === 0 ? '' : JSON.stringify(rawOutput, null, 2);
 }
 
-/** Returns the exit code of a completed command, if the agent tells it. */
+/** Returns the exit code of a completed command, if the agent reports it. */
 export function exitCode({ _meta, rawOutput }) {
   const code = _meta?.terminal_exit?.exit_code ?? rawOutput?.exitCode ?? rawOutput?.metadata?.exit;
   return typeof code === 'number' ? code : undefined;

@@ -20,11 +20,11 @@
  * Records are listed in `records.mjs`; messages are sent to the hub in order, each with its `localId`. A delta is
  * `{id, kind: 'text' | 'thinking', text}`: `text` continues the message that will follow as the record with `localId === id`.
  *
- * `request` is `{id, tool, arguments, createdAt}`: `agentState.requests[id]` is the rest of it. Its id is that of the tool
- * call, so that clients show the two together; the records before it contain the call. A decision is
- * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. The caller answers requests of tools that
- * the user approved for the session itself, with `{status: 'approved'}`; `tool` is what it remembers. A request with
- * `arguments.questions`, of either method, is always the user's to answer.
+ * `request` is `{id, tool, arguments, createdAt}`; without its `id`, it is the value of `agentState.requests[id]`. Its id
+ * is that of the tool call, so that clients show the two together; the records before it contain the call. A decision is
+ * `{status: 'approved' | 'denied' | 'canceled', decision?, reason?, answers?}`. Once the user has approved a `tool` for the
+ * session, the caller answers its requests without asking, with `{status: 'approved'}`. A request with
+ * `arguments.questions`, of either method, must always be answered by the user.
  *
  * The caller sends the event `ready` after a turn if no prompt is queued.
  */
@@ -42,7 +42,7 @@ import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
 const MAX_TODOS = 200;
-/** Limit on the JSON of an entry, in bytes. The hub accepts lists of 250,000 bytes. */
+/** Limit on the JSON of one todo, in bytes. The hub accepts lists of 250,000 bytes. */
 const MAX_TODO_BYTES = 1200;
 /** Limit on the JSON of questions, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
 const MAX_QUESTIONS_BYTES = 600_000;
@@ -50,13 +50,13 @@ const MAX_QUESTIONS_BYTES = 600_000;
 /** The tool name of a question that belongs to no tool call. */
 const QUESTION_TOOL = 'AskUserQuestion';
 
-/** Titles of agents for a session without one. */
+/** The title that an agent generates for a session that has none. */
 const PLACEHOLDER_TITLE = /^New session - /;
 
-/** The hub's own events have other names. */
+/** Severities that become names of events. The hub's own events have other names. */
 const SEVERITIES = ['info', 'warning', 'error'];
 
-/** Updates that tell the state of a session, not its conversation. */
+/** Updates of a session's state, as opposed to its conversation. */
 const STATE_UPDATES = new Set([
   'available_commands_update',
   'config_option_update',

@@ -41,7 +41,7 @@ export function limitSize(value, maxBytes) {
     const limited = limitTexts(value, max, 0);
     if (sizeOf(limited) <= maxBytes) return limited;
   }
-  // A character of JSON takes at most three bytes in a text.
+  // Inside the text `json`, each character of the JSON takes at most three bytes.
   return { json: cutText(JSON.stringify(limitTexts(value, 64, 0)), Math.floor(maxBytes / 4)) };
 }
 

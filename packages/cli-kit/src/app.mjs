@@ -24,7 +24,7 @@ const START_TIMEOUT_MS = 30_000;
  * @throws {UsageError} when the directory cannot be served
  */
 export async function startApp(options) {
-  // Children inherit the environment, and the agent can make some of them run its programs, such as a repository's filters.
+  // Child processes inherit the environment, and some of them, such as git, run programs that the agent can choose.
   removeToken(process.env, options.token);
   const root = await resolveDirectory(options.dir, '--dir');
   const allowed = await Promise.all((options.allowDirs ?? []).map((dir) => resolveDirectory(dir, '--allow-dir')));

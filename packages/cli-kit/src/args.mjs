@@ -73,7 +73,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
     throw new UsageError(`--machine-id must be 1 to 128 letters, digits, ".", "_" and "-", not "${machineId}".`);
   }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
-  // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran it.
+  // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran npm.
   const isNpmScript = /^agent(:|$)/.test(env.npm_lifecycle_event ?? '');
   const base = isNpmScript && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {

@@ -75,8 +75,8 @@ export async function checkPaths(base, paths) {
 }
 
 /**
- * A directory entry as the hub's interface has it. A link has the type and size of its target, or those of an empty file
- * when the target is missing or outside the served directory.
+ * A directory entry in the format of the hub's interface. A link has the type and size of its target; if the target is
+ * missing or outside the served directory, the type is `file` and the size is missing.
  */
 async function describeEntry(root, folder, entry) {
   const full = path.join(folder, entry.name);

@@ -108,7 +108,7 @@ export class HubSocket extends EventEmitter {
     this.emit('ended');
   }
 
-  /** Closes the connection, so that the client library opens a new one: for a connection on which the hub stopped answering. */
+  /** Replaces a connection on which the hub stopped answering: closes it, and the client library opens a new one. */
   reconnect() {
     if (this.#isClosed) return;
     this.log.debug(`${this.name}: no answer, reconnecting`);

@@ -21,13 +21,13 @@ export const toolResult = (id, content, isError = false) =>
   });
 
 /**
- * The local ids of a tool call's messages. They follow from the call's id, so that the hub recognizes messages that are
- * sent again after a restart.
+ * The local ids of a tool call's messages. They are derived from the call's id, so that the hub recognizes messages that
+ * are sent again after a restart.
  * @param {string} id of the call
  */
 export const localIds = (id) => ({ use: `${id}-use`, result: `${id}-result`, end: `${id}-end`, ready: `${id}-ready` });
 
-/** The event that the agent waits for the next message. */
+/** The `ready` event: the agent waits for the next message. */
 export const ready = () => ({ role: 'agent', content: { id: randomUUID(), type: 'event', data: { type: 'ready' } } });
 
 /** A command typed at the terminal. */

@@ -187,7 +187,7 @@ export class Outbox {
     this.#notifyChange();
   }
 
-  /** Ignores answers that are still missing, and makes every message pending again. */
+  /** Ignores later answers to the in-flight messages, and makes every message pending again. */
   #startEpoch() {
     this.#epoch += 1;
     this.#inFlight = 0;

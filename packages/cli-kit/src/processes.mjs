@@ -9,7 +9,7 @@ const END_MS = 15_000;
  * A session served by this machine.
  * @typedef {object} ServedSession
  * @property {string | undefined} id undefined until the hub has assigned one
- * @property {boolean} isEnding it takes no more messages and will end
+ * @property {boolean} isEnding it handles no further messages and will end
  * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} started whether it started, and why not
  * @property {Promise<void>} ended
  */
@@ -47,8 +47,8 @@ export class SessionProcesses {
   start(args, { readyMs, id }) {
     const env = { ...process.env, [this.program.homeVariable]: this.home };
     const child = fork(this.program.entry, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
-    // Sent, because other programs can read a process's arguments and environment. A process that could not be started
-    // emits `error`, which is handled below.
+    // The token is sent as an IPC message, because other programs can read a process's arguments and environment. A send
+    // error is ignored: a process that could not be started emits `error`, which is handled below.
     child.send({ type: 'token', token: this.token }, () => {});
     const served = { id, isEnding: false };
     this.#running.set(child, served);

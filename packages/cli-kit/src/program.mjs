@@ -49,7 +49,10 @@ function notifyRunner(message, onSent) {
   else onSent?.();
 }
 
-/** The access token: from the machine that started this process, unless a process manager with an IPC channel gave one. */
+/**
+ * Returns the access token. A machine sends it to its sessions over the IPC channel. A process manager may also open such
+ * a channel, and then gives the token as an option or a variable.
+ */
 async function receiveToken(options, program) {
   if (!process.connected || options.token || process.env.CLI_API_TOKEN) return findToken(options.token, process.env, program.devVars);
   const [{ token }] = await once(process, 'message');
@@ -68,7 +71,7 @@ async function main(program) {
   const log = makeLog(options);
   let app = null;
   let isStopping = false;
-  // Also during the start: an exit, unlike the signal's default action, ends an agent that was started.
+  // Registered before the start: `process.exit` runs the exit handlers, which end an agent; the default action does not.
   const onSignal = (signal) => {
     if (isStopping || !app) process.exit(128 + constants.signals[signal]);
     isStopping = true;

@@ -55,7 +55,7 @@ const FLUSH_MS = 5000;
  * @property {() => Promise<object>} abort ends the current task; resolves when it has ended
  * @property {() => Promise<void>} stop ends the agent's processes
  * @property {(changes: {permissionMode?: string, modelMode?: string}) => object | Promise<object>} configure returns the
- *   settings to apply, or throws the reason against them
+ *   settings to apply, or throws the reason for refusing them
  * @property {() => Record<string, (params: any) => unknown>} methods its RPC methods
  * @property {(text: string) => void} [typeLine] takes a line typed at the terminal, if the agent can be controlled there
  */
@@ -272,7 +272,7 @@ export class Session {
     });
   }
 
-  /** Before the first connection, the fields are kept for the merge with the hub's metadata. */
+  /** Changes fields of the metadata. Before the first connection, they are only recorded; `connect` sends them. */
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
     if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));

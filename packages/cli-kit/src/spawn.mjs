@@ -99,7 +99,7 @@ export class Spawner {
     const common = [`--dir=${directory}`, `--hub=${this.hub}`, `--machine-id=${this.machineId}`];
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
-    // Last, because they may end with the command of an agent.
+    // `agentArgs` are last, because they may end with `--` and a command.
     return this.processes.start([...common, '--no-machine', ...args, ...agentArgs], { readyMs: deadline - Date.now(), id });
   }
 

@@ -186,7 +186,7 @@ export class SessionState {
       if (!(error instanceof LockHeldError)) throw error;
       throw new Error(
         `Process ${error.pid} already serves this session. For another session, give another --tag` +
-          ` (if that process is no agent, delete ${this.lockFile}).`,
+          ` (if that process is not an agent, delete ${this.lockFile}).`,
       );
     }
   }

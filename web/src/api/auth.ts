@@ -27,7 +27,7 @@ type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 export interface AuthEnvironment {
   /** Holds the access token, shared by all tabs. */
   storage: KeyValueStorage;
-  /** Holds the JWT, so that a reload needs no new one, next to other data of the signed-in namespace (drafts, outbox). */
+  /** Holds the JWT, so that a reload needs no new one, and the drafts and the outbox of the signed-in namespace. */
   tabStorage: KeyValueStorage & Pick<Storage, 'clear'>;
   fetch: (input: string, init: RequestInit) => Promise<Response>;
   now: () => number;
@@ -118,7 +118,7 @@ export class Auth {
   async #renew(): Promise<Jwt> {
     const accessToken = this.accessToken;
     if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
-    // Until the page is reloaded, its requests are those of the previous namespace.
+    // Until it is reloaded, the page sends requests for the previous namespace, which must not get the new one's token.
     const owner = this.#environment.tabStorage.getItem(OWNER_KEY);
     if (owner !== null && owner !== this.namespace) throw new HubError(401, 'unauthorized', 'Another namespace was signed in. Reload the page.');
     try {

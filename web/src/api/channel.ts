@@ -101,7 +101,7 @@ export class Channel {
     }
   }
 
-  /** Closes the connection at once. By itself it may notice the lost network only after minutes. */
+  /** Closes the connection at once: the browser may report the lost connection only after minutes. */
   handleOffline(): void {
     if (!this.#isRunning) return;
     this.#closeConnection();

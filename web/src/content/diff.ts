@@ -82,7 +82,7 @@ function toHunk({ oldStart, oldLines, newStart, newLines, lines }: ParsedHunk): 
     else result.push({ kind: 'same', before: before++, after: after++, spans });
   }
   markChangedWords(result);
-  // For a side without lines, git's header has the number of the line before it, the parser's that of the line after it.
+  // For a side without lines, git's header has the number of the line before the hunk; the parser returns the next number.
   const start = (line: number, count: number) => (count === 0 ? line - 1 : line);
   return { header: `@@ -${start(oldStart, oldLines)},${oldLines} +${start(newStart, newLines)},${newLines} @@`, lines: result };
 }

@@ -1,5 +1,5 @@
 /**
- * Reads the results of git calls: the fields of the protocol, or the output of git in `stdout`, which some CLIs answer
+ * Reads the results of git calls: the fields of the protocol, or the output of git in `stdout`, which some CLIs return
  * instead. A result that is neither is an error, never an empty list.
  */
 
@@ -29,7 +29,7 @@ type Result = Record<string, unknown>;
 
 const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString };
 
-/** Reads `git status`, also as `--porcelain` of version 1 or 2. */
+/** Reads the result of `git status`: the protocol's fields, or the output of `--porcelain` version 1 or 2. */
 export function readStatus(result: Result): GitStatus {
   if (Array.isArray(result.files)) {
     const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
@@ -39,7 +39,7 @@ export function readStatus(result: Result): GitStatus {
   for (const line of outputLines(result)) {
     const header = /^# branch\.head (.*)$/.exec(line)?.[1] ?? /^## (?:No commits yet on )?(.*?)(?:\.\.\..*)?$/.exec(line)?.[1];
     if (header !== undefined) status.branch = /^(\(detached\)|HEAD \(no branch\))$/.test(header) ? null : header;
-    // Other headers, the stash, and ignored files.
+    // Skips other headers, the stash, and ignored files.
     else if (!/^(# |! |!! )/.test(line)) status.files.push(readStatusLine(line));
   }
   return status;

@@ -27,7 +27,7 @@ const PAUSE_PER_RENDER_TIME = 10;
 
 const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 
-/** Renders markdown; while the text grows, not every state of it. */
+/** Renders markdown. A growing text is rendered again only after a pause. */
 function useRenderedMarkdown(text: string, isLive: boolean): { __html: string } {
   const [liveText, setLiveText] = useState(text);
   const nextRender = useRef(0);

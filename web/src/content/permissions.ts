@@ -10,7 +10,7 @@ export interface Decision {
   kind: 'approved' | 'denied' | 'canceled';
 }
 
-/** Returns the requests, pending or completed, without invalid fields: agents write them. */
+/** Returns pending or completed requests without their invalid fields. Agents write the requests, so any field may be invalid. */
 export function validRequests(requests: Record<string, unknown>): [id: string, request: CompletedRequest][] {
   return Object.entries(requests).flatMap(([id, request]): [string, CompletedRequest][] => {
     if (!isObject(request)) return [];

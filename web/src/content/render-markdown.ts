@@ -171,7 +171,7 @@ function postProcess(container: HTMLElement): void {
   for (const item of container.querySelectorAll('li')) labelCheckbox(item);
   // Each block gets the text direction of its own language; code is always left to right.
   for (const block of container.children) block.setAttribute('dir', block.tagName === 'PRE' ? 'ltr' : 'auto');
-  // Wide blocks scroll by themselves; `tabIndex` makes them scrollable by keyboard.
+  // A wide block scrolls inside the page; `tabIndex` makes it scrollable by keyboard.
   for (const table of container.querySelectorAll('table')) wrap(table, 'table-scroller').tabIndex = 0;
   for (const pre of container.querySelectorAll('pre')) {
     pre.tabIndex = 0;

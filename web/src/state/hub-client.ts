@@ -88,7 +88,7 @@ function onEvent(event: HubEvent): void {
 
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   presence.handleConnected(subscriptionId);
-  // A new connection to follow another session does not change the state of the channel.
+  // The channel stays `live` when it reconnects to follow another session, so `onState` has not dropped the text.
   sync.dropLiveText();
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;

@@ -56,7 +56,7 @@ export class Sync {
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
-  /** Drops all live text: its rest may never arrive. The stored messages will. */
+  /** Drops all live text, because the rest of it may never arrive. The stored messages replace it. */
   dropLiveText(): void {
     clearTimeout(this.#liveTimer);
     patchState({ conversations: withoutLiveText(state.value.conversations) });

@@ -72,8 +72,8 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
   const lastKey = useRef(items.at(-1)?.key);
   const [isScrolledUp, setScrolledUp] = useState(false);
   const isLoadingOlder = useRef(false);
-  // When older messages are prepended, the visible ones must keep their position. At the end, `scrollToEnd` does this. The list
-  // would also keep its distance from the end until the next scroll event, which a conversation without a scrollbar never gets.
+  // When older messages are prepended, the visible ones must keep their position. At the end, `scrollToEnd` ensures that. With
+  // `shift`, the list would keep its distance from the end until the next scroll event, which never comes without a scrollbar.
   const keepsDistanceFromEnd = firstKey.current !== items[0]?.key && !isAtEnd.current;
 
   const scrollToEnd = () => {
@@ -100,8 +100,8 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
   // A first page that does not fill the screen cannot be scrolled, so load more at once.
   useEffect(() => void loadOlder(), [items, hasOlder]);
 
-  // A user at the end does not see that the oldest messages are dropped. Only a new message triggers this: otherwise older
-  // messages that were loaded to fill the screen would be dropped and loaded in a loop.
+  // Drops the oldest messages while the user is at the end and cannot see them. Only a new message triggers this: otherwise
+  // older messages that were loaded to fill the screen would be dropped and loaded in a loop.
   useEffect(() => {
     if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > TRIM_DISTANCE_PX) updateConversation(sessionId, trimOldest);
   }, [newestSeq]);
@@ -135,7 +135,7 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
     return () => observer.disconnect();
   }, []);
 
-  // Somebody who expands an item reads it from its start.
+  // A user who expands an item reads it from its start, so the list must not scroll to the end.
   const onClick = ({ target }: MouseEvent) => {
     if ((target as Element).closest('summary, .disclosure-more')) isAtEnd.current = false;
   };

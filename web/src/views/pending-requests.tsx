@@ -28,8 +28,8 @@ const CLICK_GUARD_MS = 600;
 const HIDDEN_TOLERANCE_PX = 8;
 
 /**
- * Shows the oldest request as a card and the others collapsed. Clicking a collapsed one opens it instead. The requests of an inactive
- * session are shown without buttons: they can be answered when its CLI is back.
+ * Shows the oldest request as a card and the others collapsed. Clicking a collapsed request shows it as the card instead. The
+ * requests of an inactive session have no buttons: they can be answered once its CLI has reconnected.
  */
 export function PendingRequests({ session }: { session: Session }) {
   const requests = validRequests(session.agentState?.requests ?? {});
