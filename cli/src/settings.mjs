@@ -42,7 +42,7 @@ const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the age
 export function toOfferedModes(modes, entry) {
   const offered = modes.map((mode) => ({ ...mode, id: toPermissionMode(mode.id, entry) }));
   if (entry) return offered;
-  const isFree = offered.some(({ id }) => FREE_MODES.includes(id));
+  const isFree = offered.some(({ id }) => APPROVE_ALL_MODES.includes(id));
   return [...(offered.length === 0 ? [DEFAULT_MODE] : offered), ...(isFree ? [] : [FREE_MODE])];
 }
 
