@@ -5,7 +5,7 @@ import { subscribe } from './subscriber.mjs';
 
 const INTERVAL_MS = 100;
 const WORDS = 'which is what the test shows, ';
-/** After so many deltas a new message begins. */
+/** The number of deltas after which a new message begins. */
 const DELTAS_OF_MESSAGE = 100;
 
 /**

@@ -33,7 +33,7 @@ async function measureAcks(side, socket, session, count, reportProblem) {
   return samples;
 }
 
-/** Streams in so many sessions for some seconds. Resolves to the latencies of the deltas, in milliseconds. */
+/** Streams in a number of `sessions` for some `seconds`. Resolves to the latencies of the deltas, in milliseconds. */
 async function measureDeltas(side, label, sessions, seconds, reportProblem, act = () => sleep(seconds * 1000)) {
   const samples = [];
   const streams = [];

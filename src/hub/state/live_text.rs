@@ -47,7 +47,7 @@ impl LiveTexts {
         is_admitted.then_some(start)
     }
 
-    /// Counts a delta of `bytes` that is to be sent to so many web clients. Returns false if the namespace exceeds its rate.
+    /// Counts a delta of `bytes` that is to be sent to `web_clients`. Returns false if the namespace exceeds its rate.
     pub fn admit_send(&mut self, web_clients: usize, bytes: usize, now: u64) -> bool {
         let limits = (MAX_SENT_DELTAS_PER_SECOND, MAX_SENT_DELTA_BYTES_PER_SECOND);
         self.sent.admit(now, web_clients, web_clients * bytes, limits)
