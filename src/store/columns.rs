@@ -73,8 +73,8 @@ impl Columns {
         read(self, column).map(Some)
     }
 
-    /// The next column as the name of the parts of a value. `None` if it is NULL, or if the parts belong to another
-    /// version: a hub of a release without large values may have overwritten the value.
+    /// The next column as the reference to a large value's parts. `None` if it is NULL, or if the parts belong to
+    /// another version: an earlier release, which did not know large values, may have overwritten the value.
     pub fn large(&mut self, column: &'static str, version: u64) -> Result<Option<LargeRef>, DbError> {
         let parse = |name: String| LargeRef::parse(&name);
         let large = self.optional(column, |columns, column| columns.parse(column, "a name of parts", parse))?;
@@ -86,7 +86,8 @@ impl Columns {
     }
 }
 
-/// Decodes the rows of a statement that selects `owned`, whether an id belongs to the namespace, or no row if it does not exist.
+/// Decodes the result of a statement that looks up an id: one row with the flag `owned` (whether the id belongs to the
+/// namespace), or no row if the id does not exist.
 pub fn read_owned(table: &'static str, mut rows: Vec<Row>) -> Result<Found<()>, DbError> {
     Ok(match rows.pop().map(|row| Columns::new(table, row).flag("owned")).transpose()? {
         Some(true) => Found::Owned(()),

@@ -23,14 +23,15 @@ SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
 
-/// The size of an entry: with [`ENTRY_OVERHEAD_BYTES`].
+/// SQL: the size of an entry in bytes. 200 is [`ENTRY_OVERHEAD_BYTES`].
 macro_rules! entry_bytes {
     () => {
         "length(CAST(request_id AS BLOB)) + length(CAST(value AS BLOB)) + 200"
     };
 }
 
-/// The entries of records as row ids, each with the size of itself and all newer ones.
+/// SQL that selects the entries of the sessions `$of`: the row id (`entry`), and the total size of this entry and all
+/// newer ones of its session (`from_newest`).
 #[rustfmt::skip]
 macro_rules! summed_entries {
     ($of:literal) => { concat!(
@@ -40,8 +41,8 @@ macro_rules! summed_entries {
     ) };
 }
 
-/// The newest requests up to [`MAX_RECORD_BYTES`], and the size of all. The entries of a record that is not too large,
-/// which is nearly every one, are not summed up one by one. `?1`: session, `?2`: namespace.
+/// Selects the newest requests of a session up to [`MAX_RECORD_BYTES`], and the total size of all. The running sum is
+/// computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
 const SELECT: &str = concat!(
     "
 SELECT request_id, completed_at, value, total
@@ -94,7 +95,7 @@ pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item =
 pub struct Record {
     /// The newest entries: id, time of completion, value.
     pub entries: Vec<(String, u64, Json)>,
-    /// Whether older entries exceed [`MAX_RECORD_BYTES`] and were not read.
+    /// Whether the record exceeds [`MAX_RECORD_BYTES`], so that its oldest entries were not read.
     pub exceeds_limit: bool,
 }
 

@@ -6,7 +6,7 @@ use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// Writes a row; a repeated batch writes it again.
+/// Writes a row. A repeated batch overwrites it with the same values.
 /// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`:
 /// events.
 const UPSERT: &str = "
@@ -36,15 +36,15 @@ const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
     pub last: u64,
-    /// The number of the event before the first: the row covers all events in between.
+    /// The number before the first event: the row covers the numbers above `floor` up to `last`.
     pub floor: u64,
     pub events: usize,
-    /// The events as text; empty if the log does not hold these events, nor any before them.
+    /// The events as text. Empty if the log holds neither these events nor any before them.
     pub body: String,
 }
 
 impl EventsRow {
-    /// A row without events after this number.
+    /// Creates an empty row, to which the events after `number` are appended.
     pub fn after(number: u64) -> Self {
         Self { last: number, floor: number, events: 0, body: String::new() }
     }

@@ -1,9 +1,9 @@
 //! Fencing tokens: D1 rejects a batch from an earlier epoch.
 //!
 //! A batch that was not answered may still be in flight, and arrive after newer batches. So every write names the epoch
-//! of its hub. A new epoch begins after every write that may have committed despite an error, and with every hub whose
-//! predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read or
-//! written; D1 rejects batches of earlier epochs from then on.
+//! of its hub. A new epoch begins after every write that may have committed despite an error, and at the start of every
+//! hub whose predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read
+//! or written; D1 rejects batches of earlier epochs from then on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,14 +33,14 @@ pub struct Epoch {
     is_new: bool,
 }
 
-/// The suffix of a new epoch in the object's storage. Earlier releases have written this form, so JSON would have to be
-/// read in addition to it.
+/// The suffix of a new epoch in the object's storage. Not JSON, because the form that earlier releases have written
+/// must remain readable.
 const NEW: &str = " new";
 
 impl Epoch {
-    /// The epoch of a hub that starts. After hibernation it continues the persisted epoch, because no batch was in flight.
-    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, in case the
-    /// persisted one was lost.
+    /// Returns the epoch of a hub that starts. After hibernation this is the persisted epoch, because no batch was in
+    /// flight. Otherwise it is a new one, numbered by the time `now` in Unix milliseconds: this exceeds all earlier
+    /// epochs even if the persisted one was lost.
     pub fn at_start(persisted: Option<&str>, hibernated: bool, now: u64) -> Self {
         match persisted.and_then(Self::decode) {
             Some(epoch) if hibernated => epoch,
@@ -120,14 +120,15 @@ impl Database for Fenced {
                     self.begin_next();
                     Err(error)
                 }
-                // A batch of a later epoch arrived first: it may be repeated in the current epoch.
+                // A batch of a later epoch arrived first, so this batch was not committed and may be repeated in the
+                // current epoch.
                 Err(DbError::Refused(why)) if self.epoch().number > epoch.number => Err(DbError::Retryable(why)),
                 Err(error) => Err(error),
             }
         })
     }
 
-    // Without regard to the epoch: a page is only displayed, no write depends on it.
+    // Does not check the epoch: a page is only displayed, and no write depends on it.
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         self.db.query_joined(statement, limit)
     }

@@ -32,7 +32,7 @@ macro_rules! messages_beside {
     ) };
 }
 
-/// A page, or no row if its messages reach `?5`: to check that first costs less than to sum up while reading.
+/// A page, or no row if its messages have `?5` bytes or more. Checking this first costs less than a running sum.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content.
 #[rustfmt::skip]
 macro_rules! page {
@@ -43,8 +43,8 @@ macro_rules! page {
     };
 }
 
-/// A page that ends with the message that reaches `?5`. `found` is the number of messages without that limit. The
-/// parameters are those of `page!`.
+/// A page that ends with the message at which the total reaches `?5` bytes. `found` is the number of messages that the
+/// page would have without that limit. The parameters are those of `page!`.
 #[rustfmt::skip]
 macro_rules! bounded_page {
     ($side:literal, $order:literal) => { concat!(
@@ -111,7 +111,7 @@ pub async fn read_page(
         PageRange::Before(seq) => (PAGE_BEFORE, BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SAFE_INTEGER)),
         PageRange::After(seq) => (PAGE_AFTER, BOUNDED_PAGE_AFTER, seq),
     };
-    // One message more shows whether the page is the last.
+    // One message above the limit shows whether more follow.
     let (seq, rows) = (seq.min(MAX_SAFE_INTEGER), limit + 1);
     let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
@@ -149,7 +149,7 @@ async fn read_bounded_page(
     let reserve = || budget.reserve(namespace.as_ref(), bytes).ok_or(DbError::OverBudget);
     let reservation = is_large.then(reserve).transpose()?;
     let mut page = Page {
-        // Allocated once: while a text grows it is in memory twice.
+        // Allocated in full, because a text that grows is in memory twice while it is moved.
         messages: String::with_capacity(bytes),
         has_more: found > messages.len() as u64,
         last_seq: messages.last().map(|message| message.seq),

@@ -140,7 +140,7 @@ impl<E: MemorySize> Journal<E> {
         }
     }
 
-    /// Queues a new message and the counters of its session. Only the copy of the content in its row counts here; the
+    /// Queues a new message and the counters of its session. Counts only the copy of the content in the row: the
     /// content itself is shared with an effect, which counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
@@ -154,7 +154,7 @@ impl<E: MemorySize> Journal<E> {
         self.queue.completed_requests.push(request);
     }
 
-    /// Trims the completed requests of a session with the next batch. This change alone does not cause one.
+    /// Trims the completed requests of a session with the next batch. This alone does not cause a batch.
     pub fn trim_completed_requests(&mut self, session: &str) {
         self.queue.trimmed_records.insert(session.to_owned());
     }
@@ -277,9 +277,9 @@ impl<E: MemorySize> Journal<E> {
         granted
     }
 
-    /// Seals the queue if it is too large for one batch. To be called between changes that must be committed together.
-    /// While the lock is exclusive or requested nothing is sealed, because its holder may change what the rows must
-    /// contain.
+    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
+    /// committed together. Seals nothing while the lock is exclusive or requested, because its holder may change what
+    /// the rows must contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -311,8 +311,8 @@ impl<E: MemorySize> Journal<E> {
         Some(batch)
     }
 
-    /// Drops everything that is not in flight, because it is built on changes that could not be written. Returns the
-    /// effects, which have failed.
+    /// Drops everything that is not in flight, because it builds on changes that could not be written. Returns the
+    /// effects that can no longer run.
     pub fn discard(&mut self) -> Vec<E> {
         self.sealed_bytes = self.in_flight_bytes;
         self.queue = Queue::default();

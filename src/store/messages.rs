@@ -10,7 +10,7 @@ use crate::limits::MAX_PART_BYTES;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
-/// Inserts messages. A repeated batch finds its own rows and leaves them. Another message with the same seq violates
+/// Inserts messages. A repeated batch leaves the rows that it wrote before. Another message with the same seq violates
 /// the NOT NULL constraint of `id`, so two writers can't mix their histories; so does a session of another namespace,
 /// and a message with missing parts. `?1`: JSON array of [`MessageRow`], `?2`: namespace, `?3`: a large content.
 const INSERT: &str = "
@@ -50,9 +50,8 @@ const SELECT_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
 
-/// Messages that may contain a todo list, newest first. It searches at most the last 2,000 messages of a session,
-/// and at none that is larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq after the
-/// last.
+/// Messages that may contain a todo list, newest first. Searches the last 2,000 messages of a session, except those
+/// larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = r#"
 SELECT seq, content FROM messages
 WHERE session_id = ?1 AND parts = 0 AND bytes < 300000 AND seq < ?4

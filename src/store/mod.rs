@@ -97,7 +97,7 @@ pub enum DbError {
         column: &'static str,
         /// A type with its article, such as `a text`.
         expected: &'static str,
-        /// Likewise.
+        /// A type with its article.
         found: &'static str,
     },
     /// The rows were not read: too many bytes of large responses are in memory.
@@ -159,11 +159,12 @@ pub trait Database: Send + Sync {
     /// the transaction is durable or, after an error, none of it, unless it [may have
     /// committed](DbError::may_have_committed).
     ///
-    /// A wrapper may append statements of its own until the future resolves, so that it need not copy a large batch.
+    /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
+    /// large batch.
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs a statement with the columns number, text, number, and joins the texts of the first `limit` rows by commas.
-    /// Over D1, JavaScript joins them: one text is copied into wasm faster than many.
+    /// Runs a statement whose columns are a number, a text and a number, and joins the texts of the first `limit` rows
+    /// by commas. Over D1, JavaScript joins them: one text is copied into wasm faster than many.
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>>;
 }
 

@@ -37,8 +37,8 @@ impl<D: Database> Retrying<D> {
 }
 
 impl Retries<'_> {
-    /// Waits until the next attempt. Returns an error if there is none: the last transient fault, if there was one, for
-    /// that attempt may have committed the batch although a later one was refused.
+    /// Waits before the next attempt. If there is none, returns the last transient fault in place of `error`: the
+    /// attempt that met it may have committed the batch, even if a later attempt was refused.
     async fn wait_after(&mut self, error: DbError) -> Result<(), DbError> {
         if !matches!(error, DbError::Retryable(_)) || self.attempts_left == 0 {
             return Err(self.fault.take().unwrap_or(error));

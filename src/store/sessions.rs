@@ -94,9 +94,10 @@ FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_vali
 /// Whether a session belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
 pub(super) const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
 
-/// Merges two sessions, in this order. `?1`: the session that is removed, `?2`: the session that remains, `?3`:
-/// namespace. A message of both (by local id) keeps its place in the removed session. The messages of the removed
-/// session come first, and the seqs have no gaps. Repeating the batch changes nothing.
+/// The statements that merge two sessions, in this order. `?1`: the session that is removed, `?2`: the session that
+/// remains, `?3`: namespace. A message that both sessions contain (same local id) keeps its place in the history of the
+/// removed session. The messages of the removed session come first, and the seqs have no gaps. Repeating the batch
+/// changes nothing.
 const MERGE: [&str; 8] = [
     "DELETE FROM messages WHERE session_id = ?2
        AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)

@@ -9,8 +9,8 @@ use crate::model::json::Json;
 use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 
-/// Whether all parts of the two values of a row exist. Its member `parts` counts them, and is absent without large
-/// values.
+/// SQL condition: all parts of the two values of a row exist. The row's member `parts` is their number; it is absent if
+/// no value is large.
 #[rustfmt::skip]
 macro_rules! all_parts_exist {
     ($one:literal, $other:literal) => { concat!(
