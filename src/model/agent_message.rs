@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Fields of an object in a message: of the message, of a record `{role, content}`, of an object with a `type`, of a to-do entry.
-/// One type for all of them, because each type adds its own parser to the wasm module. A field that is `null` is absent.
+/// The fields of an object in a message: the message itself, a record `{role, content}`, an object with a `type`, or a
+/// to-do entry. One type for all of them, because each type adds its own parser to the wasm module. A field that is
+/// `null` is absent.
 #[derive(Deserialize)]
 pub struct Fields<'a> {
     #[serde(borrow)]

@@ -1,8 +1,8 @@
 //! Agent state: the pending and the completed permission requests of a session.
 //!
-//! `completedRequests` only grows, so it is stored apart from the rest of the state: in its own map in memory, in its own
-//! rows in the database, and an update carries only the entries that changed.
-//! Source: PROTOCOL.md "Versioned updates".
+//! `completedRequests` can become large, so it is stored apart from the rest of the state: in its own map in memory, in
+//! its own rows in the database, and an update carries only the entries that changed. Source: PROTOCOL.md "Versioned
+//! updates".
 
 use std::collections::HashSet;
 
@@ -230,8 +230,9 @@ pub fn completed_at(entry: &str) -> Option<u64> {
     ["completedAt", "createdAt"].iter().find_map(|name| parse_whole(entry.get(name)?.get()))
 }
 
-/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by their
-/// lengths (`argumentsBytes`). Returns `None` for one within the limit.
+/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by
+/// their lengths (`argumentsBytes`). Returns `None` for a request within the limit, and an empty object for one that
+/// can't be shortened enough.
 pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
     let mut excess = entry.len().checked_sub(limit).filter(|excess| *excess > 0)?;
     let object = JsonObject::parse(entry).unwrap_or_default();
@@ -254,7 +255,7 @@ pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
     Some(if shortened.text().len() <= limit { shortened } else { JsonObject::default().to_json() })
 }
 
-/// The bytes that the length of a field has in place of its value, at most.
+/// The most bytes that the length of a field takes in place of its value.
 const LENGTH_FIELD_BYTES: usize = 15;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::vocabulary::Vocabulary;
 /// An agent that a session can be started with.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct AgentChoice {
-    /// The deployment's word for the agent: its flavor, and the `agent` of a spawn.
+    /// The deployment's word for the agent, used as `metadata.flavor` and as `agent` of a spawn.
     id: String,
     /// The protocol's name.
     kind: String,

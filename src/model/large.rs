@@ -1,7 +1,7 @@
 //! Values that are too large for a database row.
 //!
-//! A D1 row has at most 2 MB. A larger value is stored in parts, in rows of their own. Its place in memory and in the row of
-//! its session or machine has the excerpt of the value instead: the fields that the hub itself reads.
+//! A D1 row has at most 2 MB. A larger value is stored in parts, in rows of their own. Memory and the row of its
+//! session or machine hold only an excerpt of the value: the fields that the hub itself reads.
 
 use std::fmt;
 

@@ -20,13 +20,13 @@ pub struct Machine {
     pub active: bool,
     /// The time of the last keep-alive.
     pub active_at: u64,
-    /// Written by the machine; only the excerpt of a large value.
+    /// Written by the machine. A large value is represented by its excerpt.
     pub metadata: Option<Json>,
     #[serde(skip)]
     pub metadata_large: Option<LargeRef>,
     /// Starts at 1.
     pub metadata_version: u64,
-    /// Written by the machine and opaque to the hub; only the excerpt of a large value.
+    /// Written by the machine and opaque to the hub. A large value is represented by its excerpt.
     pub runner_state: Option<Json>,
     #[serde(skip)]
     pub runner_state_large: Option<LargeRef>,

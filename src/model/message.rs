@@ -34,7 +34,7 @@ impl Message {
     /// content is null.
     pub fn serialize_in_parts(&self, serialize: impl FnOnce(&Self) -> String) -> TextParts {
         let text = serialize(&Self { content: Json::null(), ..self.clone() });
-        // In a string, the quotes of the placeholder would be escaped.
+        // No string contains the placeholder: there its quotes would be escaped.
         TextParts::value(Some(self.content.clone())).insert_into(&text, r#""content":null"#)
     }
 }

@@ -46,13 +46,13 @@ pub struct Session {
     /// `None` until a CLI reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
-    /// Written by the CLI; only the excerpt of a large value.
+    /// Written by the CLI. A large value is represented by its excerpt.
     pub metadata: Option<Json>,
     #[serde(skip)]
     pub metadata_large: Option<LargeRef>,
     /// Starts at 1.
     pub metadata_version: u64,
-    /// The state without its completed requests; only the excerpt of a large value.
+    /// The state without its completed requests. A large value is represented by its excerpt.
     pub agent_state: Option<Json>,
     #[serde(skip)]
     pub agent_state_large: Option<LargeRef>,
@@ -176,7 +176,7 @@ impl MetadataFields<'_> {
         parse_string(self.flavor)
     }
 
-    /// Whether `modes` lists a permission mode: the agent's own, beside those of its flavor.
+    /// Whether `modes` lists this permission mode, which the agent then has in addition to those of its flavor.
     pub fn has_own_mode(&self, id: &str) -> bool {
         lists(self.modes, id)
     }
@@ -186,7 +186,7 @@ impl MetadataFields<'_> {
         self.modes.is_some()
     }
 
-    /// Whether `models` lists a model: the agent's own, beside those of its flavor.
+    /// Whether `models` lists this model, which the agent then has in addition to those of its flavor.
     pub fn has_own_model(&self, id: &str) -> bool {
         lists(self.models, id)
     }
@@ -207,8 +207,8 @@ fn parse_string(raw: Option<&RawValue>) -> Option<String> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
-/// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`, and
-/// respect [`max_field_bytes`]. Returns it with texts that are only displayed cut to their limits.
+/// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`,
+/// and respect [`max_field_bytes`]. Returns the metadata, in which long texts that are only displayed are truncated.
 pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
     let mut object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
@@ -238,12 +238,12 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
     Ok(object.to_json())
 }
 
-/// Whether a string has at most `limit` bytes, or another value as JSON. Escapes make the JSON of a string longer.
+/// Whether a value has at most `limit` bytes as JSON, or a string without its escapes.
 fn is_within(value: &RawValue, limit: usize) -> bool {
     value.get().len() <= limit || parse_string(Some(value)).is_some_and(|string| string.len() <= limit)
 }
 
-/// Cuts a string to `limit` bytes. `None` for another value that is longer.
+/// Cuts a string to `limit` bytes. `None` for a longer value that is not a string.
 fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     if is_within(value, limit) {
         return Some(Cow::Borrowed(value));
@@ -253,8 +253,8 @@ fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     Some(Cow::Owned(Json::of(start).raw().to_owned()))
 }
 
-/// Cuts the texts of a `summary` or `worktree`, until its JSON has at most [`MAX_METADATA_TEXTS_BYTES`]. `None` if what is left is
-/// longer.
+/// Cuts the texts of a `summary` or `worktree`, until its JSON has at most [`MAX_METADATA_TEXTS_BYTES`]. `None` if the
+/// rest alone is longer.
 fn cut_texts(value: &RawValue) -> Option<Cow<'_, RawValue>> {
     [MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXT_BYTES / 4, MAX_METADATA_TEXT_BYTES / 16].into_iter().find_map(|limit| {
         let cut = cut_texts_to(value, limit)?;

@@ -9,7 +9,8 @@ use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
 use crate::limits::{MAX_LISTED_BYTES, MAX_LISTED_CHARS};
 
-/// The fields of a session that its summary is computed from: of a session in memory, or the columns of a database query.
+/// The fields from which the summary of a session is computed. They are read from a session in memory or selected from
+/// the database.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct SummaryFields {
@@ -105,7 +106,7 @@ struct MetadataSummary<'a> {
     text: &'a RawValue,
 }
 
-/// The texts that the list shows of a longer `worktree`.
+/// The only fields of a long `worktree` that the list shows.
 const LISTED_WORKTREE_FIELDS: [&str; 4] = ["basePath", "branch", "name", "worktreePath"];
 
 fn serialize_text<S: Serializer>(text: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {

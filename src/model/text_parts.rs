@@ -1,5 +1,5 @@
-//! Texts in parts. A text that contains an opaque JSON value refers to it until it is sent or stored, so that the value is in
-//! memory once, however many texts contain it.
+//! Texts in parts. A text refers to the opaque JSON value that it contains until the text is sent or stored. So the
+//! value is in memory once, however many texts contain it.
 
 use super::json::Json;
 use super::large::Field;
@@ -12,9 +12,9 @@ pub struct TextParts(Vec<Part>);
 enum Part {
     Text(String),
     Value(Json),
-    /// A value that the journal holds, too, and counts.
+    /// A value that the journal also holds. The journal counts its bytes.
     JournaledValue(Json),
-    /// The same, an object without its closing brace.
+    /// An object that the journal also holds and counts, without its closing brace.
     JournaledObjectStart(Json),
 }
 

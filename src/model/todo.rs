@@ -55,7 +55,7 @@ pub fn progress(todos: &[TodoItem]) -> Progress {
 /// - An empty list is valid: the agent cleared its list.
 /// - An entry without `content` or with an unknown `status` is skipped; the others keep their positions. A list in which all
 ///   entries are skipped is ignored, so that the previous list remains.
-/// - The default status is `pending`. The default priority, also for an unknown one, is `medium`.
+/// - The default status is `pending`. A missing or unknown priority is `medium`.
 pub fn extract(content: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
     // Avoids parsing nearly all messages. With its quotes "plan" matches no prose: in a JSON string they would be escaped.
     if !content.contains("\"TodoWrite\"") && !content.contains("\"plan\"") {

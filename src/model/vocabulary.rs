@@ -1,9 +1,8 @@
 //! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
 //! protocol.
 //!
-//! The hub accepts a word and the protocol's name for it alike. What a CLI writes is stored and shown as it wrote it; a call
-//! to a CLI has the words of its [`Dialect`].
-//! Source: docs/DEPLOY.md, variable `VOCABULARY`.
+//! The hub accepts both a word and the protocol's name for it. It stores and shows what a CLI writes unchanged. Calls
+//! to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
 
@@ -35,7 +34,7 @@ pub enum ModeField {
 pub enum Dialect {
     /// The names of the protocol.
     Protocol,
-    /// The deployment's own words, and the protocol's names for what has none.
+    /// The deployment's own words, and the protocol's name where there is no such word.
     Own,
 }
 
@@ -113,8 +112,8 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the dialect of a CLI that registered a method under this name. Where the vocabulary has no word of its own,
-    /// the name shows nothing, and the CLI is assumed to use the deployment's words.
+    /// Returns the dialect of a CLI that registered a method under this name. If the vocabulary has no word for the
+    /// method, the name tells nothing about the dialect, and the CLI is assumed to use the deployment's words.
     pub fn dialect_of_method(&self, registered: &str) -> Dialect {
         dialect(registered, &self.methods)
     }
@@ -134,10 +133,11 @@ impl Vocabulary {
         translate(name, &self.models, dialect)
     }
 
-    /// Returns an object of a CLI with the protocol's names of its fields too. A `null` under a word of the deployment is the
-    /// mode `default`. `None` if the text has none of these words, or the protocol's names beside them.
+    /// Copies the fields of a CLI's object that are named by the deployment's words to the protocol's names. A `null`
+    /// in such a field becomes the mode `default`. Returns `None` if there is nothing to copy, or the text has the
+    /// protocol's names already.
     pub fn with_protocol_fields(&self, text: &str) -> Option<Json> {
-        // Keep-alives are frequent: without a word of its own, the text is not parsed.
+        // Keep-alives are frequent, so a text without any of the words is not parsed.
         if !self.fields.iter().any(|(word, _)| text.contains(word.as_str())) {
             return None;
         }
@@ -165,13 +165,14 @@ impl Vocabulary {
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the agents that the deployment has words for, or else all by the protocol's names, with what each means.
+    /// Returns the agents that the deployment has words for, or all under the protocol's names if it has none, each
+    /// with its meaning.
     pub fn offered_agents(&self) -> Words {
         offered(&self.agents, AgentKind::VARIANTS)
     }
 
-    /// Returns the models that the deployment has words for, or else all by the protocol's names, with what each means.
-    /// `default` is always there.
+    /// Returns the models that the deployment has words for, or all under the protocol's names if it has none, each
+    /// with its meaning. `default` is always included.
     pub fn offered_models(&self) -> Words {
         let mut models = offered(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
@@ -234,8 +235,8 @@ fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, Strin
     })
 }
 
-/// Parses a section, a JSON object from word to meaning. `names` are the possible meanings and what they are; `None` for any
-/// text.
+/// Parses a section, a JSON object from word to meaning. `names` is what a meaning is called in errors, and the valid
+/// meanings. `None` accepts any text.
 fn parse_section(
     words: &mut Words,
     section: &str,
