@@ -31,7 +31,7 @@ pub async fn put_session(
     loop {
         let id = hub.get_or_create_session(&new).await?;
         match hub.serialize_session(&id).await {
-            // It was deleted after the lookup: the tag is free again.
+            // The session was deleted after the lookup, so its tag is free again.
             Err(Error::NotFound(_)) => {}
             text => return Ok(JsonText::wrap_text("session", text?)),
         }

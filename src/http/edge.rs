@@ -229,7 +229,7 @@ impl Edge {
         if let Some(namespace) = self.tokens.verify(token) {
             return Ok(VerifiedToken { namespace, expires_at: None });
         }
-        // Avoids a database query for the key.
+        // Only a JWT needs the key, which may take a database query.
         if token.split('.').count() != 3 {
             return Err(ErrorResponse::unauthorized());
         }
@@ -329,7 +329,7 @@ impl Edge {
     }
 }
 
-/// Returns how long a body of a declared length may take that arrives at the slowest allowed pace, in milliseconds.
+/// Returns the time that a body of the declared length takes at the slowest allowed pace, in milliseconds.
 pub fn longest_body_time_ms(declared: Option<usize>) -> u32 {
     let bytes = declared.unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES);
     let parts = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);

@@ -34,7 +34,7 @@ pub async fn parse_request(
     let session = query.text("sessionId")?.map(str::to_owned);
     let machine = query.text("machineId")?.map(str::to_owned);
     if let Some(id) = &session {
-        // Also during a merge, whose result is an event.
+        // A session that is being merged is accepted: the stream delivers the result of the merge.
         hub.load_session_during_merge(id).await?;
     }
     if let Some(id) = &machine {

@@ -1,6 +1,7 @@
 //! Extractors: the only way for a handler to access a session, a machine, a body or a query.
 //!
-//! They run in the order of a handler's arguments, so that of several errors the response is the first of 503, 404, 403, 400.
+//! They run in the order of a handler's arguments. If a request has several errors, the response is the first of 503,
+//! 404, 403 and 400.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::wire::fields::read_object;
 /// The id of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedSession(pub String);
 
-/// The working directory of such a session.
+/// The working directory of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedWorkspace(pub Workspace);
 
 /// The id of a machine that exists, belongs to the namespace, and is loaded.

@@ -67,7 +67,7 @@ impl PageRequest {
         Ok(Self { range, limit })
     }
 
-    /// Builds the response in the text of the messages, which may have 30 MB.
+    /// Builds the response in place: the text of the messages may have 30 MB and is not copied.
     fn response(&self, reader: Reader, page: Page) -> ResponseText {
         let suffix = self.suffix(reader, &page);
         let Page { messages: mut text, reservation, .. } = page;

@@ -1,5 +1,5 @@
-//! `POST /api/sessions/:id/permissions/:requestId/approve` and `.../deny`, and both with the id in the body: as a part of the
-//! path, browsers and proxies resolve an id such as `..`.
+//! `POST /api/sessions/:id/permissions/:requestId/approve` and `.../deny`. Both also exist with the id in the body,
+//! because browsers and proxies resolve an id such as `..` in a path.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::wire::field_types::{List, optional_keyword};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApproveBody {
-    /// In the route without `:requestId`.
+    /// Required in the route without `:requestId`.
     request_id: Option<String>,
     mode: Option<String>,
     allow_tools: Option<List<String>>,
@@ -32,7 +32,7 @@ pub struct ApproveBody {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DenyBody {
-    /// In the route without `:requestId`.
+    /// Required in the route without `:requestId`.
     request_id: Option<String>,
     #[serde(default, deserialize_with = "optional_keyword")]
     decision: Option<Decision>,
