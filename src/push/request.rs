@@ -46,8 +46,8 @@ pub enum InvalidKey {
 }
 
 impl Keys {
-    /// Parses the keys that a browser exports: base64 of an uncompressed P-256 point, and of 16 bytes. Browsers export base64url,
-    /// but `btoa` in a page makes the other alphabet.
+    /// Parses the keys that a browser exports: base64 of an uncompressed P-256 point, and of 16 bytes. Browsers export
+    /// base64url, but a page that calls `btoa` sends the standard alphabet.
     pub fn parse(p256dh: &str, auth: &str) -> Result<Self, InvalidKey> {
         let point = from_any_base64(p256dh).filter(|point| point.len() == 65).ok_or(InvalidKey::P256dh)?;
         let public = PublicKey::from_sec1_bytes(&point).map_err(|_| InvalidKey::P256dh)?;

@@ -1,4 +1,5 @@
-//! The log of the latest notifications and their outcomes, in the key-value storage. It shows users why they got none.
+//! The log of the latest notifications and their outcomes, in the key-value storage. It shows users why a notification
+//! did not arrive.
 
 use std::collections::VecDeque;
 

@@ -98,8 +98,8 @@ impl Queue {
         self.cooldowns.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// Counts an attempt for each target before it is made, so that a notification that replaces this one during the round does
-    /// not include its requests. Returns false if this one was replaced already, and must not be sent.
+    /// Counts an attempt for each target before it is made. So a notification that replaces this one during the round
+    /// does not repeat its requests. Returns false if this notification was replaced already and must not be sent.
     pub fn begin_attempts(&mut self, id: u64, targets: &[Target]) -> bool {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return false };
         let attempted = |target: &Target| Target { attempts: target.attempts + 1, ..target.clone() };

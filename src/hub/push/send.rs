@@ -221,7 +221,7 @@ impl Hub {
         keys: &VapidKeys,
         target: &Target,
     ) -> (SendResult, Option<u16>, String) {
-        // Encryption takes a millisecond or two of the thread: other tasks run in between.
+        // Encryption blocks the thread for a millisecond or two, so other tasks get a turn before it.
         self.rt.sleep(0).await;
         // The client may have unsubscribed during the wait for a slot.
         let Ok(subscribers) = self.push_subscribers().await else {

@@ -13,8 +13,8 @@ const DELIVERY_PREFIX: &str = "push:item:";
 const COOLDOWN_PREFIX: &str = "push:cool:";
 /// The value is [`RateLimiter::encode`].
 pub(super) const RATE_LIMITER_KEY: &str = "push:minute";
-/// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object has
-/// none and reads the database, which may be a copy from another deployment.
+/// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object
+/// has no such entry and reads the database, which may be a copy from another deployment.
 pub(super) const ASSUME_NONE_KEY: &str = "push:none";
 
 #[derive(Debug, Default)]

@@ -55,7 +55,8 @@ impl Hub {
         if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Before the write, in case the hub stops right after it; and after it, in case a concurrent read found none.
+        // Ends before the write, in case the hub stops right after it, and again after it, in case a concurrent read
+        // found none.
         self.set_assume_none(false);
         let most = self.config.push.max_subscriptions;
         self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
@@ -76,13 +77,13 @@ impl Hub {
     /// Deletes subscriptions by their endpoints.
     pub(in crate::hub) async fn delete_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
         self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
-        // Notices when none are left.
+        // Reads again, to notice when no subscription is left.
         self.push_subscribers().await?;
         Ok(())
     }
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Twice, because a concurrent read may start or end during the commit.
+        // Invalidates twice, because a concurrent read may start or end during the commit.
         self.state().push.subscribers.invalidate();
         let result = self.commit(statements).await;
         self.state().push.subscribers.invalidate();
