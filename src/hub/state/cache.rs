@@ -1,7 +1,7 @@
 //! The in-memory cache of a namespace's sessions and machines.
 //!
-//! Sessions are loaded on demand and evicted when they are idle. Once the session list was requested, every evicted session
-//! leaves its summary. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
+//! Sessions are loaded on demand and evicted when they are idle. An evicted session leaves its summary for the session
+//! list. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -58,8 +58,8 @@ impl CompletedRequests {
         self.entries.contains_key(id)
     }
 
-    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`TRIMMED_RECORD_BYTES`], so
-    /// that not every insertion has to. Returns whether it did.
+    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`TRIMMED_RECORD_BYTES`],
+    /// so that not every insertion has to trim. Returns whether it removed entries.
     pub fn trim(&mut self) -> bool {
         if self.bytes() <= MAX_RECORD_BYTES {
             return false;

@@ -1,4 +1,4 @@
-//! The sessions that were evicted last, by id and by tag, to recognize results that were read before an eviction as stale.
+//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,8 +20,8 @@ impl Key<'_> {
     }
 }
 
-/// A state of the cache, to be compared after a read from the database. What was read is stale if the cache has evicted the
-/// session since, or was cleared: the session may have been loaded and changed in between.
+/// The state of the cache when a database read begins. The result is stale if the cache has evicted the session since
+/// then, or was cleared: the session may have been loaded and changed in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation {
     evictions: u64,
@@ -69,17 +69,17 @@ impl Evictions {
         *self = Self { count, clears: self.clears + 1, forgotten: count, ..Self::default() };
     }
 
-    /// Whether a session was evicted since, or may have been.
+    /// Whether a session was evicted after the generation, or may have been.
     pub fn contains_since(&self, generation: Generation, key: Key<'_>) -> bool {
         self.forgotten_since(generation) || self.last.get(&key.digest()).is_some_and(|at| *at > generation.evictions)
     }
 
-    /// Whether some keys of evictions since are unknown.
+    /// Whether some evictions after the generation are no longer tracked.
     pub fn forgotten_since(&self, generation: Generation) -> bool {
         self.forgotten > generation.evictions
     }
 
-    /// Whether [`clear`](Self::clear) was called since.
+    /// Whether [`clear`](Self::clear) was called after the generation.
     pub fn cleared_since(&self, generation: Generation) -> bool {
         self.clears != generation.clears
     }

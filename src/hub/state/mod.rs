@@ -1,5 +1,5 @@
-//! What the hub holds in memory besides its connections, and its timers. State machines without IO: the time is an argument,
-//! and what is to be done is returned. They import nothing of the use cases.
+//! The hub's state in memory, except its connections. State machines without IO: they take the time as an argument, and
+//! return what the caller must do. They import nothing from the use cases.
 
 pub mod activation_waiters;
 pub mod cache;

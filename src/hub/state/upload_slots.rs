@@ -49,7 +49,7 @@ impl UploadSlots {
         self.shrink(granted_bytes);
     }
 
-    /// Returns the part of an upload's memory that it does not need.
+    /// Releases the part of an upload's memory that the upload does not need.
     pub fn shrink(&mut self, spare_bytes: u64) {
         self.granted_bytes -= spare_bytes;
         self.grant_waiting();
