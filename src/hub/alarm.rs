@@ -1,4 +1,5 @@
-//! The object's one alarm: set to the earliest deadline of all components, and what is due when it fires.
+//! The object's only alarm. The hub sets it to the earliest deadline of all components, and does everything that is due
+//! when it fires.
 
 use std::sync::{Arc, Weak};
 
@@ -55,7 +56,7 @@ impl Hub {
         if due.heartbeat {
             self.send_heartbeats();
             self.resolve_uncertain_commits();
-            // After the heartbeat, which has the id from which a client with an expired token resumes.
+            // After the heartbeats: they carry the event id from which a client with an expired token resumes.
             self.close_expired(now);
         }
         self.stop_expired_log(now);

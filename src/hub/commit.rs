@@ -112,8 +112,8 @@ impl Hub {
         }
     }
 
-    /// Waits for the end of a burst of changes, so that they share a batch. Fewer than [`BURST_CHANGES`] are committed at
-    /// once. Each `sleep(0)` lets the runtime deliver more events.
+    /// Waits for the end of a burst of changes, so that they share a batch. Fewer than [`BURST_CHANGES`] are committed
+    /// immediately. Each `sleep(0)` lets the runtime deliver more events.
     async fn await_burst(&self) {
         let mut queued = self.state().journal.queued_changes();
         for _ in 0..MAX_BURST_TURNS {
@@ -147,8 +147,8 @@ impl Hub {
         self.db.batch(&mut statements).await.map(drop)
     }
 
-    /// Returns the CLIs that were to receive the batch's updates. If it was committed despite an error, they have missed
-    /// them.
+    /// Returns the CLIs that were to receive the batch's updates. If the batch was committed despite an error, they
+    /// have missed these updates.
     fn clis_that_missed(&self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let state = self.state();
         let missed = effects.iter().filter_map(|effect| match effect {

@@ -70,7 +70,7 @@ impl Hub {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The owner is still active in the database: its end is tried again after another timeout.
+                // The owner is still active in the database, so its end is retried after another timeout.
                 Effect::Ended(owner) => self.begin_timeout(&mut self.state(), owner),
                 Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),

@@ -47,15 +47,16 @@ impl Hub {
             this: Weak::clone(this),
         });
         hub.restore_event_log();
-        // In a task, because an alarm that woke the object is handled first and sets the next one: each setting is a write.
+        // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
+        // is a write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
 }
 
-/// Returns the fenced database. Hibernation keeps the epoch: no batch was in flight. Any other wake may follow an instance
-/// whose last batch is still on its way, and begins a new epoch.
+/// Returns the fenced database. Hibernation keeps the epoch: no batch was in flight. Any other wake begins a new epoch,
+/// because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
     let hibernated = !state.is_idle() && !rt.was_interrupted();

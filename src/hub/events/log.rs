@@ -77,7 +77,7 @@ pub struct EventLog {
     span: LogSpan,
     /// With their numbers, in order.
     events: VecDeque<(u64, Event)>,
-    /// The sum over `events`.
+    /// The size of `events`.
     bytes: usize,
     /// Events up to this number are not in `events`.
     floor: u64,
@@ -85,7 +85,8 @@ pub struct EventLog {
     has_older_rows: bool,
     last_number: u64,
     pending_read: Option<PendingRead>,
-    /// Counts [`mark_uncertain`](Self::mark_uncertain): a read that began before the last one is outdated.
+    /// The number of [`mark_uncertain`](Self::mark_uncertain) calls: a read that began before the last call is
+    /// outdated.
     uncertain_commits: u64,
     events_since_trim: usize,
     bytes_since_trim: usize,
@@ -176,12 +177,14 @@ impl EventLog {
         self.has_older_rows = self.last_number > self.span.start;
     }
 
-    /// Decodes the row after the last logged event. Returns `None` if there is a gap before it, or if it is one.
+    /// Decodes the row after the last logged event. Returns `None` if there is a gap before the row, or the row itself
+    /// is a gap.
     pub fn decode_next(&self, row: &EventsRow) -> Option<Vec<(u64, Event)>> {
         decode(&row.body).filter(|events| row.floor == self.last_number && !events.is_empty())
     }
 
-    /// Encodes the events of a batch as rows, with as many of the last events as the log retains.
+    /// Encodes the events of a batch as rows. Of a large batch, encodes only the last events, as many as the log
+    /// retains.
     pub fn encode_rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
         let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
@@ -290,7 +293,7 @@ struct RowsBuilder {
 }
 
 impl RowsBuilder {
-    /// Starts a new row, unless the current one is empty. Drops the first rows if the others are enough to retain.
+    /// Starts a new row, unless the current one is empty. Drops the first rows that the log need not retain.
     fn finish_row(&mut self) {
         if self.current.events == 0 {
             return;

@@ -108,7 +108,7 @@ pub fn frame_without_id(format: Format, body: &str) -> String {
     }
 }
 
-/// Appends a JSON text, with spaces in place of line breaks. In valid JSON they are only between tokens.
+/// Appends a JSON text, with spaces in place of line breaks. Valid JSON has line breaks only between tokens.
 pub fn push_single_line(line: &mut String, json: &str) {
     // Searches bytes first, because searching characters takes several times as long.
     if !json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {

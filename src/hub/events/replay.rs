@@ -78,7 +78,7 @@ impl Hub {
         self.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
         self.rt.spawn(Box::pin(async move {
-            // If it fails, the next log deletes them: they are before its start.
+            // If this fails, the next log deletes the rows, because they are before its start.
             let _ = hub.commit(vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
@@ -175,7 +175,7 @@ impl Hub {
                 None => {}
             }
         }
-        // If it fails, the next batch, the next client or the next heartbeat repeats it.
+        // If this fails, the next batch, the next client or the next heartbeat repeats the read.
         let _ = self.sync_event_log().await;
     }
 
@@ -212,7 +212,7 @@ impl Hub {
         }
     }
 
-    /// Publishes the events of a row, or that there is a gap.
+    /// Publishes the events of a row, or a gap notice.
     fn publish_row(&self, state: &mut State, row: &EventsRow) {
         let Some(log) = &mut state.log else { return };
         match log.decode_next(row) {

@@ -67,7 +67,8 @@ impl Hub {
         let missed = state.log.iter().flat_map(|log| log.events_after(from));
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| state.event_numbers.frame(subscription.format, number, body);
-        // Has the id that the client resumes from: if it disconnects right after it, the client has missed nothing.
+        // `connection-changed` has the id that the client resumes from, so a client that disconnects right after it can
+        // still resume there.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         self.start_logging(&mut state);

@@ -40,7 +40,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Loads the machines of the namespace. Returns an error if the id is not one of them.
+    /// Loads the machines of the namespace. Returns an error if none of them has the id.
     pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {

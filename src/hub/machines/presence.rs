@@ -12,7 +12,7 @@ use crate::hub::storage_keys::alive_key;
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Records a sign of life of a machine, which arrived at `at`: any event of a CLI that names it. An offline machine becomes
+    /// Records that a CLI sent an event that names the machine, which arrived at `at`. An offline machine becomes
     /// online.
     pub(in crate::hub) async fn record_machine_activity(
         self: &Arc<Self>,

@@ -36,7 +36,7 @@ pub struct SpawnParams {
 #[serde(rename_all = "camelCase")]
 pub struct SpawnResult {
     pub success: bool,
-    /// The same in the words of other clients of this protocol: `success` or `error`.
+    /// The same for clients that expect a type: `success` or `error`.
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -116,7 +116,8 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     failure(error.unwrap_or_else(|| "The runner gave no reason".into()))
 }
 
-/// Parses the plain object, or `{exists: {...}}`. Returns it as JSON text; `None` for another format or a failure.
+/// Parses an object from path to boolean, or `{exists: <such an object>}`. Returns the object as JSON text; `None` for
+/// another format or a failure.
 fn parse_paths(text: &str) -> Option<String> {
     let object = JsonObject::parse(text)?;
     let nested = object.get("exists").filter(|value| value.get().starts_with('{'));

@@ -164,7 +164,8 @@ impl Hub {
         Ok(UpdateResult::Success { version, value })
     }
 
-    /// Sets a field. The more memory the machines occupy, the smaller is a value that is stored externally.
+    /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`], a value above [`SMALL_VALUE_BYTES`]
+    /// is stored externally.
     pub(super) fn set_machine_field(
         &self,
         state: &mut State,

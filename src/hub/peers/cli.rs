@@ -18,10 +18,10 @@ pub struct Other(
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cli {
-    /// The session that it named in CONNECT, if its namespace owns that.
+    /// The session that the CLI named in CONNECT, if it belongs to the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The machine that it named in CONNECT, if its namespace owns that.
+    /// The machine that the CLI named in CONNECT, if it belongs to the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The RPC methods of `session` and `machine` that it registered, by the names that it used.
@@ -74,7 +74,7 @@ impl Cli {
         }
     }
 
-    /// Returns the sessions and machines that the CLI named in CONNECT or spoke for.
+    /// Returns the sessions and machines that the CLI serves: those named in CONNECT, and `others`.
     pub fn served(&self) -> impl Iterator<Item = Owner> {
         let named = [self.session.clone().map(Owner::Session), self.machine.clone().map(Owner::Machine)];
         named.into_iter().flatten().chain(self.others.iter().map(|Other(owner, ..)| owner.clone()))
@@ -123,7 +123,7 @@ impl Cli {
         }
     }
 
-    /// Removes a method, by whichever of its names it was registered.
+    /// Removes a method, under whichever of its names it was registered.
     pub fn remove_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         let Some((owner, removed)) = self.resolve_method(name, vocabulary) else { return };
         let mut methods = std::mem::take(&mut self.methods);

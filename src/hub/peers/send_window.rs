@@ -22,8 +22,8 @@ pub struct SendWindow {
 
 impl SendWindow {
     /// Counts a frame that the hub sends unasked. Returns false if the client is too slow for it: more than
-    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of that may exceed it, if at most half was
-    /// unacknowledged before.
+    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of this limit may exceed it, if at most
+    /// half was unacknowledged before.
     #[must_use]
     pub fn record_event(&mut self, bytes: usize) -> bool {
         let before = self.unacked_bytes;

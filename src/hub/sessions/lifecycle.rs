@@ -78,7 +78,7 @@ impl Hub {
         self.state().cache.entry(id).is_some_and(|entry| entry.session.active)
     }
 
-    /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it says that it failed.
+    /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
     pub(in crate::hub) async fn command(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
         match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
             Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),

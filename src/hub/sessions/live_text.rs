@@ -1,5 +1,5 @@
-//! Live text: passes on what an agent is writing (PROTOCOL.md "Live text"). Nothing of it is stored, and it is dropped first when
-//! the hub has much to do.
+//! Live text: forwards what an agent is writing (PROTOCOL.md "Live text"). It is never stored, and is dropped first
+//! when the hub is overloaded.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Loading sessions from the database into the cache.
 //!
-//! A read misses what is queued, so the journal is flushed before each. What changes during a read shows by the cache's
-//! generation or by a version; the read is then repeated.
+//! The database lacks what is still queued in the journal, so the journal is flushed before each read. If something
+//! changes during the read, a version or the cache's generation differs afterwards, and the read is repeated.
 
 use std::sync::Arc;
 
@@ -192,7 +192,7 @@ impl Hub {
         if state.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
-        // No message with a local id is added before this, and others change nothing here.
+        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
             entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
         }

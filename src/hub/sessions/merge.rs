@@ -167,7 +167,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Returns the new session with the fields it takes from the old one, and its metadata if they are large.
+    /// Returns the new session with the fields it takes from the old one, and its metadata as a large value if it is
+    /// one.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Option<&Json>) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
         let metadata = merge_metadata(old, metadata);

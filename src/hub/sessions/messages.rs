@@ -66,7 +66,8 @@ enum Attempt {
 }
 
 impl Hub {
-    /// Adds a message, or finds the one with its local id. The effect that `on_commit` returns runs when it is durable.
+    /// Adds a message, or finds the one with its local id. The effect that `on_commit` returns runs when the message is
+    /// durable.
     pub async fn append(
         self: &Arc<Self>,
         draft: Draft,
@@ -131,7 +132,7 @@ impl Hub {
         self.queue_message(&mut state, draft).map(Attempt::Done)
     }
 
-    /// Gives the message its seq, and queues its write and its effects.
+    /// Assigns the message its seq, and queues its write and its effects.
     fn queue_message(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.rt.now();
         let entry = state.cache.session_mut(&draft.session)?;

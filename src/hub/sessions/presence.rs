@@ -66,7 +66,7 @@ impl Hub {
             state.presence_changed(id)?;
         }
         if is_reminder {
-            // On commit, for it contains counters whose write may be queued.
+            // Published on commit, because it contains counters whose write may be queued.
             let event = Event::session_updated(id, &Changes::presence(&state.cache.session(id)?.session));
             state.journal.on_commit(Effect::Publish(event));
             let web_clients = state.connections.subscriptions().count();

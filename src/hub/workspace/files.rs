@@ -186,7 +186,8 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a path relative to a directory: a relative path as it is, an absolute one inside the directory without it.
+/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute one must be inside the
+/// directory.
 pub fn path_within<'p>(directory: &str, field: &'static str, path: &'p str) -> Result<&'p str, Error> {
     let root = is_absolute(directory).then(|| directory.trim_end_matches(['/', '\\']));
     let inside = root.and_then(|root| path.strip_prefix(root)?.strip_prefix(['/', '\\']));

@@ -1,5 +1,5 @@
-//! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm memory
-//! ([`UploadBody`]): the hub makes the frame around it.
+//! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm
+//! memory ([`UploadBody`]): the hub builds only the frame around it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -114,12 +114,13 @@ impl Upload {
         check_length("mimeType", &self.mime_type, 0..=MAX_FILE_NAME_CHARS)
     }
 
-    /// Returns the frame of the call before and after the content. JavaScript stores ASCII text, which base64 is, in one byte
-    /// a character; with any other character in the frame it takes two.
+    /// Returns the frame of the call before and after the content. The frame is ASCII, as base64 is, because JavaScript
+    /// stores ASCII text in one byte a character, and any other text in two.
     fn split_frame(&self, call: &Call) -> (String, String) {
         let params = UploadParams { content: &self.content, filename: &self.filename, mime_type: &self.mime_type };
         let frame = escape_non_ascii(&call.frame(&serde_json::to_string(&params).unwrap_or_default()));
-        // The last match: the name of the method is before it, and quotes in a file name are escaped once more.
+        // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once
+        // more.
         let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
         let (before_content, after_content) = frame.split_at(split);
         (before_content.to_owned(), after_content.to_owned())
