@@ -27,7 +27,7 @@ pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Pr
     future_to_promise(future)
 }
 
-/// Reads what routing needs from a request.
+/// Reads the parts of a request that routing needs.
 pub fn request_head(request: &Request) -> RequestHead {
     let text = glue::head(request, "authorization origin upgrade");
     // The lines: method, URL, and the three headers in the order of their names above.
@@ -63,9 +63,9 @@ pub fn copy_to_wasm(text: &JsString) -> String {
     String::from_utf8(copy).unwrap_or_default()
 }
 
-/// Discards what is left of the body of a request, so that its client gets the response.
+/// Discards the unread part of the body of a request, so that its client gets the response.
 pub async fn discard_body(request: &Request) {
-    // It does not fail.
+    // The promise never rejects.
     let discarded = glue::discard_body(request, MAX_DISCARDED_BYTES, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS);
     let _ = JsFuture::from(discarded).await;
 }
@@ -157,7 +157,7 @@ fn chunks(mut rest: Bytes) -> JsValue {
     Closure::<dyn FnMut(bool) -> Option<Uint8Array>>::new(next).into_js_value()
 }
 
-/// Rebuilds a response with more headers. They replace headers of the same name, except `Vary`, which gets another value.
+/// Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead.
 pub fn add_headers(response: Response, added: &HeaderMap) -> Result<Response> {
     if added.is_empty() {
         return Ok(response);

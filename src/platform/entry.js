@@ -9,7 +9,7 @@ Error.stackTraceLimit = 100;
 /** `criticalError`: the instance must be replaced. `instanceId`: the id of the current instance. */
 const init = hub.__worker_init_state();
 
-/** Makes a new wasm instance when the last one was lost. */
+/** Creates a new wasm instance if the last one was lost. */
 function replaceLostInstance() {
   if (!init.criticalError) return;
   console.log('The wasm instance was lost. A new one starts.');
@@ -34,7 +34,7 @@ export class NamespaceHub {
     this.#current();
   }
 
-  /** The object in the current wasm instance. */
+  /** Returns the object in the current wasm instance. */
   #current() {
     replaceLostInstance();
     if (this.#instanceId !== init.instanceId) {

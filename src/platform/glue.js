@@ -13,8 +13,9 @@ export function head(request, names) {
 }
 
 /**
- * Reads and discards what is left of a request's body: a client that is still sending gets no response, but a reset connection.
- * Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`. Does nothing if another function reads the body.
+ * Reads and discards the unread part of a request's body: otherwise a client that is still sending would get a reset
+ * connection instead of the response. Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`. Does
+ * nothing if another function reads the body.
  */
 export async function discardBody(request, maxBytes, pauseMs, totalMs) {
   if (request.body === null || request.body.locked) return;
@@ -42,9 +43,10 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
 }
 
 /**
- * Reads the body of a request. Leaves the rest of one that is too large. The buffer grows with the received bytes, not with the declared length.
+ * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
+ * not with the declared length.
  * @param {number} limit in bytes
- * @param {number} chunkBytes the client must send this much within `stallMs`; also the initial size of the buffer
+ * @param {number} chunkBytes the bytes that the client must send within `stallMs`; also the initial size of the buffer
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>}
  */
 export async function body(request, limit, chunkBytes, stallMs) {
@@ -111,7 +113,7 @@ function plainHeaders(namespace, request) {
   return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
 }
 
-/** All headers of the client, but its `hub-*` headers are overwritten. */
+/** All headers of the client, except that `hub-*` headers are overwritten. */
 function socketHeaders(namespace, socket, expiresAt, request) {
   const headers = new Headers(request.headers);
   headers.set('hub-namespace', namespace);
@@ -134,13 +136,13 @@ export function response(status, headers, body) {
 }
 
 /**
- * Streams a large response in chunks: at once it would be in memory twice, in wasm and in JavaScript. Uses the runtime's
- * `IdentityTransformStream`, because other streams don't report that the client has disconnected.
+ * Streams a large response in chunks: copied at once, it would be in memory twice, in wasm and in JavaScript. Uses the
+ * runtime's `IdentityTransformStream`, because other streams don't report that the client has disconnected.
  * @param {string} headers
- * @param {(more: boolean) => Uint8Array | undefined} next returns the next chunk, or drops the rest
- * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request: after a disconnect nothing runs in the
- *   context of the request
- * @param {number} timeoutMs for the client to read a chunk: the rest uses memory until then
+ * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
+ * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
+ *   disconnects
+ * @param {number} timeoutMs the time in which the client must read a chunk: the unread rest uses memory
  */
 export function streamedResponse(status, headers, next, context, timeoutMs) {
   const { readable, writable } = new IdentityTransformStream();
@@ -167,8 +169,8 @@ export function parseHeaders(headers) {
 }
 
 /**
- * Sends a POST request to a push service, whose URL is from a client: redirects are not followed, and the body of the response
- * is not read.
+ * Sends a POST request to a push service. A client has chosen its URL, so redirects are not followed, and the body of the
+ * response is not read.
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  * @returns {Promise<string>} two lines, status and `Retry-After`; or an error message
@@ -258,7 +260,10 @@ function propagateClose(socket, { code, reason }) {
   }
 }
 
-/** Queues the messages of an accepted WebSocket until it is piped to another. The client is unauthenticated, so all is limited. */
+/**
+ * Queues the messages of an accepted WebSocket until it is piped to another. The client is not authenticated, so the size of a
+ * message and of the queue are limited.
+ */
 export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes
@@ -322,7 +327,7 @@ export class Inbox {
     return data;
   }
 
-  /** Sends `first` and the queue to another socket, then pipes the two sockets to each other. The runtime buffers. */
+  /** Sends `first` and the queue to another socket, then pipes the two sockets to each other. The runtime buffers the frames. */
   pipe(first, other) {
     const sendTo = (socket) => (data) => {
       try {
@@ -346,7 +351,7 @@ export class Inbox {
 /**
  * Streams the messages of a socket, which are SSE text. Closes the socket when a write fails because the client is gone.
  * @param {number} maxUnread bytes that the client may leave unread
- * @param {number} maxUnreadDeltas unread bytes above which events without an id, which the client may miss, are dropped
+ * @param {number} maxUnreadDeltas unread bytes above which events without an id are dropped: the client may miss them
  */
 export function eventStream(socket, maxUnread, maxUnreadDeltas) {
   const { readable, writable } = new TransformStream();

@@ -13,7 +13,7 @@ extern "C" {
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `stall_ms`) or `broken`.
     pub fn body(request: &web_sys::Request, limit: usize, min_bytes: u32, stall_ms: u32) -> js_sys::Promise;
-    /// Reads and discards what is left of the body of a request.
+    /// Reads and discards the unread part of the body of a request.
     #[wasm_bindgen(js_name = discardBody)]
     pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32, total_ms: u32) -> js_sys::Promise;
 
@@ -63,7 +63,7 @@ extern "C" {
     pub type Inbox;
     #[wasm_bindgen(constructor)]
     pub fn new(socket: &JsValue, max_frame: usize, too_large: &str, max_frames: u32, max_size: u32) -> Inbox;
-    /// Resolves to the next message, or to undefined after `timeout_ms` or when the socket is closed.
+    /// Resolves to the next message, or to undefined after `timeout_ms` or after the socket has closed.
     #[wasm_bindgen(method)]
     pub fn next(this: &Inbox, timeout_ms: u32) -> js_sys::Promise;
     /// Sends `first` and the received messages to another socket, then pipes the two sockets to each other.
@@ -78,8 +78,8 @@ extern "C" {
 
     pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
 
-    /// A stream of the messages of a socket. Ends when more than `max_unread` bytes of it are unread; above `max_unread_deltas`,
-    /// events without an id are dropped.
+    /// A stream of the messages of a socket. Ends when the client has more than `max_unread` unread bytes; above
+    /// `max_unread_deltas`, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(socket: &JsValue, max_unread: usize, max_unread_deltas: usize) -> web_sys::ReadableStream;
 }
@@ -126,7 +126,7 @@ extern "C" {
     /// A hibernatable WebSocket of the object.
     #[derive(Clone)]
     pub type ObjectSocket;
-    /// Takes a JavaScript string, so that a message for many sockets is converted once.
+    /// Sends a JavaScript string, so that the caller converts a message for many sockets only once.
     #[wasm_bindgen(method, catch, js_name = send)]
     pub fn send_text(this: &ObjectSocket, text: &js_sys::JsString) -> Result<(), JsValue>;
     #[wasm_bindgen(method, catch)]
@@ -161,7 +161,7 @@ pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at last-event-id";
 pub const JSON_HEADERS: &str =
     "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
-/// Strings that are passed to JavaScript in every request. Decoding them each time takes a tenth of the CPU time of a request.
+/// Strings that every request passes to JavaScript. Decoding them each time takes a tenth of the CPU time of a request.
 const CONSTANTS: [&str; 8] = [
     "HUB",
     "content-type",

@@ -131,7 +131,7 @@ describe('a piped inbox', () => {
     other.socket.receive('late');
   });
 
-  test('closes the other socket when the client has disconnected before', () => {
+  test('closes the other socket when the client has disconnected before the pipe', () => {
     const { socket, inbox } = openInbox();
     socket.disconnect(1006);
     const object = new Socket();
@@ -292,7 +292,7 @@ function requestWithBody(chunks, declared) {
       if (done) break;
       rest = Buffer.concat([rest, value]);
     }
-    // Like a real reader, detaches the buffer of the caller.
+    // A real reader also detaches the buffer of the caller.
     const { byteOffset, length } = view;
     const value = new Uint8Array(view.buffer.transfer(), byteOffset, Math.min(rest.length, length));
     value.set(rest.subarray(0, value.length));
@@ -342,13 +342,13 @@ describe('the rest of a refused body', () => {
     assert.ok(counts.sent >= 11 && counts.sent <= 13, `${counts.sent}`);
   });
 
-  test('is left when the client pauses', async () => {
+  test('is no longer read when the client pauses', async () => {
     const { counts, request } = refusedRequest(3, { pauses: true });
     await discardBody(request, 1_000_000, 10, 60_000);
     assert.deepEqual(counts, { sent: 3, cancelled: true });
   });
 
-  test('is left after a total time, however steadily the client sends', async () => {
+  test('is no longer read after a total time, even if the client sends steadily', async () => {
     let cancelled = false;
     const body = new ReadableStream({
       pull: (controller) => new Promise((resolve) => setTimeout(resolve, 1)).then(() => controller.enqueue(new Uint8Array(1))),
@@ -358,7 +358,7 @@ describe('the rest of a refused body', () => {
     assert.equal(cancelled, true);
   });
 
-  test('is left to the function that reads it, and may be missing', async () => {
+  test('is not read if another function reads it or there is none', async () => {
     const { counts, request } = refusedRequest(3);
     request.body.getReader();
     await discardBody(request, 1_000_000, 10, 60_000);
@@ -411,7 +411,7 @@ describe('the body of a request', () => {
   });
 });
 
-/** Replaces the runtime's own stream. */
+/** Node has no `IdentityTransformStream`. */
 globalThis.IdentityTransformStream = TransformStream;
 
 /** Streams a response of some chunks. */
@@ -497,7 +497,7 @@ describe('a stream of events', () => {
 });
 
 describe('a response', () => {
-  test('has its own headers, whatever the previous one had', async () => {
+  test('has its own headers, not those of the previous one', async () => {
     const json = 'content-type\napplication/json\n';
     const busy = `${json}retry-after\n1\n`;
     for (const headers of [json, busy, json, json, '']) {

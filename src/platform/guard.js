@@ -1,5 +1,5 @@
-// Recovery from the loss of the wasm instance, which a panic or trap causes. The promises of the lost instance never settle, so
-// each is guarded here by a fallback.
+// Recovery from the loss of the wasm instance after a panic or trap. The promises of the lost instance never settle, so each
+// gets a fallback here.
 
 import { parseHeaders } from './glue.js';
 
@@ -40,7 +40,7 @@ export function wasInterrupted() {
 
 const LOST = Symbol('lost');
 
-/** Returns the result of `work`, or of `fallback` when the instance is lost before. */
+/** Returns the result of `work`, or of `fallback` if the instance is lost before `work` settles. */
 function guard(work, fallback) {
   const result = new Promise((resolve, reject) => {
     const settled = (settle) => (value) => {
@@ -82,7 +82,7 @@ export function guardSocket(work, socket) {
   return guard(work, () => requestReconnect(socket));
 }
 
-/** Guards a background task of an object, such as a write. All clients must reconnect: which of them it affects is unknown. */
+/** Guards a background task of an object, such as a write. All its clients must reconnect: each may wait for the task. */
 export class BackgroundTask {
   constructor(state) {
     const done = new Promise((resolve) => {

@@ -49,14 +49,14 @@ pub fn initialize() {
     if IS_INITIALIZED.replace(true) {
         return;
     }
-    // Replaces the hook of the `worker` crate, which would log each panic twice. `on_abort` does the rest of its work.
+    // The hook of the `worker` crate would log each panic twice. It also marks the instance as lost, which `on_abort` does here.
     console_error_panic_hook::set_once();
     intern_constants();
     start_instance(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
     handler::set_on_abort(on_abort);
 }
 
-/// Runs after a panic or trap. It can make a single call to JavaScript: the instance traps when that returns.
+/// Runs after a panic or trap. It can call JavaScript only once: the instance traps when the call returns.
 fn on_abort() {
     instance_lost(&CURRENT_SOCKET.replace(JsValue::UNDEFINED));
 }

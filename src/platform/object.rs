@@ -99,7 +99,7 @@ impl From<StartError> for ErrorResponse {
     }
 }
 
-/// Lives while the object is in memory.
+/// The hub of the object, while the object is in memory.
 struct RunningHub {
     hub: Arc<Hub>,
     runtime: Arc<ObjectRuntime>,
@@ -206,7 +206,7 @@ impl NamespaceObject {
         }
     }
 
-    /// Converts a request with its body, or that of an upload with a handle to its body.
+    /// Converts a request for the router. The request of an upload gets a handle to its body; any other gets the body itself.
     async fn to_router_request(
         &self,
         running: &RunningHub,
@@ -294,7 +294,7 @@ impl NamespaceObject {
         }
     }
 
-    /// A large frame is copied into wasm memory only if the hub has memory for it.
+    /// Passes a frame to the hub. Copies a large one into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(running) = self.start(None) else {
             return self.close_all_sockets(1012, "The hub was interrupted. Reconnect.");
@@ -322,7 +322,7 @@ impl NamespaceObject {
                 self.close_all_sockets(1008, NO_CONNECT)?;
                 true
             }
-            // The storage has pending timers and pushes, which continue when the configuration is valid.
+            // Timers and pushes in the storage must continue once the configuration is valid.
             Err(StartError::InvalidConfig(message)) => {
                 worker::console_error!("the alarm is delayed, because the configuration is invalid: {message}");
                 self.state.storage().set_alarm(Duration::from_millis(INVALID_CONFIG_DELAY_MS)).await?;
@@ -330,7 +330,7 @@ impl NamespaceObject {
             }
         };
         if unused {
-            // The platform removes objects with empty storage. An alarm leaves metadata in it even after it fired.
+            // The platform removes an object only if its storage is empty. An alarm leaves metadata there even after it fired.
             log_error(self.state.storage().delete_all().await);
         }
         Ok(())

@@ -25,7 +25,7 @@ const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master W
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
 const PUT: &str = "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const DELETE: &str = "DELETE FROM notes WHERE key = ?";
-/// A range query on the primary key: from the prefix to the prefix with the last code point.
+/// A range query on the primary key: all keys with a prefix, up to the prefix followed by the last Unicode code point.
 const LIST: &str = "SELECT key, value FROM notes WHERE key >= ?1 AND key < ?1 || char(1114111)";
 
 pub struct ObjectRuntime {
@@ -34,7 +34,7 @@ pub struct ObjectRuntime {
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
-    /// Whether the key-value table exists. It is created by the first write: an object that only unauthenticated clients reach
+    /// Whether the key-value table exists. The first write creates it, so an object that only unauthenticated clients reach
     /// stores nothing.
     has_table: AtomicBool,
 }

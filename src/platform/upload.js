@@ -1,10 +1,10 @@
 // The body of an upload: {"filename", "content", "mimeType"}, where `content` is base64 of up to 50 MB. It is not copied into
-// wasm memory. The body is read into one buffer with free space at both ends, into which the frame for the CLI is written
-// around the content. The decoded frame is the only copy; the buffer is released immediately.
+// wasm memory. The body is read into one buffer with free space at both ends. The start and end of the frame for the CLI are
+// written there, around the content. Decoding the frame to a string makes the only copy; then the buffer is released.
 
 /**
- * The free space at the ends of the buffer. Small, so that the frame needs as many pages of memory as the buffer: otherwise
- * memory becomes too fragmented for the next upload.
+ * The free space at the ends of the buffer. It is small, so that the frame and the buffer need equally many pages of memory:
+ * otherwise memory becomes too fragmented for the next upload.
  */
 const PREFIX_BYTES = 512;
 const SUFFIX_BYTES = 512;
@@ -54,7 +54,7 @@ export function findContent(bytes, maxFields) {
       at = quote + 1;
       return true;
     }
-    // A search for each of millions of escaped quotes would be slower.
+    // Not `indexOf` for each quote: a string may have millions of escaped ones, and a call for each is slower.
     while (++at < bytes.length) {
       if (bytes[at] === BACKSLASH) at++;
       else if (bytes[at] === QUOTE) {
@@ -118,7 +118,7 @@ export function normalizeBase64(bytes, start, end) {
 function replaceAll(bytes, start, end, byte, replacement) {
   const first = bytes.indexOf(byte, start);
   if (first === -1) return;
-  // A search for each of millions of occurrences would be slower.
+  // Not `indexOf` for each occurrence: there may be millions, and a call for each is slower.
   for (let at = first; at < end; at++) {
     if (bytes[at] === byte) bytes[at] = replacement;
   }
@@ -157,7 +157,7 @@ function unescape(bytes, start, end) {
       } else if (byte === LETTER_N || byte === LETTER_R) continue;
       else if (byte !== SLASH) byte = 0;
     }
-    // An invalid character is replaced by another invalid one.
+    // Not ASCII, so not base64. 0 is not base64 either, so the content stays invalid.
     bytes[to++] = byte > 0x7f ? 0 : byte;
   }
   return to;
@@ -195,7 +195,7 @@ export class Upload {
    * @param {number} maxBody in bytes
    * @param {number} maxFile in bytes
    * @param {number} maxFields the largest body without its content, in bytes
-   * @param {number} minBytes the client must send this much within `stallMs`
+   * @param {number} minBytes the bytes that the client must send within `stallMs`
    * @returns {Promise<[string, string]>} a fault, or an empty string, and the JSON text with an empty `content`
    */
   async read(maxBody, maxFile, maxFields, minBytes, stallMs) {
@@ -261,7 +261,7 @@ export class Upload {
         restartTimer();
         const at = PREFIX_BYTES + this.length;
         if (this.length > limit) {
-          // The rest is discarded before the response.
+          // The lock is released for `discardBody`, which reads the rest before the response.
           reader.releaseLock();
           throw new Fault('too-large');
         }
@@ -302,7 +302,7 @@ export class Upload {
       pieces.push(decodeUtf8(bytes.subarray(from, start)));
       from = end;
     }
-    // Otherwise the hub rejects the body for a missing or duplicate `content`.
+    // With none or two, the hub rejects the body for a missing or duplicate `content`.
     if (found.length === 1) {
       const [[start, last]] = found;
       const end = normalizeBase64(new Uint8Array(this.buffer), PREFIX_BYTES + start, PREFIX_BYTES + last) - PREFIX_BYTES;

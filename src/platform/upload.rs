@@ -28,7 +28,7 @@ impl UploadBody for JsUpload {
         Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
     }
 
-    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all exactly.
+    #[allow(clippy::cast_precision_loss)] // A JavaScript number represents each limit exactly.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
         let read = self.upload.read(
             MAX_UPLOAD_BYTES as f64,
@@ -56,7 +56,7 @@ impl UploadBody for JsUpload {
     fn send(&self, to: ConnId, head: &str, tail: &str) {
         match self.upload.frame(head, tail) {
             Ok(frame) => self.runtime.send_text(to, &frame),
-            // The RPC call times out.
+            // Nothing is sent, so the RPC call times out.
             Err(error) => worker::console_error!("building the frame of an upload failed: {error:?}"),
         }
     }

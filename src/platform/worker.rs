@@ -58,7 +58,8 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
     let (edge, head) = (edge(&env), convert::request_head(&request));
-    // Computed before the response, because error responses need them too: a page of another origin reads none without.
+    // Computed before the response, because error responses need them, too: without them, a browser does not let a page of
+    // another origin read a response.
     let cors = edge.as_ref().map_or_else(
         |_| HeaderMap::new(),
         |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
@@ -278,7 +279,7 @@ async fn wait_for_connect(
         match admission.unwrap_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1)) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {
-                // Fails on a closing socket, for which the next iteration returns.
+                // Fails on a closing socket; then the next iteration returns.
                 let _ = server.send_with_str(refusal);
                 refusals += 1;
                 if refusals == MAX_REFUSALS {
