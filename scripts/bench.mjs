@@ -11,14 +11,14 @@ import { setup } from './lib/setup.mjs';
 
 await main(async () => {
   const args = process.argv.slice(2);
-  // Parsed here too, so that invalid options fail before the build.
+  // bench/run.mjs parses them again. Here, invalid options fail before the build.
   const { help, usage } = readOptions(args);
   if (help) {
     console.log(usage);
     return 0;
   }
   await setup();
-  // Standard output has only the result, which may be JSON.
+  // Not on standard output, which has only the result: it may be JSON.
   console.error(describeBuild(await build()));
   return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

@@ -76,7 +76,7 @@ await main(async () => {
     // If this script is killed, the lock is held until wrangler has exited.
     lock.addProcesses(hub.pids);
     try {
-      // With REQUIRE_NAMESPACE_TOKENS the hub accepts only the second one.
+      // With REQUIRE_NAMESPACE_TOKENS, the hub accepts only a token of a namespace.
       const token = await runStep('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
       if (starts === 1) announce(hub.address, token, token !== secret);
     } catch (error) {
@@ -87,7 +87,7 @@ await main(async () => {
       throw error;
     }
     hasHung = await Promise.race([hub.exited.then(() => false), hub.hung.then(() => true)]);
-    if (hasHung) console.log('The hub has not answered since its runtime crashed. Restarting it …');
+    if (hasHung) console.log('The hub has not responded since its runtime crashed. Restarting it …');
     await hub.stop();
   }
   throw new UserError('wrangler exited unexpectedly; see its output above.', 'Start the hub again with: npm run dev');

@@ -94,7 +94,7 @@ function plan({ changed, only, file }) {
     .map((check) => (check.files ? withFiles(check, { changed, file }) : withInputs(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
     .filter(({ files }) => file.length === 0 || files);
-  // Their dependencies always run. They are builds, which are skipped when they are up to date.
+  // The dependencies of chosen checks run even if nothing changed: they are builds, and skip themselves when up to date.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
   const select = ({ title, ...check }) =>
     chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);
@@ -107,7 +107,7 @@ function withInputs(check) {
 }
 
 /**
- * A check with the test files to run. With `changed`, these are the ones whose current content has not passed.
+ * Limits a check to the test files to run. With `changed`, these are the files that have not passed with their current inputs.
  * @param {import('./lib/checks.mjs').ProjectCheck} check
  * @param {{changed: boolean, file: string[]}} options
  */

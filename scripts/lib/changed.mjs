@@ -27,7 +27,7 @@ export const hashOf = (inputs) => addFiles(createHash('sha256'), inputs).digest(
  */
 export const hasPassed = (name, hash) => readPassed()[name] === hash;
 
-/** @param {Record<string, string>} passed name -> hash over its inputs before it ran */
+/** @param {Record<string, string>} passed name -> hash over its inputs, computed before it ran */
 export function recordPassed(passed) {
   mkdirSync(BUILD_DIR, { recursive: true });
   writeFileSync(PASSED, `${JSON.stringify({ ...readPassed(), ...passed }, null, 2)}\n`);

@@ -3,8 +3,8 @@
 import { spawn } from 'node:child_process';
 
 /**
- * A shell script that waits for the end of its standard input, a pipe from this process, and then kills the process group
- * $1. It exits when the group has ended, after 5 s at the latest.
+ * A shell script that kills the process group $1 when its standard input, a pipe from this process, is closed. It exits when
+ * the group has ended, after 5 s at the latest.
  */
 const GUARD = `
   read -r _
@@ -14,7 +14,7 @@ const GUARD = `
 
 /** @type {Set<() => void>} one function per group */
 const kills = new Set();
-// One listener for all groups: Node warns of a leak at more than ten.
+// One listener for all groups: Node warns of a leak when there are more than ten.
 process.once('exit', () => kills.forEach((kill) => kill()));
 
 /**

@@ -9,8 +9,8 @@ import { isStopping } from './signals.mjs';
  * @property {string} title
  * @property {string} lane
  * @property {string[]} [after] titles of its dependencies
- * @property {() => string | undefined | Promise<string | undefined>} [skipReason] why it cannot run on this computer. It is
- *   called at the start, and must not reject: what the check needs may be installed while its dependencies run
+ * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why it cannot run on this computer.
+ *   It is called at the start, so that it can install what the check needs while dependencies run. It must not reject
  * @property {(report: Report) => Promise<unknown>} run
  */
 

@@ -21,7 +21,7 @@ export function holdLocksFor(pids) {
   for (const lock of heldLocks) lock.addProcesses(pids);
 }
 
-/** Time to wait while another process removes a stale lock. */
+/** The pause before another attempt, while another process removes a stale lock. */
 const REMOVAL_MS = 20;
 
 /**
@@ -48,7 +48,7 @@ const REMOVAL_MS = 20;
  */
 
 /**
- * Runs `work` while holding a lock file, after waiting for another holder.
+ * Waits until a lock file is free, and runs `work` while holding it.
  * @template T
  * @param {string} file
  * @param {string} what the work, for the message while waiting, such as `set-up`

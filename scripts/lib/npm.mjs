@@ -12,12 +12,12 @@ import { run } from './run.mjs';
  * @param {{cwd?: string}} [options]
  */
 export function npm(args, { cwd = ROOT } = {}) {
-  // npm sets this variable for its scripts. A script that was not started by npm uses the one on the PATH.
+  // npm sets this variable for the scripts that it starts. Any other script uses the npm on the PATH.
   const cli = process.env.npm_execpath;
   const [command, first] = cli && path.basename(cli) === 'npm-cli.js'
     ? [process.execPath, [cli]]
     : ['npm', []];
-  // An outer npm sets the first two for its own project.
+  // The npm that started this script sets the first two for its own project.
   const env = { npm_config_local_prefix: undefined, npm_config_prefix: undefined, npm_config_loglevel: 'error' };
   return run(command, [...first, ...args], { cwd, env });
 }
@@ -43,7 +43,7 @@ export async function installPackages() {
   try {
     await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
   } catch (error) {
-    // In this case npm prints two screens of usage.
+    // EUSAGE: the lock file does not match. npm would print two screens of usage.
     if (!(error instanceof CommandFailed) || !error.output.includes('EUSAGE')) throw error;
     const missing = [...error.output.matchAll(/npm error ((?:Missing|Invalid): .*)/g)].map((match) => `  ${match[1]}`);
     throw new UserError(

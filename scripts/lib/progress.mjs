@@ -11,7 +11,7 @@ export const red = paint(31);
 export const green = paint(32);
 export const yellow = paint(33);
 
-/** Without a terminal, the time until the first report of a step, and between reports. */
+/** The time until the first report of a step, and between reports, if the output is not a terminal. */
 const FIRST_REPORT_MS = 5_000;
 const REPORT_INTERVAL_MS = 15_000;
 

@@ -63,7 +63,7 @@ export async function respondsWithin(address, timeoutMs) {
  */
 async function attempt(address, tokens, fileOf) {
   const health = await request(`${address}/health`);
-  // /health fails only if the configuration is invalid, which waiting does not change.
+  // /health fails only if the configuration is invalid: waiting would not help.
   if (health.status === 503 && health.hubError) throw refusal(health.hubError, fileOf);
   if (health.status !== 200) return { problem: health.summary };
   for (const token of tokens) {

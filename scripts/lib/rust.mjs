@@ -94,7 +94,7 @@ export async function installBindTool(update) {
   rmSync(target, { recursive: true, force: true });
 }
 
-/** The environment for compiling programs of the host, without the caller's cargo settings for the hub. */
+/** The environment for compiling programs that run on this computer, without the caller's cargo settings for the hub. */
 function hostToolEnv() {
   return {
     ...CARGO_PROGRESS,

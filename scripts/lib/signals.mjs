@@ -14,7 +14,7 @@ let endingSince = 0;
 /** On Ctrl-C, this process gets one signal from the terminal and a second one from npm, at most this much later. */
 const DUPLICATE_SIGNAL_MS = 1000;
 
-/** Whether a signal is ending this script. Errors are then its consequence, and need no report. */
+/** Whether a signal is ending this script. Errors are then consequences of the signal, and are not reported. */
 export const isStopping = () => isEnding;
 
 /**
@@ -45,8 +45,8 @@ async function end(code) {
 const NPM_CHECK_MS = 500;
 
 /**
- * Ends this script when the npm that started it ends. npm starts a script through a shell. A signal to npm ends only that
- * shell, and a killed npm ends neither.
+ * Ends this script when the npm that started it ends. npm starts a script through a shell. A signal to npm ends the shell but
+ * not the script; a killed npm ends neither.
  */
 export function endWithNpm() {
   const npm = npmProcess();

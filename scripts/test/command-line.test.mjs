@@ -47,7 +47,7 @@ test('token prints its usage for --help, and a token only for a valid namespace'
   for (const valid of [['team-a'], ['--', '-odd']]) assert.match(token(...valid).stdout, /^\S+:(team-a|-odd)\n$/);
 });
 
-test('an option that npm did not pass on is an error', () => {
+test('an option that npm did not pass to the script is an error', () => {
   // `npm run dev --port 9000`
   const env = { ...process.env, npm_config_port: '9000' };
   const refused = spawnSync(process.execPath, [inProject('scripts', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });

@@ -57,7 +57,7 @@ test('after a failure no further check starts', async () => {
   assert.deepEqual(states(results), { a: 'failed', b: 'not run' });
 });
 
-test('while its dependency runs, a check finds out whether it can run', async () => {
+test('the skip reason of a check is computed while its dependency runs', async () => {
   const { order, check } = recorder();
   let resolve;
   const reason = new Promise((done) => {

@@ -93,7 +93,7 @@ test('the error of a failed program has its exit code and output', async () => {
   });
 });
 
-test('a problem of the computer has a hint what to do', async () => {
+test('the error about a problem of the computer has a hint what to do', async () => {
   const problems = {
     network: [
       'npm error code ENOTFOUND',
