@@ -23,7 +23,7 @@ pub const STALL_TIMEOUT_MS: u32 = 15_000;
 /// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
 /// bytes: the largest body that the platform accepts on its smaller plans.
 pub const MAX_DISCARDED_BYTES: u32 = 100_000_000;
-/// How long the client of a refused body may pause before it gets the response at once, in milliseconds.
+/// How long the client of a refused body may pause until the hub stops reading and sends the response, in milliseconds.
 pub const DISCARD_PAUSE_MS: u32 = 2_000;
 /// How long a refused body is read at most, in milliseconds: a client that sends slowly must not keep the object awake.
 pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
@@ -32,7 +32,7 @@ pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
 pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
 /// The chunk size of a streamed response, in bytes.
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
-/// The time of a client to read a chunk of a streamed response, in milliseconds.
+/// How long a client may take to read a chunk of a streamed response, in milliseconds.
 pub const READ_TIMEOUT_MS: u32 = 60_000;
 /// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. The longest request is a
 /// resume: after its call it waits for the session to become active, and merges two sessions in the database.
@@ -87,7 +87,7 @@ pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// proxies close connections that are idle for about 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// The time a CLI has to answer a ping, in milliseconds, as announced in the Engine.IO open packet. A client disconnects when
-/// it gets no ping for the sum of both, so a late alarm loses none.
+/// it gets no ping for [`PING_INTERVAL_MS`] and this time together, so the hub may send a ping late.
 pub const PING_TIMEOUT_MS: u64 = 60_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
@@ -97,8 +97,8 @@ pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
 pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
-/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. With many
-/// sessions and many web clients they get rarer, so that they do not delay changes.
+/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. The limit keeps
+/// repetitions from delaying changes when there are many sessions and web clients.
 pub const REMINDERS_PER_MS: u64 = 5;
 /// How long a visibility report of a client that acknowledges heartbeats is valid, in milliseconds: two heartbeats, and
 /// time for the acknowledgement.
@@ -136,20 +136,20 @@ pub const FULL_ARRAY_BYTES: usize = 1_000_000;
 /// The size above which a row gets a statement of its own, with each text as a separate parameter, in bytes. The texts are JSON:
 /// escaping can double their length in an array.
 pub const LARGE_ROW_BYTES: usize = 250_000;
-/// How often a read or write of the database is tried.
+/// The maximum number of attempts of a read or write of the database.
 pub const MAX_DB_ATTEMPTS: u32 = 6;
 /// The pause after the first failed attempt, in milliseconds. Each further pause is twice as long.
 pub const FIRST_DB_RETRY_MS: u64 = 50;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
 /// later writes.
 pub const DB_TIMEOUT_MS: u32 = 35_000;
-/// How many queued changes count as a burst, for whose end a commit waits. A single message queues fewer.
+/// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit waits for a growing burst.
 pub const MAX_BURST_TURNS: usize = 64;
 /// A commit of more bytes than this is followed by eviction from the cache.
 pub const EVICT_AFTER_BYTES: usize = 100_000;
-/// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
+/// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
 pub const ALARM_RETRY_MS: u64 = 1_000;
 
 // Memory
@@ -188,7 +188,7 @@ pub const MAX_METADATA_TEXT_BYTES: usize = 65_536;
 pub const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
 /// The longest `summary.text` and `worktree` that the list of sessions shows whole, in bytes of JSON.
 pub const MAX_LISTED_BYTES: usize = 16_384;
-/// How much of a text the list of sessions shows when it is in a longer one of them, in characters.
+/// How many characters the list of sessions shows of each text in a `summary.text` or `worktree` above [`MAX_LISTED_BYTES`].
 pub const MAX_LISTED_CHARS: usize = 4_096;
 /// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
 pub const MAX_EXCERPT_AGENT_IDS: usize = 50;
@@ -202,7 +202,7 @@ pub const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 pub const MAX_PART_BYTES: usize = 1_500_000;
 /// How many parts are written or read at once: each is in memory several times while it is copied to or from JavaScript.
 pub const PARTS_AT_ONCE: usize = 4;
-/// The size of content with which a page of history ends, in bytes: a page must fit the memory of a worker several times.
+/// The total content size at which a page of history ends, in bytes: a page must fit the memory of a worker several times.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 /// The total size of pages with large messages that a worker reads at once, in bytes: two pages of the maximum size.
 pub const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
@@ -333,7 +333,7 @@ pub const LIVE_TEXT_RETENTION_MS: u64 = 60_000;
 /// The largest message content, metadata, agent state (without completed requests) and runner state, in bytes: it fits
 /// a frame of a CLI together with its event. What does not fit a row of D1 is stored in parts.
 pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
-/// The largest pending permission request, in bytes: a tool may write a large file.
+/// The largest pending permission request, in bytes: it may contain a large file that a tool is to write.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// The largest total size of pending permission requests, in bytes: when a session ends, all are completed at once, and are in
 /// memory several times.
@@ -366,7 +366,7 @@ pub const PUSH_DEBOUNCE_MS: u64 = 500;
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 /// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
-/// How often the hub tries to send a notification to one subscriber, and to read the database for it.
+/// The maximum number of attempts to send a notification to one subscriber, and to read the database for it.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
 pub const FIRST_PUSH_RETRY_MS: u64 = 5_000;

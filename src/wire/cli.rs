@@ -228,7 +228,7 @@ pub fn message_ack(id: &str, seq: u64) -> String {
     format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
 }
 
-/// The acknowledgement of an event of whose fields some were invalid and `ignored`.
+/// The acknowledgement of an event. `ignored`: the names of its invalid fields.
 pub fn ok_ack(ignored: &[&str]) -> String {
     if ignored.is_empty() { r#"{"ok":true}"#.to_owned() } else { to_json(&OkAck { ok: true, ignored }) }
 }

@@ -11,12 +11,12 @@ use crate::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 pub enum Packet<'a> {
     /// The sender closes the connection.
     Close,
-    /// With the data that [`pong_frame`] returns.
+    /// The data is for [`pong_frame`].
     Ping(&'a str),
     Pong,
     /// A Socket.IO packet.
     Message(&'a str),
-    /// A packet of the handshake, which has no effect on a connection that starts as a WebSocket.
+    /// An open, upgrade or noop packet, which has no effect on a connection that starts as a WebSocket.
     Handshake,
 }
 

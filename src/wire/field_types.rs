@@ -134,8 +134,8 @@ impl AnyValue {
     }
 }
 
-/// Deserializes a value of one kind. It is not generic over the type, so that it is compiled once. It rejects other values
-/// itself, because `serde_json` adds the position only to errors of the visitor.
+/// Deserializes a value of one kind. It is not generic over the type, so that it is compiled once. The visitor itself rejects
+/// other values, because `serde_json` adds the position only to its errors.
 struct ScalarVisitor {
     kind: ScalarKind,
     nullable: bool,
@@ -226,7 +226,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A nested struct. Serde itself would also accept the array of its fields.
+/// A nested struct. Serde itself would also accept an array of the values of its fields.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -235,7 +235,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A struct whose text begins with `{`.
+/// The struct at the root of a JSON text that begins with `{`: unlike [`Object`], it needs no code for other JSON types.
 pub struct Root<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Root<T> {

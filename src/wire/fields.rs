@@ -27,7 +27,7 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     if !text.trim_start().starts_with('{') {
         return Err(FieldError::new("", not_an_object(text)));
     }
-    // Without `Root` the struct would be compiled for arrays as well, at twice the size.
+    // Without `Root`, serde would also compile code that reads the struct from an array: twice the size.
     let Root(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
     Ok(value)
 }
@@ -35,8 +35,8 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
 /// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.
 #[cold]
 fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
-    // An invalid field is reported before text that follows it. A number out of range and an unpaired surrogate are reported as
-    // syntax errors although the text is valid JSON.
+    // `cause` does not show whether the text is valid JSON. serde_json stops at the first invalid field, before a later syntax
+    // error. It reports a number out of range or an unpaired surrogate as a syntax error, but both are valid JSON.
     if let Err(cause) = serde_json::from_str::<IgnoredAny>(text) {
         return invalid_json(&cause);
     }
@@ -45,7 +45,8 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
     let name = name.and_then(|rest| rest.split('`').next());
     let mut prefix = prefix_up_to(text, cause.line(), cause.column());
-    // The position of a missing or duplicate field is in or at the end of its object; that of other errors is after a value.
+    // serde_json reports a missing or duplicate field at a position in its object or at the object's end, and other errors at
+    // the end of the invalid value.
     let is_about_object = name.is_some();
     if is_about_object {
         prefix = prefix.strip_suffix('}').unwrap_or(prefix);
@@ -71,15 +72,15 @@ const MAX_DEPTH: usize = 128;
 
 /// Returns the path of the value at the end of `prefix`, the beginning of a JSON text, or of the object around that value.
 ///
-/// It is computed only after an error: `serde_path_to_error` tracks it while reading, which costs CPU and doubles the code of
-/// each type.
+/// The path is computed only after an error: `serde_path_to_error` would track it in every read, at a cost of CPU and twice the
+/// code of each type.
 fn path_at_end(prefix: &str, of_object: bool) -> String {
     enum Container<'a> {
         Object { key: Option<&'a str> },
         Array { index: usize },
     }
     let mut open = Vec::new();
-    // Ignored values have no recursion limit.
+    // Counts the open containers below MAX_DEPTH: values of unknown fields can be nested without limit.
     let mut untracked: usize = 0;
     let mut bytes = prefix.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {

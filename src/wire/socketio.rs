@@ -64,7 +64,6 @@ impl<'a> Packet<'a> {
 /// A malformed or unsupported packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// With the reason.
     #[error("{0}")]
     Malformed(&'static str),
     /// A binary event or acknowledgement. Binary frames follow it.
@@ -152,7 +151,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(digits).unwrap_or((text, ""))
 }
 
-/// The number of array items that are kept, of possibly millions: the name of an event, its argument, and a few unused ones.
+/// How many items of an array are decoded: an event has a name and one argument. An array may have millions.
 const MAX_ITEMS: usize = 8;
 
 /// Parses the first [`MAX_ITEMS`] items of an array.
@@ -178,7 +177,7 @@ fn parse_array(payload: &str) -> Option<Vec<&RawValue>> {
             Ok(self)
         }
     }
-    // The error for a string would contain all of it.
+    // If the payload is a string, serde's error contains a copy of it.
     let items = payload.trim_ascii_start().starts_with('[').then(|| serde_json::from_str(payload).ok()).flatten();
     items.map(|FirstItems(items)| items)
 }
