@@ -108,7 +108,9 @@ impl Hub {
             setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES)
         };
         let applied = applied.filter(|applied| result.success != Some(false) && is_valid(applied));
-        applied.map(|Object(applied)| applied).ok_or(Error::ModeNotApplied("it named nothing that it applied".into()))
+        applied
+            .map(|Object(applied)| applied)
+            .ok_or(Error::ModeNotApplied("its answer names no applied setting".into()))
     }
 
     /// Refuses a permission mode that the session's agent does not support.
