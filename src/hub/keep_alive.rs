@@ -1,5 +1,6 @@
-//! Keep-alives of sessions and machines. An owner whose CLI sends none in time expires: a session becomes inactive, a
-//! machine goes offline. A keep-alive writes nothing to the database.
+//! Timeouts of sessions and machines. An owner without activity for its timeout expires: a session becomes inactive, a
+//! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL.md
+//! "Liveness"); it writes nothing to the database.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Restarts the timeout of an owner whose CLI sent a sign of life on the socket `from`, whose attachment stores it. `at`:
-    /// when it arrived.
+    /// Restarts the timeout of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
+    /// `at`: when the frame arrived.
     pub(super) fn record_keep_alive(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
         if state.liveness.record_keep_alive(owner.clone(), at) {
             self.store_timer(state, &owner);
@@ -32,8 +33,8 @@ impl Hub {
         self.request_alarm(state, next);
     }
 
-    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a sign of life arrives: it
-    /// may have to wait for the database or for earlier frames of its socket.
+    /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a frame with activity
+    /// arrives: the frame may have to wait for the database or for earlier frames of its socket.
     pub(super) fn record_arrival(&self, state: &mut State, owner: Owner, from: ConnId, at: u64) {
         if state.liveness.has(&owner) {
             state.cache.set_active_at(&owner, at);
@@ -41,7 +42,7 @@ impl Hub {
         }
     }
 
-    /// Starts the timeout of an owner without a sign of life.
+    /// Starts the timeout of an owner without activity.
     pub(super) fn begin_timeout(&self, state: &mut State, owner: Owner) {
         if state.liveness.begin(owner.clone(), self.rt.now()) {
             self.store_timer(state, &owner);
@@ -57,13 +58,13 @@ impl Hub {
         }
     }
 
-    /// Writes what the object's storage must hold of an owner's timeout.
+    /// Writes an owner's timeout to the object's storage.
     pub(super) fn store_timer(&self, state: &State, owner: &Owner) {
         self.rt.kv_put(&alive_key(owner), &state.liveness.stored(owner).to_string());
     }
 
-    /// Makes owners inactive whose timeout has passed, except those that sent a sign of life meanwhile. One whose expiry can't
-    /// be written gets another timeout.
+    /// Makes owners inactive whose timeout has passed, except those with activity since then. If an expiry can't be written, the
+    /// timeout starts again.
     pub(super) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let ended = match &owner {

@@ -48,8 +48,8 @@ impl Hub {
         ready
     }
 
-    /// Sends a CLI a reply or a call. A CLI can be due many replies at once without being slow, so its unread bytes are
-    /// checked only when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
+    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
     pub(super) fn send_reply(&self, state: &mut State, conn: ConnId, frame: &str) {
         if let Some(connection) = state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
@@ -58,7 +58,7 @@ impl Hub {
         self.ping_if_needed(state, conn);
     }
 
-    /// Disconnects a CLI that sends more although it has too many unread bytes. Returns whether it did.
+    /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
     pub(super) fn disconnect_if_behind(&self, conn: ConnId) -> bool {
         let mut state = self.state();
         let is_behind =
@@ -114,11 +114,11 @@ impl Hub {
         self.request_alarm(state, next);
     }
 
-    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect in that time.
+    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
     fn restart_timeout(&self, state: &mut State, owner: &Owner, now: u64) {
         if state.liveness.record_disconnect(owner, now) {
             state.cache.set_active_at(owner, now);
-            // Also if another socket serves the owner: its attachment has only its own signs of life.
+            // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
             self.store_timer(state, owner);
         }
     }

@@ -119,7 +119,7 @@ mod tests {
         AccessTokens::new("secret", false)
     }
 
-    /// What CONNECT with this payload means, after an upgrade with or without a token.
+    /// Returns the admission of a CONNECT with this payload, after an upgrade with or without a token.
     fn connect(upgrade: Option<&Namespace>, auth: &str) -> Admission {
         admit_frame(&tokens(), upgrade, &format!("40/cli,{auth}"))
     }

@@ -17,7 +17,7 @@ use crate::model::owner::Owner;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::{engineio, socketio};
 
-/// A session or machine that CONNECT named.
+/// The session or machine that CONNECT named, if any.
 enum Named {
     Nothing,
     Owned(String),
@@ -39,7 +39,8 @@ impl Hub {
         self.state().connections.len() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Sockets without a token have a limit of their own, so that they leave room for the others.
+    /// Whether another CLI may open a socket. Sockets without a token have a limit of their own, so that they can't take the
+    /// place of the others.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
@@ -47,7 +48,7 @@ impl Hub {
         self.has_room() && (upgrade != Upgrade::Unauthenticated || unauthenticated < MAX_UNAUTHENTICATED)
     }
 
-    /// Opens a CLI's socket. The worker has sent the open packet of a bridged one.
+    /// Opens a CLI's socket. On a bridged one the worker has already sent the open packet.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {

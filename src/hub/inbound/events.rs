@@ -100,8 +100,8 @@ impl Hub {
         }
     }
 
-    /// Counts an event that the protocol does not have, and logs the first one of a name: CLIs of other versions send more
-    /// events than the hub needs.
+    /// Counts an event that the protocol does not have, and logs the first one of each name. CLIs of other versions may send
+    /// such events.
     fn count_unknown_event(&self, name: &str) {
         let name = truncate(name, MAX_ECHO_CHARS);
         let mut state = self.state();
@@ -169,8 +169,8 @@ impl Hub {
         self.serve_update_or_reject(from, Owner::Machine(u.machine_id), result).await
     }
 
-    /// Records a sign of life that is no keep-alive. A machine becomes online. The timeout of an active session restarts; an
-    /// inactive session stays inactive. If the sign can't be recorded, the next one is.
+    /// Records activity other than a keep-alive. A machine becomes online. The timeout of an active session restarts; an
+    /// inactive session stays inactive. An error is ignored: later activity has the same effect.
     pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
         let now = self.rt.now();
         match owner {
@@ -179,10 +179,10 @@ impl Hub {
         }
     }
 
-    /// Records that the sender of a keep-alive, which arrived at `at`, speaks for its session or machine.
+    /// Records that the socket of a keep-alive, which arrived at `at`, serves its session or machine.
     fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
         self.add_served(conn, owner.clone());
-        // Only now has the attachment of a new speaker a place for the time.
+        // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
         self.record_arrival(&mut self.state(), owner, conn, at);
     }
 
@@ -194,7 +194,7 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Rejects a failed update. Any other is a sign of life.
+    /// Rejects a failed update, or records a successful one as activity of its session or machine.
     async fn serve_update_or_reject(
         self: &Arc<Self>,
         from: Sender,
@@ -209,7 +209,7 @@ impl Hub {
         effects
     }
 
-    /// Rejects a failed event. After any other, the sender speaks for its session or machine.
+    /// Rejects a failed event, or records after a successful one that the sender's socket serves the session or machine.
     fn serve_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) -> Vec<Effect> {
         match result {
             Ok(()) => {

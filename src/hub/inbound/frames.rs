@@ -1,4 +1,4 @@
-//! Frames of sockets: Engine.IO and Socket.IO as the official client speaks them. The frames of one socket take effect in
+//! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in
 //! order, even when one waits for the database.
 
 use std::fmt::Display;
@@ -50,8 +50,8 @@ impl State {
 }
 
 impl Hub {
-    /// Whether a frame of `bytes` may be read into memory. If not, its socket is disconnected, or another one that has more
-    /// queued.
+    /// Whether a frame of `bytes` may be read into memory. Disconnects its socket if the frame is too large, or the socket with
+    /// the most queued bytes if the namespace has too many.
     pub fn admits_frame(&self, conn: ConnId, bytes: usize) -> bool {
         let mut state = self.state();
         let Some(connection) = state.connections.get(conn) else { return false };
@@ -174,7 +174,7 @@ impl Hub {
         self.close_invalid(conn, &reason, (code, reason))
     }
 
-    /// Closes a socket after a packet that can't be decoded or is not expected: what the client meant with it is unknown.
+    /// Closes a socket after a packet that can't be decoded or is not expected.
     fn close_invalid(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
         self.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
         self.disconnect(&mut self.state(), conn, code, reason);

@@ -1,4 +1,4 @@
-//! Pings to CLIs: whether a CLI is connected, and how much of what it was sent it has read.
+//! Pings to CLIs: they show whether a CLI is connected, and how many of the sent bytes it has read.
 
 use crate::hub::Hub;
 use crate::hub::peers::connections::Peer;

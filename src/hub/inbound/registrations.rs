@@ -1,5 +1,5 @@
-//! What a socket serves: the sessions and machines that it speaks for, and the RPC methods that it registers. The socket's
-//! attachment stores them across hibernation.
+//! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
+//! across hibernation.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ fn stored_bytes(text: &str) -> usize {
 /// Has as many digits as any time in Unix milliseconds until the year 2286.
 const SAMPLE_TIME: u64 = 1_800_000_000_000;
 
-/// Whether the attachment of a CLI's socket is within the limit of the platform, also with the time of a sign of life for
-/// each session and machine.
+/// Whether the attachment of a CLI's socket is within the limit of the platform, also with an activity time for each session
+/// and machine.
 fn fits_attachment(cli: &Cli) -> bool {
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
@@ -44,15 +44,15 @@ impl State {
     }
 }
 
-const TOO_MANY_SERVED: &str = "This socket speaks for more sessions and machines than the hub can hold, so it gets no updates \
+const TOO_MANY_SERVED: &str = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates \
     of this one. Use a socket for each session.";
 
 /// The code and the message of a refused registration.
 type Refusal = (&'static str, String);
 
 impl Hub {
-    /// Registers a method for a socket: of a session or machine of its namespace, which is returned. `None` if the socket has
-    /// closed.
+    /// Registers a method of a session or machine for a socket of the same namespace. Returns the session or machine; `None` if
+    /// the socket has closed.
     pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
         let vocabulary = &self.config.vocabulary;
         let is_served = |state: &State| {
@@ -98,8 +98,8 @@ impl Hub {
         Ok(None)
     }
 
-    /// Records that a socket speaks for a session or machine, whose updates it receives from now on. The CLI gets an error if
-    /// that does not fit its attachment.
+    /// Records that a socket serves a session or machine, so that it receives its updates. The CLI gets an error if the socket's
+    /// attachment has no room.
     pub(in crate::hub) fn add_served(&self, conn: ConnId, owner: Owner) {
         let mut state = self.state();
         let Some(cli) = state.connections.cli(conn) else { return };

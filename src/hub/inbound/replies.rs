@@ -20,7 +20,7 @@ pub struct Sender {
 pub struct Rejection<'a> {
     pub code: &'static str,
     pub message: String,
-    /// The scope and the id of what the event named.
+    /// The scope (`session`, `machine` or `rpc`) that the event named, and the id in it.
     pub subject: Option<(&'static str, &'a str)>,
 }
 
@@ -37,25 +37,25 @@ impl Sender {
         self.ok_ignoring(&[])
     }
 
-    /// Acknowledges an event of whose fields some were invalid and `ignored`.
+    /// Acknowledges an event. `ignored`: the names of its invalid fields.
     pub fn ok_ignoring(self, ignored: &[&str]) -> Vec<Effect> {
         let ack = |ack| Effect::Send { conn: self.conn, frame: ack_frame(ack, &ok_ack(ignored)) };
         self.ack.map(ack).into_iter().collect()
     }
 
-    /// Acknowledges an event that is ignored: with nothing.
+    /// Acknowledges an ignored event, without an argument.
     pub fn acknowledge_ignored(self) -> Vec<Effect> {
         let ack = |ack| Effect::Send { conn: self.conn, frame: socketio::ack_frame(NAMESPACE, ack, &[]) };
         self.ack.map(ack).into_iter().collect()
     }
 
-    /// Acknowledges an event of whose fields some were `ignored` once the change is durable.
+    /// Acknowledges an event once its change is durable. `ignored`: the names of its invalid fields.
     pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Effect> {
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
         self.reply(&ok_ack(ignored), &failed)
     }
 
-    /// Returns the effect that answers with `done` once the change is durable, else with `failed`.
+    /// Returns the effect that answers with `done` once the change is durable, or with `failed` if it can't be written.
     pub fn reply(self, done: &str, failed: &str) -> Option<Effect> {
         let ack = self.ack?;
         Some(Effect::Reply { conn: self.conn, done: ack_frame(ack, done).into(), failed: ack_frame(ack, failed) })
@@ -77,8 +77,8 @@ impl Sender {
         })
     }
 
-    /// Rejects the event in its acknowledgement, if the CLI requested one. Sends an `error` event if it did not, or if the event
-    /// named what the CLI may not use.
+    /// Rejects the event in its acknowledgement, if the CLI requested one. Sends an `error` event if it did not, or if the
+    /// session or machine does not exist or belongs to another namespace.
     pub fn reject(self, rejection: &Rejection<'_>) -> Vec<Effect> {
         let Rejection { code, message, subject } = rejection;
         let mut effects = Vec::new();

@@ -38,7 +38,7 @@ impl Hub {
         Ok(timing)
     }
 
-    /// Takes a machine offline after its timeout, unless a sign of life has restarted it.
+    /// Takes a machine offline after its timeout, unless activity has restarted it.
     pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
         self.load_machine(id).await?;

@@ -27,7 +27,7 @@ pub struct Cli {
     /// The RPC methods of `session` and `machine` that it registered, by the names that it used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// The other sessions and machines of its namespace that it spoke for.
+    /// The other sessions and machines of its namespace that it serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Other>,
     /// The last keep-alive of `session`, in Unix milliseconds.
@@ -42,7 +42,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns the last sign of life of a session or machine that the CLI serves.
+    /// Returns the time of the last activity of a session or machine that the CLI serves.
     pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
             _ if !self.owns(owner) => self.others.iter().find(|Other(other, ..)| other == owner)?.2,
@@ -51,7 +51,7 @@ impl Cli {
         }
     }
 
-    /// Records a sign of life of a session or machine that the CLI serves.
+    /// Records activity of a session or machine that the CLI serves.
     pub fn record_keep_alive(&mut self, owner: &Owner, at: u64) {
         self.set_keep_alive(owner, Some(at));
     }

@@ -91,7 +91,7 @@ impl Hub {
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
-    /// Handles `session-end`. While another socket serves the session, it does not end, unless no further sign of life comes.
+    /// Handles `session-end`. While another socket serves the session, the session ends only when its timeout passes.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.state().ensure_queue_has_room(0)?;
         self.end_session(&end.sid, Some(from)).await?;
@@ -117,7 +117,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a session inactive after its timeout, unless a sign of life has restarted it. If a CLI has ended the session, its
+    /// Makes a session inactive after its timeout, unless activity has restarted it. If a CLI has ended the session, its
     /// pending requests are canceled. Otherwise its CLI may still wait for answers, so they are kept for a day.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
@@ -190,9 +190,9 @@ impl State {
         Ok(())
     }
 
-    /// Whether a socket other than `cli` has sent a sign of life of the session within the timeout.
+    /// Whether a socket other than `cli` has shown activity of the session within the timeout.
     fn is_served_by_other(&self, session: &Owner, cli: ConnId, now: u64) -> bool {
-        // An attachment lacks the signs of life that came within the interval after the one it holds.
+        // Activity within the interval after the stored time is not written to the attachment.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
         let others = self.connections.of_owner(session).iter().filter(|conn| **conn != cli);
         others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)

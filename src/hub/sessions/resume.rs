@@ -146,13 +146,13 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
 
 /// Returns the params of a resume; `None` when the metadata lacks the agent's own id of the conversation.
 fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
-    let facts = session.metadata_fields();
-    let agent = facts.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
+    let metadata = session.metadata_fields();
+    let agent = metadata.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
     let resume_session_id = match vocabulary.flavor(Some(&agent)) {
         Flavor::Agent(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
         Flavor::Unknown => id_of(&agent),
     }?;
-    Some(ResumeParams { directory: facts.path()?, agent, session_id: session.id.clone(), resume_session_id })
+    Some(ResumeParams { directory: metadata.path()?, agent, session_id: session.id.clone(), resume_session_id })
 }

@@ -1,7 +1,7 @@
 //! The inactivity timers of active sessions and machines (PROTOCOL.md "Liveness").
 //!
-//! A sign of life moves a deadline in memory; it writes neither to the database nor to the object's storage. A socket's
-//! attachment holds the times of its last signs of life. Storage holds which timers run, and what no attachment has
+//! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. A socket's attachment
+//! holds the time of the last activity of each owner. Storage holds which timers run, and what no attachment has
 //! ([`StoredTimer`]). So timers continue after hibernation. They restart after a restart of the hub, which closes all sockets.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use crate::model::owner::Owner;
 /// Follows the time in the text of a [`StoredTimer`] whose session a CLI has ended.
 const END_REQUESTED: &str = " end";
 
-/// What storage holds of a timer. Empty from each sign of life until the next disconnect or `session-end`.
+/// A timer in storage. Activity empties it; a disconnect or `session-end` fills it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredTimer {
-    /// When a socket closed, or the last sign of life before a `session-end`. In Unix milliseconds.
+    /// When a socket closed, or the last activity before a `session-end`. In Unix milliseconds.
     pub active_at: Option<u64>,
     /// Whether a CLI has ended the session while another one served it.
     pub is_end_requested: bool,
@@ -40,7 +40,7 @@ impl fmt::Display for StoredTimer {
 #[derive(Debug, Default)]
 struct Timer {
     started_at: u64,
-    /// The `activeAt` of clients: the last sign of life or disconnect. 0 if only the database knows it.
+    /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has it.
     active_at: u64,
     stored: StoredTimer,
 }
@@ -49,12 +49,12 @@ struct Timer {
 #[derive(Debug, Default)]
 pub struct Liveness {
     running: BTreeMap<Owner, Timer>,
-    /// Timers that have expired, until the end of their owners is written or a sign of life restarts them.
+    /// Timers that have expired, until the end of their owners is written or activity restarts them.
     expired: BTreeMap<Owner, Timer>,
 }
 
 impl Liveness {
-    /// Starts or restarts a timer after a sign of life. Returns whether storage must be updated.
+    /// Starts or restarts a timer after activity. Returns whether storage must be updated.
     pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
         let is_new = !self.has(&owner);
         let timer = self.start(owner, at);
@@ -62,7 +62,7 @@ impl Liveness {
         is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
     }
 
-    /// Starts or restarts a timer without a sign of life. Returns whether storage must be updated.
+    /// Starts or restarts a timer without activity. Returns whether storage must be updated.
     pub fn begin(&mut self, owner: Owner, at: u64) -> bool {
         let is_new = !self.has(&owner);
         self.start(owner, at);
@@ -76,11 +76,11 @@ impl Liveness {
         timer
     }
 
-    /// Restores a timer when the object wakes, from storage and from the last sign of life in the attachments. A restart has
-    /// closed all sockets: a timer without any time starts now. Returns whether storage must be updated.
+    /// Restores a timer when the object wakes, from storage and from the last activity in the attachments. A restart closes all
+    /// sockets: a timer that has neither time starts now. Returns whether storage must be updated.
     pub fn restore(&mut self, owner: Owner, mut stored: StoredTimer, attached_at: Option<u64>, now: u64) -> bool {
         let active_at = attached_at.max(stored.active_at);
-        // An attachment lacks the signs of life that came within the interval after the one it holds.
+        // Activity within the interval after the stored time is not written to the attachment.
         let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         let started_at = latest_attached_at.max(stored.active_at).unwrap_or(now);
         if active_at.is_none() {
@@ -90,18 +90,18 @@ impl Liveness {
         active_at.is_none()
     }
 
-    /// Returns what storage must hold of a timer.
+    /// Returns the timer as storage must hold it.
     pub fn stored(&self, owner: &Owner) -> StoredTimer {
         self.timer(owner).map_or(StoredTimer::default(), |timer| timer.stored)
     }
 
-    /// Returns the time of the last sign of life or disconnect in Unix milliseconds; 0 if only the database knows it.
+    /// Returns the time of the last activity or disconnect in Unix milliseconds; 0 if only the database has it.
     pub fn active_at(&self, owner: &Owner) -> u64 {
         self.timer(owner).map_or(0, |timer| timer.active_at)
     }
 
-    /// Makes the expiry of a running timer an end, unless a sign of life comes before it. Returns whether storage must be
-    /// updated.
+    /// Records that a CLI has ended the session: it ends when its timer expires, unless activity restarts the timer. Returns
+    /// whether storage must be updated.
     pub fn request_end(&mut self, owner: &Owner) -> bool {
         let Some(timer) = self.running.get_mut(owner) else { return false };
         let last_known_at = if timer.active_at == 0 { timer.started_at } else { timer.active_at };

@@ -126,7 +126,7 @@ impl World {
     pub fn cli_on_update(&mut self, i: usize, body: &Value) {
         let namespace_index = self.clis[i].namespace_index;
         let (session, machine) = (body["sid"].as_str(), body["machineId"].as_str());
-        // A runner also speaks for sessions.
+        // A runner also serves sessions.
         let is_own = match &self.clis[i].role {
             Role::Session { id, .. } => session.is_some() && session == id.as_deref(),
             Role::Machine(id) => machine.is_none_or(|machine| machine == id),
