@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completed_request_is_shortened_by_its_largest_fields() {
+    fn the_largest_fields_of_a_shortened_request_are_replaced_by_their_sizes() {
         let entry =
             |size: usize| format!(r#"{{"tool":"Write","arguments":{{"x":"{}"}},"completedAt":9}}"#, "y".repeat(size));
         assert_eq!(shorten(&entry(10), 1_000), None);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_lists_its_own_words_only_and_its_labels() {
+    fn the_list_of_a_deployment_has_only_its_own_names_with_their_labels() {
         let agents = listed(
             r#"{"agents":{"zeta":"gamma","eta":"alpha"},"models":{"swift":"model_fast"},
             "labels":{"eta":"Eta 2","plan":"Think","swift":"Swift one"}}"#,

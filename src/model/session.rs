@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_only_displayed_are_cut() {
+    fn texts_that_are_only_displayed_are_truncated() {
         for (name, limit) in [("name", 1_020), ("host", 255), ("agentName", 255), ("summary", 65_536)] {
             let longest = format!("\n{}", "x".repeat(limit - 1));
             assert_eq!(fitted(name, &longest.clone().into()), Ok(longest.into()), "{name}");

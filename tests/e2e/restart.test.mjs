@@ -14,7 +14,7 @@ const MESSAGE_COUNT = 300;
 /** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
 const TOKEN_LOCATIONS = ['connect', 'header'];
 
-/** The session and its messages as a web client reads them, without the time of its last sign of life. */
+/** The session and its messages as a web client reads them, without the time of its last activity. */
 async function readAll(web, id) {
   const { activeAt: _, ...session } = await web.readSession(id);
   return { session, messages: await web.readHistory(id) };
@@ -51,7 +51,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
 
       assert.deepEqual(await readAll(web, session.id), before);
       assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
-      // Connecting is a sign of life.
+      // Connecting is activity.
       const reconnectedList = (await web.get('/api/sessions')).body;
       const listed = reconnectedList.sessions.find(({ id }) => id === session.id);
       assert.ok(listed.activeAt >= restartedAt - CLOCK_MS && listed.activeAt <= Date.now() + CLOCK_MS, `${listed.activeAt}`);
@@ -76,7 +76,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
-      // The timeout counts from the last sign of life, which is the update above.
+      // The timeout counts from the last activity, which is the update above.
       const feed = await web.openSocket({ sessionId: session.id });
       t.after(() => feed.close());
       await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);

@@ -112,7 +112,7 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
     world.advance(FIRST_PING - world.now()).await;
     cli.socket.send("3");
     run_until_idle().await;
-    // Two alarms in a row: the first is late, the second in time.
+    // Two alarms in a row: the first is late, the second on time.
     world.rt.set_now(FIRST_PING + 209_999);
     world.fire_alarm_at(FIRST_PING + 209_999).await;
     world.advance(1).await;

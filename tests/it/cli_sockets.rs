@@ -36,7 +36,7 @@ async fn the_open_packet_is_valid_for_the_official_client() {
     let world = World::new();
     let Received::Open(handshake) = parse_frame(&world.open_cli(false).next_text().await) else { panic!() };
     assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
-    // The client closes the connection without a ping for the sum of both.
+    // The client closes the connection if it receives no ping for the sum of both.
     assert_eq!(
         (&handshake["pingInterval"], &handshake["pingTimeout"]),
         (&json!(30_000), &json!(60_000)),

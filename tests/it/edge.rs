@@ -365,7 +365,7 @@ fn a_url_is_split_into_host_path_and_query() {
 }
 
 #[test]
-fn a_slow_body_within_the_documented_pace_is_not_cut() {
+fn the_time_for_a_body_follows_from_its_length_and_the_documented_minimum_rate() {
     let seconds = |declared| longest_body_time_ms(declared) / 1_000;
     assert_eq!(
         [seconds(Some(0)), seconds(Some(1)), seconds(Some(64 * 1024)), seconds(Some(64 * 1024 + 1))],

@@ -87,7 +87,7 @@ async fn a_keep_alive_counts_when_it_arrives_although_earlier_frames_of_its_sock
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_wins() {
+async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the_expiry() {
     for (holds, queued) in [(BatchKind::Reads, false), (BatchKind::Reads, true), (BatchKind::Writes, false)] {
         let (world, session, mut cli) = live_session().await;
         let busy = world.create_session("/busy").await;
@@ -125,7 +125,7 @@ async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_one_serves
     assert_eq!(first.emit_with_ack("session-end", &end).await, json!({"ok": true}));
     let record = world.get_session(&session).await;
     assert_eq!((&record["active"], &record["agentState"]["requests"]), (&json!(true), &state["requests"]));
-    // A socket that has sent no keep-alive for 30 seconds serves nothing.
+    // A socket without activity for 30 seconds does not prevent the end.
     world.advance(25_000).await;
     first.send_keep_alive(&world, &session).await;
     world.advance(6_000).await;

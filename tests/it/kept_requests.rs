@@ -1,5 +1,5 @@
 //! Pending requests of a session that ends or expires. When it ends they are canceled; when it expires they are kept for a
-//! day, for its CLI may come back.
+//! day, because its CLI may reconnect.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{

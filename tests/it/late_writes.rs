@@ -50,7 +50,7 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
-    // This change of the session writes the seq of before the message.
+    // This change writes the session with the seq that it had before the message.
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     world.db.execute_late(&late_batch).unwrap_err();
     for text in ["second", "third"] {

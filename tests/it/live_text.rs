@@ -1,4 +1,4 @@
-//! Live text: the hub passes on what an agent is writing, stores nothing of it, and drops it before it delays anything else.
+//! Live text: the hub forwards the text that an agent is writing, does not store it, and drops it under load.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -141,7 +141,7 @@ async fn an_overloaded_hub_drops_deltas() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_need_no_database_and_overtake_what_is_being_written() {
+async fn deltas_need_no_database_and_overtake_messages_that_are_being_written() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     world.db.hold(BatchKind::Writes);

@@ -203,7 +203,7 @@ async fn a_session_expires_30_seconds_after_its_socket_was_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_close_of_a_socket_restarts_the_clock_of_what_it_serves_also_over_a_hibernation() {
+async fn the_close_of_a_socket_restarts_the_timeouts_of_its_session_and_machine_even_over_a_hibernation() {
     let (world, session, mut first) = live_session().await;
     world.register_machine("m").await;
     let both = json!({"sessionId": session, "machineId": "m"});
@@ -216,7 +216,7 @@ async fn the_close_of_a_socket_restarts_the_clock_of_what_it_serves_also_over_a_
     first.socket.drain().await;
     first.socket.close();
     third.socket.close();
-    assert_eq!(world.rt.kv_writes(), writes + 3, "the first socket has the session, the third also the machine");
+    assert_eq!(world.rt.kv_writes(), writes + 3, "the first socket serves the session, the third also the machine");
     // The second socket has sent no keep-alive.
     let closed_at = world.now();
     world.hibernate_and_wake().await;

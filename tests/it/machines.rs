@@ -271,7 +271,7 @@ async fn a_spawned_session_accepts_messages_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_registering_and_updating_are_signs_of_life_of_a_machine() {
+async fn connecting_registering_and_updating_are_activity_of_a_machine() {
     let is_online =
         async |world: &World| !world.get("/api/machines").await.ok()["machines"].as_array().unwrap().is_empty();
     let world = World::new();
@@ -280,7 +280,7 @@ async fn connecting_registering_and_updating_are_signs_of_life_of_a_machine() {
     let _runner = world.runner("m").await;
     assert!(is_online(&world).await);
     world.advance(46_000).await;
-    assert!(!is_online(&world).await, "an open socket is no sign of life");
+    assert!(!is_online(&world).await, "an open socket is no activity");
     let events = [
         ("rpc-register", json!({"method": "m:spawnSession"})),
         ("machine-update-state", json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"status": "running"}})),

@@ -219,7 +219,7 @@ async fn a_socket_can_register_methods_of_other_sessions_and_machines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_receives_the_updates_of_the_sessions_and_machines_that_it_spoke_for() {
+async fn a_socket_receives_the_updates_of_the_sessions_and_machines_that_it_serves() {
     let (world, session, _cli) = live_session().await;
     world.register_machine("m").await;
     let (mut runner, mut other_runner) = (world.bare_cli().await, world.bare_cli().await);

@@ -53,7 +53,7 @@ async fn keep_alives_of_a_runner_write_nothing_to_storage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_of_a_session_of_a_runner_continues_after_hibernation() {
+async fn the_timeout_of_a_session_of_a_runner_continues_after_hibernation() {
     let (world, session, mut runner) = session_of_runner().await;
     world.advance(20_000).await;
     runner.send_keep_alive(&world, &session).await;
@@ -117,7 +117,7 @@ async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() 
     let error = runner.next_event("error").await;
     assert_eq!((&error["code"], &error["scope"]), (&json!("too-many-served"), &json!("session")));
     while runner.try_event("error").await.is_some() {}
-    assert!(is_active(&world, &sessions[299]).await, "a keep-alive counts without room in the attachment");
+    assert!(is_active(&world, &sessions[299]).await, "a keep-alive has an effect even if the attachment is full");
     world.advance(31_000).await;
     for n in 0..300 {
         world.register_machine(&format!("machine-{n:032}")).await;
@@ -135,7 +135,7 @@ async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_sign_of_life_after_the_end() {
+async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_activity_after_the_end() {
     for (is_served, hibernates) in [(false, false), (false, true), (true, false), (true, true)] {
         let (world, session, mut first) = live_session().await;
         let mut second = world.live_cli(&session).await;
@@ -179,7 +179,7 @@ async fn a_session_end_does_not_end_a_session_to_which_another_cli_has_just_conn
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_close_of_a_socket_is_no_sign_of_life_of_another_one() {
+async fn the_close_of_a_socket_is_no_activity_of_another_one() {
     let (world, session, mut first) = live_session().await;
     let half_open = world.live_cli(&session).await;
     world.advance(28_000).await;
@@ -187,39 +187,39 @@ async fn the_close_of_a_socket_is_no_sign_of_life_of_another_one() {
     closing.socket.close();
     world.advance(4_000).await;
     first.emit_with_ack("session-end", &end(&session)).await;
-    assert!(!is_active(&world, &session).await, "no other socket has shown a sign of life for 32 s");
+    assert!(!is_active(&world, &session).await, "no other socket has shown activity for 32 s");
     drop(half_open);
 }
 
 #[tokio::test(start_paused = true)]
-async fn signs_of_life_restart_the_timeout_of_an_active_session_but_activate_none() {
-    for sign in ["connect", "register", "metadata", "state"] {
+async fn activity_restarts_the_timeout_of_an_active_session_but_activates_no_inactive_one() {
+    for activity in ["connect", "register", "metadata", "state"] {
         let (world, session, mut cli) = live_session().await;
         let metadata = json!({"path": "/code", "host": "h"});
         let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
         let mut connected = Vec::new();
         for is_expected in [true, false] {
             world.advance(20_000).await;
-            match sign {
+            match activity {
                 "connect" => connected.push(world.cli(&session).await),
                 "register" => cli.register(&format!("{session}:readFile")).await,
                 "metadata" => drop(cli.emit_with_ack("update-metadata", &update).await),
                 _ => drop(cli.update_state(&session, 1, &json!({"requests": {}})).await),
             }
-            let signed_at = world.now();
+            let last_active_at = world.now();
             world.hibernate_and_wake().await;
-            assert_eq!(is_active(&world, &session).await, is_expected, "{sign}");
-            assert_eq!(world.get_session(&session).await["activeAt"] == signed_at, is_expected, "{sign}");
+            assert_eq!(is_active(&world, &session).await, is_expected, "{activity}");
+            assert_eq!(world.get_session(&session).await["activeAt"] == last_active_at, is_expected, "{activity}");
             world.advance(29_000).await;
-            assert_eq!(is_active(&world, &session).await, is_expected, "{sign}");
+            assert_eq!(is_active(&world, &session).await, is_expected, "{activity}");
             world.advance(3_000).await;
-            assert!(!is_active(&world, &session).await, "{sign}");
+            assert!(!is_active(&world, &session).await, "{activity}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_a_sign_of_life_when_it_arrives() {
+async fn an_update_counts_as_activity_when_it_arrives() {
     let (world, session, cli) = live_session().await;
     world.advance(29_000).await;
     world.db.hold_all();

@@ -80,7 +80,7 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_sent_in_the_words_of_the_cli_and_shown_as_the_cli_names_it() {
+async fn a_model_is_sent_and_shown_under_the_name_that_the_cli_uses() {
     let world = World::with_vocabulary(VOCABULARY);
     let own = ["swift", "swift", "thorough", "thorough", "default"];
     let protocol = ["model_fast", "model_fast", "model_strong", "model_strong", "default"];
@@ -207,7 +207,7 @@ async fn a_call_for_slash_commands_has_the_agent_name_of_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_has_the_words_of_the_runner_which_its_registration_shows() {
+async fn a_spawn_uses_aliases_if_the_runner_registered_its_method_under_an_alias() {
     let world = World::with_vocabulary(VOCABULARY);
     let mut runner = online_runner(&world, "m:spawn-session").await;
     let result = json!({"success": true, "sessionId": "s"});

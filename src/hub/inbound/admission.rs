@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_come_with_the_upgrade_instead() {
+    fn a_token_may_be_in_the_upgrade_request_instead() {
         let team = Namespace::parse("team").unwrap();
         let granted = connect(Some(&team), "");
         assert!(matches!(granted, Admission::Granted { namespace, .. } if namespace == team));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_may_ping_and_leave_before_it_connects() {
+    fn the_client_may_ping_and_disconnect_before_connect_but_send_no_other_packet() {
         assert_eq!(admit_frame(&tokens(), None, "2probe"), Admission::Pong("3probe".into()));
         for goodbye in ["1", "41", "41/cli,"] {
             assert_eq!(admit_frame(&tokens(), None, goodbye), Admission::Close(1000, ""), "{goodbye}");

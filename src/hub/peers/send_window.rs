@@ -76,7 +76,7 @@ mod tests {
     const THIRD: usize = MAX_UNACKED_BYTES / 3;
 
     #[test]
-    fn an_acknowledgement_covers_what_was_sent_before_the_ping_only() {
+    fn an_acknowledgement_covers_only_bytes_sent_before_the_ping() {
         let mut window = SendWindow::default();
         assert!(window.record_event(2 * THIRD));
         window.record_ping();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_delivery_to_a_thousand_subscribers_is_small_whatever_their_results() {
+    fn a_stored_delivery_to_a_thousand_subscribers_is_small_with_any_results() {
         let service = format!("https://{}.com", "a.".repeat(120));
         for result in [SendResult::Retry(None), SendResult::RateLimited(1), SendResult::Rejected] {
             let mut delivery = Delivery::new(ready("s"), 0, 0);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_entries_without_a_time_are_selected_as_have_room_the_last_first() {
+    fn the_last_entries_without_a_time_that_fit_are_selected() {
         let entry = Json::parse(&format!("\"{}\"", "x".repeat(1_000_000))).unwrap();
         let small = Json::parse("{}").unwrap();
         let large = ["a", "b", "c"].map(|id| (id, entry.raw()));

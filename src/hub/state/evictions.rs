@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tracked_any_more_counts_as_evicted() {
+    fn every_id_counts_as_evicted_after_more_evictions_than_are_tracked() {
         let mut evictions = Evictions::default();
         evictions.record(&[Key::Id("first")]);
         let before = evictions.generation();

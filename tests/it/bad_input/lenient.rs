@@ -5,7 +5,7 @@ use crate::support::cli::Cli;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
-/// An input in two values. `$session`, `$other` and `$foreign` are ids.
+/// An input that the hub accepts, and a similar one that it refuses. `$session`, `$other` and `$foreign` are ids.
 struct Row {
     what: &'static str,
     accepted: Input,
@@ -324,7 +324,7 @@ async fn null_metadata_is_shown_as_null_and_can_be_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_acknowledgement_and_the_list_have_the_cut_texts() {
+async fn the_acknowledgement_and_the_list_have_the_truncated_texts() {
     let Fixture { world, mut cli, ids: [(_, session), ..] } = Fixture::new().await;
     let metadata = json!({"path": "/code", "host": "box", "summary": {"text": "é".repeat(65_536), "updatedAt": 5},
         "worktree": {"basePath": "/", "branch": "b".repeat(65_536), "name": "n"}, "name": "n".repeat(2_000)});

@@ -167,7 +167,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
             continue;
         }
         index += attribute.len();
-        // The item ends index the first `;` or block that is outside of brackets.
+        // The item ends at the first `;` or block that is outside of brackets.
         let mut depth = 0;
         while index < tokens.len() {
             let text = text_at(tokens, index);

@@ -172,7 +172,7 @@ async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
     world.advance(1_000).await;
     cli.send_message(&session, "next").await;
     let next = id(&web.next_event().await);
-    // Simulates a batch of before the last restart that is committed only now.
+    // Simulates a batch from before the last restart that is committed only now.
     let insert_late_row = "INSERT INTO events SELECT namespace, last - 1, floor, events, bytes, body FROM events
         ORDER BY last DESC LIMIT 1";
     world.db.execute(insert_late_row);

@@ -149,8 +149,8 @@ impl World {
         self.cli_emit(i, "update-state", &update, pending_ack);
     }
 
-    /// Starts a CLI on a runner. Without `sessionId` in the call, the CLI has a new session. Otherwise it resumes that session, or
-    /// has a new session to merge with it.
+    /// Starts a CLI on a runner. Without `sessionId` in the call, the CLI gets a new session. With it, the CLI resumes that session,
+    /// or gets a new session that the hub merges with it.
     fn runner_spawn(&mut self, i: usize, call: Call) {
         let namespace_index = self.clis[i].namespace_index;
         let Some(session) = call.params["sessionId"].as_str().map(str::to_owned) else {

@@ -254,7 +254,7 @@ impl World {
         cli.unanswered_calls.clear();
         let namespace_index = cli.namespace_index;
         for pending_ack in std::mem::take(&mut cli.pending_acks).into_values() {
-            // The outcome of what ends the session is unknown until the world is idle.
+            // Whether the session has ended is unknown until the world is idle.
             if let Some(session) = pending_ack.ends() {
                 self.oracle(namespace_index).record_possible_end(session, connection);
             }

@@ -1,4 +1,4 @@
-//! What keeps sessions active and what ends them: keep-alives, and what the oracle knows.
+//! Activity and ends of sessions: sends keep-alives, and checks that the hub keeps sessions active and ends them as it must.
 
 use serde_json::{Value, json};
 
@@ -64,12 +64,12 @@ impl World {
         let payload: Value = serde_json::from_str(payload.trim_end_matches(']')).unwrap();
         let session = payload["sid"].as_str().unwrap();
         let now = self.now();
-        self.observe_sign(namespace_index, connection, session, now);
+        self.observe_activity(namespace_index, connection, session, now);
     }
 
-    /// The hub has received a sign of life at `at` or later. If the keep-alive of the same connection is still valid, it prolongs
+    /// The hub has received activity at `at` or later. If the keep-alive of the same connection is still valid, it prolongs
     /// the session.
-    fn observe_sign(&mut self, namespace_index: usize, connection: ConnectionId, session: &str, at: u64) {
+    fn observe_activity(&mut self, namespace_index: usize, connection: ConnectionId, session: &str, at: u64) {
         let (now, is_open) = (self.now(), self.is_open(connection));
         let disruptions = self.disruptions(namespace_index, session, connection, self.db.faults());
         let record = self.oracle(namespace_index).session(session);
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// The hub has acknowledged an update: a sign of life, and the end of its session if it archives that.
+    /// The hub has acknowledged an update, which is activity. If the update archives its session, the session has ended.
     pub fn observe_acknowledged_update(&mut self, i: usize, owner: &str, kind: ValueKind, value: &Value, sent_at: u64) {
         let namespace_index = self.clis[i].namespace_index;
         if kind == ValueKind::RunnerState {
@@ -95,11 +95,11 @@ impl World {
             self.record_archive(i, owner, value);
         }
         if let Some(connection) = self.clis[i].connection {
-            self.observe_sign(namespace_index, connection, owner, sent_at);
+            self.observe_activity(namespace_index, connection, owner, sent_at);
         }
     }
 
-    /// Records that a CLI archives a session, or makes an archived one usable again, which ignored earlier keep-alives.
+    /// Records an end of a session that a CLI archives or unarchives: earlier keep-alives no longer count.
     pub fn record_archive(&mut self, i: usize, session: &str, metadata: &Value) {
         let known = self.clis[i].values.get(&ValueKind::Metadata);
         if is_archived(metadata) || known.is_some_and(|(_, known)| is_archived(known)) {
@@ -131,7 +131,7 @@ impl World {
             .any(|request| request.namespace_index == namespace_index && request.purpose.ends(&row.id))
             || self.clis.iter().flat_map(|cli| cli.pending_acks.values()).any(is_pending_end);
         if ends {
-            // The response to what ends the session is still in flight.
+            // The response to the request that ends the session is still in flight.
             return;
         }
         let record = self.oracle(namespace_index).session(&row.id);

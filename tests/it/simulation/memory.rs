@@ -3,10 +3,10 @@
 use super::responses::Purpose;
 use super::world::World;
 
-/// Every seed with this remainder fills the memory.
+/// A run fills the memory if its seed has this remainder after division by [`SEED_INTERVAL`].
 const SEED_INTERVAL: u64 = 100;
 const SEED_REMAINDER: u64 = 50;
-/// More than the hub holds in memory.
+/// The number of large sessions: more than the hub holds in memory.
 const COUNT: usize = 44;
 const BYTES: usize = 590_000;
 

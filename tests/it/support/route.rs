@@ -23,7 +23,7 @@ pub struct Route {
     pub extra_errors: &'static [ExpectedError],
 }
 
-/// What a route accesses. For a session or machine, its path has the `{id}`.
+/// What a route accesses. If it is a session or machine, the path of the route contains `{id}`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scope {
     /// Requires no token.
@@ -154,7 +154,7 @@ impl Route {
         if self.path.starts_with("/cli/") {
             all.push(error(401, "unauthorized", &[Condition::WebToken]));
         }
-        // Requests without a WebSocket upgrade are rejected whatever their method is.
+        // Requests without a WebSocket upgrade are rejected with any method.
         if !self.path.starts_with("/socket.io") {
             all.push(error(405, "method_not_allowed", &[Condition::UnsupportedMethod]));
         }
