@@ -23,8 +23,9 @@ const USAGE = `Usage: npm test -- [options]
 
 To run one native test: cargo test NAME
 
-The console's end-to-end tests need Chromium; CHROMIUM=PATH names one that is not found. Those with real agents need the
-npm registry once. Without it they are skipped; with REQUIRE_BROWSER=1 and REQUIRE_AGENTS=1 they fail instead.`;
+The console's end-to-end tests need Chromium; CHROMIUM=PATH is its path if it is not found. The tests with real agents
+download the agents from the npm registry once. Tests that lack Chromium or an agent are skipped; with REQUIRE_BROWSER=1
+and REQUIRE_AGENTS=1 they fail instead.`;
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));

@@ -1,5 +1,5 @@
 //! Every limit that protects memory, time or another namespace: bytes, counts and times, by subject. The runtime gives a worker
-//! or an object 128 MB of memory and one thread, so whatever a client can make grow has a limit here.
+//! or an object 128 MB of memory and one thread, so everything whose size a client controls has a limit here.
 //!
 //! A limit that is part of a format, such as the maximum length of a host name, is defined next to its parser.
 
@@ -260,7 +260,7 @@ pub const REOPEN_MS: u64 = 600_000;
 
 /// The longest machine id, in bytes.
 pub const MAX_MACHINE_ID_BYTES: usize = 255;
-/// How many machines a namespace has. All are in memory; a further one replaces the one that has been offline longest.
+/// The maximum number of machines in a namespace. All are in memory; another one replaces the one that has been offline longest.
 pub const MAX_MACHINES: usize = 1_000;
 /// The total size of machines in memory, in bytes, above which new values above [`SMALL_VALUE_BYTES`] are stored externally.
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;

@@ -28,7 +28,7 @@ function resolve(object) {
   return object.$ref.slice('#/'.length).split('/').reduce((parent, name) => parent?.[name], api);
 }
 
-test('it is valid OpenAPI, and every reference has a target', async () => {
+test('docs/openapi.yaml is valid OpenAPI, and every reference has a target', async () => {
   const { valid, errors } = await new Validator().validate(structuredClone(api));
   assert.equal(valid, true, JSON.stringify(errors));
   const references = [];
@@ -40,7 +40,7 @@ test('it is valid OpenAPI, and every reference has a target', async () => {
   for (const $ref of new Set(references)) assert.ok(resolve({ $ref }), `${$ref} has no target`);
 });
 
-test('its paths and methods are those of the hub', () => {
+test('the hub has exactly the described paths and methods', () => {
   const routes = [...router.matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].flatMap(([, path, handlers]) =>
     [...handlers.matchAll(/\b(get|post|patch|put|delete)\(/g)].map(([, method]) => `${method.toUpperCase()} ${path}`),
   );
@@ -49,7 +49,7 @@ test('its paths and methods are those of the hub', () => {
   assert.deepEqual(described.sort(), [...routes, ...WORKER_ROUTES].sort());
 });
 
-test('its error codes are those of the hub, and each is in the description of a response', () => {
+test('the hub has exactly the described error codes, and each is in the description of a response', () => {
   const source = readdirSync(inProject('src', 'http')).map((name) => readFileSync(inProject('src', 'http', name), 'utf8'));
   const word = /(?:\bStatusCode::[A-Z_]+,\s*|\bcode:\s*|\bunsupported\(\s*)"([a-z]+(?:_[a-z]+)*)"/g;
   const codes = new Set(source.flatMap((text) => [...text.matchAll(word)].map(([, code]) => code)));

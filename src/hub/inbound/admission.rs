@@ -17,7 +17,7 @@ pub const NO_CONNECT: &str = "No CONNECT packet came within 10 seconds";
 /// The close reason after [`MAX_REFUSALS`](crate::limits::MAX_REFUSALS) refused frames.
 pub const TOO_MANY_REFUSALS: &str = "No valid CONNECT packet came: 3 were refused";
 /// The close reason after [`MAX_IDLE_FRAMES`](crate::limits::MAX_IDLE_FRAMES) frames without effect.
-pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but more than 16 other frames";
+pub const TOO_MANY_IDLE_FRAMES: &str = "More than 16 other frames came before CONNECT";
 
 /// The close code and reason after a malformed or unknown packet. The official server closes the connection for this reason,
 /// too.
@@ -102,7 +102,7 @@ fn admit_connect(
     };
     let Some(granted) = granted else { return refused(NAMESPACE, "Invalid token") };
     if upgrade.is_some_and(|upgrade| *upgrade != granted) {
-        let message = "Invalid token: it is for another namespace than the one that came with the upgrade";
+        let message = "Invalid token: it is for another namespace than the token of the upgrade request";
         return refused(NAMESPACE, message);
     }
     if auth.namespace.as_ref().is_some_and(|named| named != granted.as_ref()) {
