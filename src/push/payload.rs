@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_payload_of_each_kind() {
+    fn each_kind_of_notification_has_its_payload_and_urgency() {
         let permission = Notification::permission("s1", "demo", "r1", "Bash");
         assert_eq!(
             permission.payload(MAX_PAYLOAD_BYTES),

@@ -9,7 +9,7 @@ use session_gateway_hub::store::Statement;
 
 /// The size of the metadata of a large session.
 const LARGE_BYTES: usize = 590_000;
-/// A number of large sessions whose total size exceeds the limit of the cache.
+/// The number of large sessions: their total size exceeds the limit of the cache.
 const LARGE_SESSIONS: usize = MAX_CACHED_BYTES / LARGE_BYTES + 2;
 
 /// Fills the cache with large sessions, so that it evicts every other idle session.

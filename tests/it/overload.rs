@@ -21,7 +21,7 @@ async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     cli.socket.drain().await.into_iter().filter_map(ack).collect()
 }
 
-/// A number of updates of half a megabyte whose total size exceeds the limit.
+/// The number of updates of half a megabyte that a test sends: their total size exceeds the limit.
 const UPDATES: usize = 120;
 
 fn metadata(size: usize) -> Value {

@@ -214,7 +214,11 @@ mod tests {
         };
         assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011", "old"], "no room");
         assert!(record.trim());
-        assert_eq!(ids(&mut record, &received), ["pending", "new", "q0011"], "older than those that are kept");
+        assert_eq!(
+            ids(&mut record, &received),
+            ["pending", "new", "q0011"],
+            "an entry older than the stored ones is not selected"
+        );
         let large = |n: u64| json(&format!(r#"{{"completedAt":{n},"x":"{}"}}"#, "x".repeat(1_800_000)));
         let large: Vec<(String, Json)> = (30..40).map(|n| (format!("l{n}"), large(n))).collect();
         let received: Vec<(&str, Json)> = large.iter().map(|(id, entry)| (id.as_str(), entry.clone())).collect();

@@ -64,8 +64,8 @@ impl World {
         }
     }
 
-    /// Checks that exactly the sessions exist that must exist. Reads from the database whether a session exists whose deletion has
-    /// no result.
+    /// Checks that the database has exactly the sessions that must exist. If the result of a deletion is unknown, the database
+    /// determines it.
     fn resolve_deletions(&mut self, namespace_index: usize, rows: &BTreeMap<String, Row>) {
         let may_be_deleted = |id: &str| {
             self.pending.values().any(|request| request.namespace_index == namespace_index && request.purpose.ends(id))
@@ -74,12 +74,12 @@ impl World {
                     .iter()
                     .any(|merge| merge.namespace_index == namespace_index && merge.old == id)
         };
-        let settled: Vec<String> =
+        let without_pending_deletion: Vec<String> =
             self.oracles[namespace_index].sessions.keys().filter(|id| !may_be_deleted(id)).cloned().collect();
         for (id, record) in &mut self.oracles[namespace_index].sessions {
             let is_stored = rows.contains_key(id);
             match record.existence {
-                Existence::Unknown if settled.contains(id) => {
+                Existence::Unknown if without_pending_deletion.contains(id) => {
                     record.existence = if is_stored { Existence::Certain } else { Existence::Deleted }
                 }
                 Existence::Certain => assert!(is_stored, "session {id} is missing without a request to delete it"),
