@@ -101,7 +101,7 @@ export const CHECKS = [
   },
   { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
   nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
-  nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, 'web/src/content', 'package-lock.json'] }, () =>
+  nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
     testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
   ),
   nodeTests(

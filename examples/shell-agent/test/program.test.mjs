@@ -17,6 +17,8 @@ test('invalid command lines are refused with the reason', () => {
   }
   const npm = { npm_lifecycle_event: 'agent', INIT_CWD: '/home/me' };
   assert.equal(readArgs(['--dir', 'project'], npm).dir, '/home/me/project');
+  const swallowed = { ...npm, npm_config_dir: 'true' };
+  assert.throws(() => readArgs(['project'], swallowed), /npm did not pass --dir .*npm run agent -- --dir …/);
   assert.equal(readArgs(['--dir', '.'], { HUB_URL: 'https://hub.example/' }).hub, 'https://hub.example');
   assert.equal(readArgs(['--dir', '.'], { HUB_URL: '' }).hub, 'http://127.0.0.1:8787');
 });

@@ -3,6 +3,7 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { isNpmScript } from './npm-script.mjs';
 
 /** The address `npm run dev` serves the hub at. */
 export const DEFAULT_HUB = 'http://127.0.0.1:8787';
@@ -56,6 +57,12 @@ const OPTIONS = {
  * @throws {UsageError} on an unknown option or an invalid value
  */
 export function readOptions(argv, env, { homeVariable, home, options }) {
+  // `npm run agent --dir PATH` sets a variable instead of passing the option.
+  const swallowed = isNpmScript(env) && ['agent', 'dir', 'hub'].find((name) => env[`npm_config_${name}`] !== undefined);
+  if (swallowed) {
+    const script = env.npm_lifecycle_event;
+    throw new UsageError(`npm did not pass --${swallowed} to the program. Put two dashes before the options: npm run ${script} -- --${swallowed} …`);
+  }
   let values;
   try {
     ({ values } = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: false }));
@@ -74,8 +81,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
   // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran npm.
-  const isNpmScript = /^agent(:|$)/.test(env.npm_lifecycle_event ?? '');
-  const base = isNpmScript && env.INIT_CWD ? env.INIT_CWD : process.cwd();
+  const base = isNpmScript(env) && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
     values,
     dir: path.resolve(base, values.dir),

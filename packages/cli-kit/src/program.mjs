@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
 import { UsageError } from './args.mjs';
 import { makeLog } from './log.mjs';
+import { removeNpmScript } from './npm-script.mjs';
 import { findToken } from './token.mjs';
 
 /**
@@ -65,6 +66,7 @@ async function main(program) {
     process.stdout.write(program.help);
     return;
   }
+  removeNpmScript(process.env);
   const startedByRunner = process.send !== undefined;
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
   if (options === null) return;

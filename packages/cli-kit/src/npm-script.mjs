@@ -1,0 +1,32 @@
+/** The variables that `npm run` adds to the environment of a CLI that it starts. */
+
+import path from 'node:path';
+
+/** The settings in the `.npmrc` of this repository, which npm exports to scripts. They must not apply to the user's projects. */
+const PROJECT_SETTINGS = ['audit', 'fund', 'ignore_scripts', 'omit_lockfile_registry_resolved', 'save_exact'];
+
+const NPM_VARIABLES = new RegExp(`^(INIT_CWD|npm_(command|lifecycle_.*|package_.*|config_(local_prefix|${PROJECT_SETTINGS.join('|')})))$`);
+
+/** The last folder that npm puts in front of the `PATH`, after the `node_modules/.bin` of the project and its parents. */
+const LAST_NPM_FOLDER = 'node-gyp-bin';
+
+/**
+ * Whether the CLI was started by `npm run agent` or `npm run agent:shell`.
+ * @param {Record<string, string | undefined>} env
+ */
+export const isNpmScript = (env) => /^agent(:|$)/.test(env.npm_lifecycle_event ?? '');
+
+/**
+ * Removes what `npm run` has added, so that the agent's own npm commands use the settings of the user and of the session's
+ * directory. Keeps the user's settings, such as a registry.
+ * @param {Record<string, string | undefined>} env
+ */
+export function removeNpmScript(env) {
+  if (!isNpmScript(env)) return;
+  for (const name of Object.keys(env)) {
+    if (NPM_VARIABLES.test(name)) delete env[name];
+  }
+  const folders = (env.PATH ?? '').split(path.delimiter);
+  const last = folders.findIndex((folder) => path.basename(folder) === LAST_NPM_FOLDER);
+  if (last >= 0) env.PATH = folders.slice(last + 1).join(path.delimiter);
+}
