@@ -55,6 +55,12 @@ export const notInstalled = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
+ * The start of a command line that runs a program of a package. npx exports its options, and so the agent's own npx
+ * commands would look for their programs in this package only.
+ */
+const npxCommand = (name) => ['npx', '--yes', `--package=${name}`, '--', 'env', '-u', 'npm_config_package', '-u', 'npm_config_yes'];
+
+/**
  * Finds how to start an agent.
  * @param {{agent?: string, command?: string[], npx?: boolean}} choice `agent`: its name in the table; `command`: any
  *   command that speaks the protocol; `npx`: whether npx may download a missing agent
@@ -75,7 +81,7 @@ export function resolveLaunch({ agent, command, npx = false }, env) {
   }
   const launch = { name: agent, title: entry.title, entry };
   if (findProgram(entry.command, env)) return { ...launch, argv: [entry.command, ...entry.args] };
-  if (npx) return { ...launch, argv: ['npx', '--yes', `--package=${entry.package}`, '--', entry.command, ...entry.args] };
+  if (npx) return { ...launch, argv: [...npxCommand(entry.package), entry.command, ...entry.args] };
   throw new UsageError(notInstalled(entry));
 }
 
