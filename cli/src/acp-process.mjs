@@ -10,6 +10,9 @@ const KILL_MS = 3000;
 /** How much of standard error is kept for error messages, in characters. */
 const MAX_STDERR = 4000;
 
+/** How many lines of standard error are reported for an agent that does not start: they say what to do. */
+const MAX_START_LINES = 8;
+
 /** The agent's process has ended, or could not be started. */
 export class AgentEndedError extends Error {}
 
@@ -68,9 +71,11 @@ export class AcpProcess {
     return this.#child.pid;
   }
 
-  /** The last line on standard error that is not blank. */
-  get lastError() {
-    return this.#stderr.trim().split('\n').pop();
+  /** Describes the end, with the last lines on standard error that are not blank. */
+  #describeEnd(ending, maxLines) {
+    const lines = this.#stderr.split('\n').filter((line) => line.trim() !== '').slice(-maxLines);
+    if (lines.length === 0) return ending;
+    return lines.length === 1 ? `${ending}. ${lines[0]}` : `${ending}:\n${lines.join('\n')}`;
   }
 
   /**
@@ -84,7 +89,7 @@ export class AcpProcess {
     } catch (error) {
       if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
       const ending = await this.ended;
-      throw new AgentEndedError([ending, this.lastError].filter(Boolean).join('. '));
+      throw new AgentEndedError(this.#describeEnd(ending, method === 'initialize' ? MAX_START_LINES : 1));
     }
   }
 

@@ -88,6 +88,8 @@ export class AcpAgent {
     this.launch = resolveLaunch(choice, this.environment);
     this.#save({ agent: choice.agent, command: choice.command });
     this.publishMetadata({ agentName: this.launch.title });
+    const download = this.launch.argv[0] === 'npx' ? ' with npx, which downloads it the first time' : '';
+    this.log.info(`starting ${this.launch.title}${download}`);
     await this.#closeInterrupted();
     const opened = this.#ensureOpen();
     let hasWaited = false;

@@ -2,6 +2,7 @@
 
 import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { resolveDirectory } from 'session-gateway-cli-kit/app';
 import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { findToken } from 'session-gateway-cli-kit/token';
@@ -76,10 +77,11 @@ export function readArgs(commandLine, env) {
   return { ...options, agent, command, npx, flavor, service };
 }
 
-/** Checks that the agent can be started, and asks whether npx may download it. With `--service`, there is nothing to serve. */
+/** Checks the directory and the agent, and asks whether npx may download it. With `--service`, there is nothing to serve. */
 async function prepare(options) {
   const { service } = options;
   if (service?.action === 'remove') return handleService(service, options);
+  await resolveDirectory(options.dir, '--dir');
   const npx = await askForNpx(options, { env: process.env, input: process.stdin, output: process.stderr });
   resolveLaunch({ ...options, npx }, process.env);
   if (!service) return { ...options, npx };

@@ -213,6 +213,8 @@ test('an agent that is not signed in says how, and starts with a later message',
   assert.match(log.warnings[0], /is not signed in/);
   setScript({});
   await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /exit code 1/);
+  const command = ['sh', '-c', 'printf "Not complete.\\n\\nInstall it again.\\n" >&2; exit 3'];
+  await assert.rejects(start({ startedByRunner: true, tag: 'third', command }), /exit code 3:\nNot complete\.\nInstall it again\.$/);
   const { environment } = session.agent;
   environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'signed in' }]);

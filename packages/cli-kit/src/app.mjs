@@ -131,7 +131,8 @@ function claimMachine(store, id, { machineId }) {
   }
 }
 
-async function resolveDirectory(path, option) {
+/** Returns the real path of a directory that an option names. @throws {UsageError} when there is none */
+export async function resolveDirectory(path, option) {
   const found = await realpath(path).catch(() => null);
   if (found === null) throw new UsageError(`${option}: there is no directory ${path}.`);
   if (!(await stat(found)).isDirectory()) throw new UsageError(`${option}: ${path} is not a directory.`);
