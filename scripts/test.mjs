@@ -14,8 +14,8 @@ const USAGE = `Usage: npm test -- [options]
   --changed     run only checks and test files whose inputs changed since they last passed
   --only PART   run one part; repeatable:
                 rust (format, lints, native tests), wasm (scripts, build, size, deployment dry run),
-                web (the console's types, tests, build, size), e2e (builds, all end-to-end tests),
-                browser (builds, the console's end-to-end tests, also with real agents)
+                web (the console's types, tests, build, size), cli (tests of the CLIs),
+                e2e (builds, all end-to-end tests), browser (builds, the console's end-to-end tests, also with real agents)
   --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
   --keep-going  continue after a failed check
   --verbose     also show the output of checks that pass
