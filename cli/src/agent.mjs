@@ -274,7 +274,9 @@ export class AcpAgent {
   async #waitForNextMinute(startedAt) {
     const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
     if (ms <= 0) return;
-    this.log.info(`${this.launch.title} resumes its session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`);
+    const sentence = `${this.launch.title} resumes this session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`;
+    this.log.info(sentence);
+    this.#sendInOrder(messages.text(sentence)).catch(() => {});
     await delay(ms, undefined, this.#stopping).catch(() => {});
     if (this.#isStopped) throw new Error('The session has ended.');
   }

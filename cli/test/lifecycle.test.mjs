@@ -179,7 +179,9 @@ test('a session of Gemini CLI is not loaded in the minute of the clock in which 
   await startGemini();
   await hub.untilReady(second.session.id, 1);
   assert.equal(calls('session/load').length, 1);
-  assert.deepEqual(hub.transcript(second.session.id), ['waits', '(ready)']);
+  const [notice, ...rest] = hub.transcript(second.session.id);
+  assert.equal(notice, 'Gemini CLI resumes this session in 60 s: it would lose a session that began in this minute.');
+  assert.deepEqual(rest, ['waits', '(ready)']);
 });
 
 test('a session that the agent no longer knows is not replaced by a new one', async (t) => {
