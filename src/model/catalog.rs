@@ -75,7 +75,7 @@ fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
 }
 
 /// Returns the deployment's label of a word, or the word with a capital letter.
-fn label(vocabulary: &Vocabulary, word: &str) -> String {
+pub fn label(vocabulary: &Vocabulary, word: &str) -> String {
     if let Some(label) = vocabulary.label(word) {
         return label.to_owned();
     }

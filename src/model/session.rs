@@ -154,6 +154,8 @@ pub struct MetadataFields<'a> {
     #[serde(borrow)]
     flavor: Option<&'a RawValue>,
     #[serde(borrow)]
+    agent_name: Option<&'a RawValue>,
+    #[serde(borrow)]
     lifecycle_state: Option<&'a RawValue>,
     #[serde(borrow)]
     modes: Option<&'a RawValue>,
@@ -174,6 +176,11 @@ impl MetadataFields<'_> {
 
     pub fn flavor(&self) -> Option<String> {
         parse_string(self.flavor)
+    }
+
+    /// Returns the product name of the agent, unless it is blank.
+    pub fn agent_name(&self) -> Option<String> {
+        parse_string(self.agent_name).filter(|name| !name.trim().is_empty())
     }
 
     /// Whether `modes` lists this permission mode, which the agent then has in addition to those of its flavor.

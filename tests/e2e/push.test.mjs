@@ -71,7 +71,7 @@ describe('a push', { concurrency: true }, () => {
     const { data } = await feed.nextEvent('toast');
     assert.deepEqual(data, {
       title: 'Session Ready',
-      body: 'alpha is waiting in demo',
+      body: 'Alpha is waiting in demo',
       sessionId: session.id,
       url: `/sessions/${session.id}`,
     });

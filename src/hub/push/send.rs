@@ -16,6 +16,7 @@ use crate::hub::push::subscribers::{Subscriber, find};
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, PUSH_COOLDOWN_MS, SHORT_PAYLOAD_BYTES};
 use crate::model::agent_state::{self, PendingRequest};
+use crate::model::catalog;
 use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::endpoint::Endpoint;
@@ -49,9 +50,12 @@ impl Hub {
 
     /// Returns the notification that the session's agent waits for input.
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
-        let flavor = session.metadata_fields().flavor();
-        let agent = flavor.as_deref().unwrap_or_else(|| self.config.vocabulary.default_agent());
-        Notification::ready(&session.id, &session.title(), agent)
+        let fields = session.metadata_fields();
+        let vocabulary = &self.config.vocabulary;
+        let label_of_flavor =
+            || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
+        let agent = fields.agent_name().unwrap_or_else(label_of_flavor);
+        Notification::ready(&session.id, &session.title(), &agent)
     }
 
     /// Queues a notification, or logs why it is dropped.

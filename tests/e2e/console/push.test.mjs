@@ -82,7 +82,7 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   await turnOffButton(page).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await cli.sendMessage(session.id, READY);
-  await page.getByText('alpha is waiting in The talk').waitFor();
+  await page.getByText('Alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
   const outcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
@@ -253,7 +253,7 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
   assert.equal(await countSubscriptions('protocol'), 1);
   await cli.sendMessage(session.id, READY);
   const { payload } = await browser.next();
-  assert.equal(payload.body, 'alpha is waiting in The talk');
+  assert.equal(payload.body, 'Alpha is waiting in The talk');
   await deliverPush(page, payload);
   assert.deepEqual(await waitForNotification(page), payload);
   assert.deepEqual(await clickNotification(page), [`/sessions/${session.id}`]);

@@ -47,7 +47,7 @@ async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["body"], "beta is waiting in demo");
+    assert_eq!(browser.read(message)["body"], "Beta is waiting in demo");
     assert_eq!(header(message, "Urgency"), "normal");
     world.advance(4_000).await;
     cli.send_ready(&session).await;
@@ -58,6 +58,27 @@ async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     world.advance(1).await;
     assert_eq!(world.rt.take_pushes().len(), 1);
     assert_eq!(world.outcomes_newest_first().await, ["sent", "cooling-down", "sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_has_the_name_of_the_agent_or_the_label_of_its_flavor() {
+    let vocabulary = r#"{"agents":{"zeta":"alpha"},"labels":{"zeta":"Zeta coder"}}"#;
+    let world = World::with_vocabulary(vocabulary);
+    let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
+    let cases = [
+        (json!({"flavor": "zeta", "agentName": "Product"}), "Product is waiting in demo"),
+        (json!({"flavor": "zeta", "agentName": " "}), "Zeta coder is waiting in demo"),
+        (json!({"flavor": "theta"}), "Theta is waiting in demo"),
+        (json!({}), "Zeta coder is waiting in demo"),
+    ];
+    for (number, (metadata, expected)) in cases.into_iter().enumerate() {
+        let session = world.create_session_with(&format!("/{number}/demo"), metadata).await;
+        let mut cli = world.live_cli(&session).await;
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+        assert_eq!(browser.read(message)["body"], expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
