@@ -1,6 +1,6 @@
 // The npm packages: checks that node_modules matches package-lock.json, and runs `npm ci`.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs';
 import path from 'node:path';
 import { CommandFailed, UserError } from './errors.mjs';
 import { inProject, ROOT } from './paths.mjs';
@@ -40,6 +40,7 @@ export function packagesMatchLock() {
 
 /** Installs the packages of package-lock.json. */
 export async function installPackages() {
+  refuseLinks(ROOT);
   try {
     await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
   } catch (error) {
@@ -51,6 +52,22 @@ export async function installPackages() {
       'Update the lock file with: npm install',
     );
   }
+}
+
+/**
+ * Throws if the `node_modules` of a project or of one of its workspaces is a symbolic link: `npm ci` would delete the packages
+ * in the linked folder, which is another project's.
+ * @param {string} root of the project
+ */
+export function refuseLinks(root) {
+  const { workspaces = [] } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+  const folders = [root, ...workspaces.map((name) => path.join(root, name))].map((folder) => path.join(folder, 'node_modules'));
+  const link = folders.find((folder) => lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink());
+  if (link === undefined) return;
+  throw new UserError(
+    `${link} is a symbolic link to ${readlinkSync(link)}, where \`npm ci\` would delete all packages.`,
+    `Remove the link with: rm ${link}`,
+  );
 }
 
 /** @param {string} file */

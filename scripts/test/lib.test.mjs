@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -12,11 +12,23 @@ import { findBrowser } from '../lib/browser.mjs';
 import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
+import { refuseLinks } from '../lib/npm.mjs';
 import { cargoProgress, elapsed, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
 import { adaptBindings } from '../lib/worker.mjs';
 import { isProjectWarning } from '../lib/wrangler.mjs';
+
+test('packages are not installed through a link to the packages of another project', (t) => {
+  const root = mkdtempSync(path.join(tmpdir(), 'hub-link-'));
+  t.after(() => rmSync(root, { recursive: true }));
+  writeFileSync(path.join(root, 'package.json'), JSON.stringify({ workspaces: ['tool'] }));
+  for (const folder of ['other', 'tool', 'node_modules']) mkdirSync(path.join(root, folder));
+  refuseLinks(root);
+  const link = path.join(root, 'tool', 'node_modules');
+  symlinkSync('../other', link, 'junction');
+  assert.throws(() => refuseLinks(root), ({ message, hint }) => message.includes('is a symbolic link to ') && hint.includes(link));
+});
 
 test('versions are compared by number', () => {
   assert.equal(atLeast('22.12.0', '22.12.0'), true);
