@@ -3,7 +3,6 @@
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
-import path from 'node:path';
 import { build, describeBuild } from '../build.mjs';
 import { installAgent } from './agents.mjs';
 import { findBrowser } from './browser.mjs';
@@ -27,6 +26,9 @@ const CONCURRENCY = Math.min(4, availableParallelism());
 
 /** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They all run at once, in their own lane. */
 const TIMER_TESTS = ['connecting', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map((name) => `tests/e2e/${name}.test.mjs`);
+
+/** The real agents of `npm test`. `npm run test:agents` tests all. */
+const AGENTS_IN_BROWSER = ['claude', 'opencode'];
 
 /** Time limit of a test file. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
@@ -238,15 +240,15 @@ function missingBrowser() {
 }
 
 function agentTests() {
-  return testFiles('tests/e2e/agents');
+  return AGENTS_IN_BROWSER.map((name) => `tests/e2e/agents/${name}.test.mjs`);
 }
 
-/** Installs the agents of the tests. A test file has the name of its agent. */
+/** Installs the agents of the tests. */
 async function missingBrowserOrAgents() {
   const reason = missingBrowser();
   if (reason !== undefined) return reason;
   try {
-    await Promise.all(agentTests().map((file) => installAgent(path.basename(file, '.test.mjs'))));
+    await Promise.all(AGENTS_IN_BROWSER.map(installAgent));
   } catch (error) {
     // With the variable, the tests run and fail with this error.
     if (!process.env.REQUIRE_AGENTS) return error.message;

@@ -1,6 +1,6 @@
 /**
- * Each real agent from npm with a scripted model and an in-memory hub. `npm run test:agents` runs this: it downloads about
- * 0.4 GB for each agent. Without the packages an agent is skipped, except with REQUIRE_AGENTS.
+ * Each real agent from npm with a scripted model and an in-memory hub. `npm run test:agents` runs this, and the stories in a
+ * browser (`tests/e2e/agents`). AGENTS chooses some of the agents.
  */
 
 import assert from 'node:assert/strict';
@@ -26,13 +26,7 @@ for (const name of chosen) {
 }
 
 async function tellStory(t, name) {
-  let bin;
-  try {
-    bin = await installAgent(name);
-  } catch (error) {
-    if (process.env.REQUIRE_AGENTS) throw error;
-    return t.skip(error.message);
-  }
+  const bin = await installAgent(name);
   const model = await startModel();
   t.after(() => model.stop());
   const hub = await FakeHub.start();

@@ -21,9 +21,10 @@ import { Repository, temporaryFolder } from '../lib/git.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { Lifetime } from '../lib/lifetime.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
+import { differencesOf } from './differences.mjs';
 
-/** Time limit of each wait: agents need some seconds of CPU time to start. */
-const WAIT_MS = 60_000;
+/** Time limit of each wait: agents need some seconds of CPU time to start, and Gemini CLI may wait for the next minute. */
+const WAIT_MS = 90_000;
 
 const NAMESPACE = 'ada';
 
@@ -67,6 +68,8 @@ const CHAPTERS = [
   ['an attached picture reaches the model', attachPicture],
   ['after kill -9 of its bridge the session is resumed', resumeAfterKill],
 ];
+
+const requestOn = (page) => page.getByRole('region', { name: / request$/ });
 
 class Story {
   /**
@@ -114,6 +117,11 @@ class Story {
   /** The path of a file of the repository. */
   file(name) {
     return path.join(this.repository.folder, name);
+  }
+
+  /** The pending request. Agents name their tools differently. */
+  get request() {
+    return requestOn(this.page);
   }
 
   /** Waits for the end of the turn. */
@@ -164,6 +172,8 @@ async function startSession(story) {
   await page.waitForURL(/\/sessions\//, { timeout: WAIT_MS });
   await chat.composer.waitFor();
   await page.getByRole('complementary').getByText(AGENTS[name].title, { exact: true }).waitFor();
+  const { mode } = differencesOf(name);
+  if (mode) await page.getByLabel('Permission mode').selectOption(mode);
 }
 
 async function readLiveText(story) {
@@ -187,26 +197,25 @@ async function approveEdit(story) {
     { edit: [story.file(FILE), LINE, NEW_LINE] },
     { say: 'The total now subtracts the discount of each item.' },
   ]);
-  const card = chat.request('Edit');
+  const card = story.request;
   const diff = card.locator('.edit');
   await diff.waitFor();
   const shown = await diff.textContent();
   assert.ok([FILE, LINE, NEW_LINE].every((text) => shown.includes(text)), shown);
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE);
-  await story.takeScreens('request', (page) => new Chat(page).request('Edit').locator('.edit').waitFor());
+  await story.takeScreens('request', (page) => requestOn(page).locator('.edit').waitFor());
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await chat.waitForText('The total now subtracts the discount of each item.');
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE.replace(LINE, NEW_LINE));
   await story.call(FILE).getByRole('img', { name: 'Approved' }).waitFor();
   await story.untilReady();
-  await story.takeScreens('conversation', (page) => new Chat(page).waitForText('The total now subtracts'));
 }
 
 async function denyCommand(story) {
-  const { page, chat } = story;
+  const { page } = story;
   await story.prompt('Publish it.', [{ run: 'touch published.txt' }]);
-  await chat.request().getByText('touch published.txt').waitFor();
-  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await story.request.getByText('touch published.txt').waitFor();
+  await story.request.getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('Not before the review');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await story.call('touch published.txt').getByRole('img', { name: 'Denied' }).waitFor();
@@ -217,10 +226,10 @@ async function denyCommand(story) {
 async function approveForSession(story) {
   const { chat } = story;
   await story.prompt('Make a folder for the notes.', [{ run: 'mkdir notes' }, { run: 'touch notes/review.md' }, { say: 'The folder has one note.' }]);
-  await chat.answer('Approve for session');
+  await story.request.getByRole('button', { name: 'Approve for session', exact: true }).click();
   await chat.waitForText('The folder has one note.');
   assert.ok(existsSync(story.file('notes/review.md')));
-  assert.equal(await chat.request().count(), 0);
+  assert.equal(await story.request.count(), 0);
   await story.untilReady();
 }
 

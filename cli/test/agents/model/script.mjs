@@ -55,42 +55,47 @@ export async function* wordsOf({ say = '', slow = 0 }) {
 const SHELLS = [/^bash$/i, /^run_shell_command$/, /^exec_command$/, /^shell_command$/, /^shell$/];
 const READERS = [/^read$/i, /^read_file$/, /^view$/];
 const WRITERS = [/^write$/i, /^write_file$/, /^create$/, /^apply_patch$/];
-const EDITORS = [/^edit$/i, /^replace$/];
+const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
 /** Calls the agent's own tool, whatever its name and its fields are. @param {Step} step */
-function toCall({ run, read, write, edit }, tools) {
+function toCall({ run, isInSandbox, read, write, edit }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');
   if (run !== undefined) {
     const tool = find(SHELLS);
-    return { id, name: tool?.name ?? 'bash', input: toCommandInput(run, tool) };
+    return { id, name: tool?.name ?? 'bash', input: toCommandInput(run, tool, isInSandbox) };
   }
   const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
+  // Codex reads files with commands.
+  if (read !== undefined && !tool && find(SHELLS)) return toCall({ run: `cat ${read}`, isInSandbox: true }, tools);
   const name = tool?.name ?? 'missing';
   const has = fieldsOf(tool);
   const field = (...names) => names.find(has) ?? names[0];
   const pathField = field('file_path', 'filePath', 'path', 'absolute_path');
   if (read !== undefined) return { id, name, input: { [pathField]: read } };
+  const toPatch = (body) => {
+    const patch = `*** Begin Patch\n${body}\n*** End Patch\n`;
+    return { id, name, isCustom: tool.isCustom, input: tool.isCustom ? patch : { [field('input', 'patchText')]: patch } };
+  };
   if (edit !== undefined) {
     const [path, before, after] = edit;
-    return { id, name, input: { [pathField]: path, [field('old_string', 'oldString')]: before, [field('new_string', 'newString')]: after } };
+    if (name === 'apply_patch') return toPatch(`*** Update File: ${path}\n@@\n-${before}\n+${after}`);
+    const texts = { [field('old_string', 'oldString', 'old_str')]: before, [field('new_string', 'newString', 'new_str')]: after };
+    return { id, name, input: { [pathField]: path, ...texts, ...(has('instruction') ? { instruction: 'Replace a line.' } : {}) } };
   }
   const [path, content] = write;
-  if (name === 'apply_patch') {
-    const patch = `*** Begin Patch\n*** Add File: ${path}\n+${content}\n*** End Patch\n`;
-    return { id, name, isCustom: tool.isCustom, input: tool.isCustom ? patch : { [field('input', 'patchText')]: patch } };
-  }
+  if (name === 'apply_patch') return toPatch(`*** Add File: ${path}\n+${content}`);
   return { id, name, input: { [pathField]: path, [field('content', 'file_text')]: content } };
 }
 
-function toCommandInput(command, tool) {
+function toCommandInput(command, tool, isInSandbox = false) {
   const has = fieldsOf(tool);
   return {
     [has('cmd') ? 'cmd' : 'command']: command,
     ...(has('description') ? { description: 'Runs a command' } : {}),
     ...(tool?.schema?.required?.includes('is_background') ? { is_background: false } : {}),
     // Codex asks only for commands that leave its sandbox.
-    ...(has('sandbox_permissions') ? { sandbox_permissions: 'require_escalated', justification: 'May I?' } : {}),
+    ...(has('sandbox_permissions') && !isInSandbox ? { sandbox_permissions: 'require_escalated', justification: 'May I?' } : {}),
   };
 }
 

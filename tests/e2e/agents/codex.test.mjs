@@ -1,0 +1,3 @@
+import { testAgent } from './story.mjs';
+
+await testAgent('codex');
