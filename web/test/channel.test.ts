@@ -59,7 +59,7 @@ function setup() {
     onState: (state) => states.push(state),
     onConnectFailed: (id) => failedConnects.push(id),
     isOnline: () => browser.isOnline,
-    visibility: () => 'visible',
+    prepareSubscription: () => 'visible',
     WebSocket: FakeSocket as unknown as typeof WebSocket,
     EventSource: FakeStream as unknown as typeof EventSource,
     origin: 'http://hub.test',

@@ -35,8 +35,8 @@ export interface ChannelEnvironment {
   /** A connect failed: the hub is unreachable, or the followed session no longer exists. */
   onConnectFailed: (sessionId: string | null) => void;
   isOnline: () => boolean;
-  /** The page's visibility, sent with a new subscription. */
-  visibility: () => Visibility;
+  /** Called before each new subscription. Returns the page's visibility, which is sent with it. */
+  prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
   origin: string;
@@ -111,7 +111,7 @@ export class Channel {
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { token, origin, visibility } = this.#environment;
+    const { token, origin, prepareSubscription } = this.#environment;
     const sessionId = this.#followedId;
     let jwt;
     try {
@@ -124,7 +124,7 @@ export class Channel {
     const lastEventId = this.#lastEventId;
     const query = new URLSearchParams({
       all: 'true',
-      visibility: visibility(),
+      visibility: prepareSubscription(),
       token: jwt,
       ...(sessionId === null ? {} : { sessionId }),
       ...(lastEventId === null ? {} : { lastEventId }),

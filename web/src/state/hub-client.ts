@@ -67,7 +67,7 @@ const channel = new Channel({
   },
   onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
   isOnline: () => navigator.onLine,
-  visibility: () => presence.prepareSubscription(),
+  prepareSubscription: () => presence.prepareSubscription(),
   WebSocket,
   EventSource,
   origin: location.origin,
@@ -80,7 +80,7 @@ function onEvent(event: HubEvent): void {
     if (sessionId !== openSessionId.value) showToast({ title, text: body, url });
     return;
   }
-  // A request can fail while the channel stays open; the hub is reachable, so retry.
+  // A heartbeat shows that the hub is reachable, so retry requests that failed while the channel stayed open.
   if (event.type === 'heartbeat') void outbox.sendWaiting();
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);
   void sync.handleEvent(event);
@@ -88,12 +88,12 @@ function onEvent(event: HubEvent): void {
 
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   presence.handleConnected(subscriptionId);
-  // The channel stays `live` when it reconnects to follow another session, so `onState` has not dropped the text.
+  // A reconnect to follow another session keeps the channel's state `live`, so `onState` has not dropped the live text.
   sync.dropLiveText();
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
-    // The first connection has nothing to catch up on: everything is loaded for the first time.
+    // The gap of the first connection is `all` too, but then nothing is shown yet that is out of date.
     isCatchingUp.value = state.value.listLoad.status === 'ready';
     await sync.refetchShown();
     isCatchingUp.value = false;

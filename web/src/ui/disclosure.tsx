@@ -31,7 +31,8 @@ export function Disclosure({ id, icon, title, detail, isFailed, trailing, previe
     expandedIds.value = next;
   };
   const onSummaryClick = (event: MouseEvent) => {
-    // The summary and its content must open in one frame: the list decides at the click whether it scrolls to its end.
+    // The browser would open `details` before the content is rendered. A list around it decides at the click whether it scrolls
+    // to its end, so both must happen in one frame.
     event.preventDefault();
     toggle();
   };
