@@ -35,19 +35,20 @@ function isExecutable(file) {
   }
 }
 
-/** The name of a command as an agent kind of the hub: at most 64 letters, digits, ".", "_" and "-". */
-export const commandName = ([program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
+/** Returns the agent kind that a command is reported as, made of its name: at most 64 letters, digits, ".", "_" and "-". */
+export const agentKindOf = ([program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
 
 /**
- * The agents that a machine can start: that of its own command line, then the others of the table that are on the PATH.
- * @param {{agent?: string, command?: string[], flavor: string}} own the choice of this process
+ * The agents that a machine can start: the one of this process, then the others of the table whose programs are on the PATH.
+ * @param {{agent?: string, command?: string[], flavor: string}} options the agent of this process, from its command line:
+ *   its name in the table or a command, and `flavor`, the agent kind to report to the hub
  * @param {Record<string, string | undefined>} env
  * @returns {{id: string, name: string, flavor: string}[]}
  */
 export function listAgents({ agent, command, flavor }, env) {
-  const own = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
-  const others = Object.entries(AGENTS).filter(([id, entry]) => id !== own.id && findProgram(entry.command, env));
-  return [own, ...others.map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: kind }))];
+  const first = command ? { id: flavor, name: path.basename(command[0]), flavor } : { id: agent, name: findAgent(agent).title, flavor };
+  const others = Object.entries(AGENTS).filter(([id, entry]) => id !== first.id && findProgram(entry.command, env));
+  return [first, ...others.map(([id, { title, flavor: kind }]) => ({ id, name: title, flavor: kind }))];
 }
 
 /** @param {{title: string, package: string, command: string}} entry */
@@ -105,9 +106,10 @@ export async function askForNpx({ agent, command, npx = false }, { env, input, o
 }
 
 /**
- * The agent for a spawn request: an agent's name, or an agent kind of the hub.
- * @param {string} word
- * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean}} own the choice of this process
+ * Chooses the agent for a spawn request.
+ * @param {string} word an agent's name in the table, or an agent kind
+ * @param {{agent?: string, command?: string[], flavor: string, npx?: boolean}} options the agent of this process, as in
+ *   {@link listAgents}
  * @param {Record<string, string | undefined>} env
  * @returns {{agent?: string, command?: string[]}}
  * @throws {UsageError} when no such agent can be started
@@ -117,6 +119,7 @@ export function chooseForSpawn(word, { agent, command, flavor, npx }, env) {
   const ofKind = Object.entries(AGENTS).filter(([name, entry]) => name === word || entry.flavor === word);
   if (ofKind.length === 0) throw new UsageError(`There is no agent ${word} on this machine.`);
   const [name] = ofKind.find(([, entry]) => findProgram(entry.command, env)) ?? ofKind[0];
+  // Throws if the agent is not installed.
   resolveLaunch({ agent: name, npx }, env);
   return { agent: name };
 }

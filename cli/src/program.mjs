@@ -8,7 +8,7 @@ import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { findToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
-import { askForNpx, chooseForSpawn, commandName, listAgents, resolveLaunch } from './launch.mjs';
+import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
 import { installService, removeService } from './service-manager.mjs';
 import { describeService } from './service.mjs';
 
@@ -73,7 +73,7 @@ export function readArgs(commandLine, env) {
   if (agent === undefined && !command) {
     throw new UsageError(`Name an agent: --agent ${Object.keys(AGENTS).join('|')}, or a command after --: -- my-agent --acp.`);
   }
-  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? commandName(command ?? [agent]);
+  const flavor = options.flavor ?? findAgent(agent)?.flavor ?? agentKindOf(command ?? [agent]);
   return { ...options, agent, command, npx, flavor, service };
 }
 

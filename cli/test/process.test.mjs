@@ -37,7 +37,8 @@ async function setUp(t, ...programs) {
   const common = ['--dir', dir, '--hub', hub.url];
   const run = (...args) => runCli(t, [...common, ...args], env);
   const start = (...args) => startCli(t, hub, [...common, ...args], env);
-  return { hub, dir, run, start };
+  const startWithIpc = (...args) => startCli(t, hub, [...common, ...args], env, ['pipe', 'pipe', 'pipe', 'ipc']);
+  return { hub, dir, run, start, startWithIpc };
 }
 
 const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
@@ -79,6 +80,15 @@ test('a machine lists its agents, and starts sessions with any of them', async (
   assert.deepEqual(hub.transcript(spawned.sessionId), ['hello', '(ready)']);
   const refused = await hub.call(ids.machine, 'spawnSession', { directory: dir, agent: 'codex' });
   assert.match(refused.error, /^Codex is not installed/);
+  child.kill('SIGTERM');
+  assert.deepEqual(await exit, [0, null]);
+});
+
+test('a CLI with the IPC channel of a process manager does not run as the session of a runner', async (t) => {
+  const { hub, startWithIpc } = await setUp(t, 'qwen');
+  const { ids, child, exit } = await startWithIpc('--agent', 'qwen');
+  const { startedBy, startedFromRunner } = hub.sessions.get(ids.session).metadata;
+  assert.deepEqual([startedBy, startedFromRunner], ['terminal', false]);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
 });

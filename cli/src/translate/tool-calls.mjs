@@ -187,7 +187,7 @@ export class ToolCalls {
   #isInputKnown(call) {
     // Stored only when it succeeds: a failed call must not replace the session's todos.
     if (isTodoCall(call)) return false;
-    if (call.status !== 'in_progress') return this.quirks.isInputCompleteAtPending === true && hasInput(call);
+    if (call.status !== 'in_progress') return this.quirks.hasInputWhilePending === true && hasInput(call);
     if (hasInput(call)) return true;
     // An agent that sends inputs sends an empty one first.
     const isEmptyYet = isObject(call.rawInput) && !call.output.hasUnsent;

@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { program } from '../../src/program.mjs';
 
-/** Starts the CLI, which is killed after the test. */
-export function runCli(t, args, env) {
-  const child = spawn(process.execPath, [program.entry, ...args], { env });
+/** Starts the CLI, which is killed after the test. `stdio` may add an IPC channel. */
+export function runCli(t, args, env, stdio = 'pipe') {
+  const child = spawn(process.execPath, [program.entry, ...args], { env, stdio });
   const exit = once(child, 'close');
   t.after(async () => {
     child.kill('SIGKILL');
@@ -19,8 +19,8 @@ export function runCli(t, args, env) {
 }
 
 /** Starts the CLI and waits until its machine is connected. Returns the ids of the session and the machine too. */
-export async function startCli(t, hub, args, env) {
-  const started = runCli(t, args, env);
+export async function startCli(t, hub, args, env, stdio) {
+  const started = runCli(t, args, env, stdio);
   const ids = {};
   for await (const line of createInterface({ input: started.child.stdout })) {
     const [kind, id] = line.split(' ');

@@ -17,7 +17,7 @@ const START_TIMEOUT_MS = 30_000;
 /**
  * Connects to the hub and serves until `stop`.
  * @param {Record<string, any>} options the result of `readArgs`, `program` and `token`; also `log`, `startedByRunner` (whether a
- *   machine spawned this process), `onEnding` (called when the app starts to stop), `echo` (prints the output of typed
+ *   runner started this process), `onEnding` (called when the app starts to stop), `echo` (prints the output of typed
  *   commands), and for tests `aliveMs`, `ackMs`, `reconnectMs`, `startTimeoutMs` and `readyMs`
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
  *   `ended` resolves when everything is closed, to an error if the hub refused this client

@@ -38,7 +38,7 @@ const OPTIONS = {
   model: { type: 'string' },
   name: { type: 'string' },
   'no-machine': { type: 'boolean' },
-  // Internal: a machine passes both to the process that resumes a session.
+  // Internal: a runner passes both to the process that resumes a session.
   resume: { type: 'string' },
   'session-id': { type: 'string' },
   tag: { type: 'string' },

@@ -1,4 +1,8 @@
-/** The main function of a CLI: reads the command line, serves until a signal, and reports to the machine that started it. */
+/**
+ * The main function of a CLI: reads the command line, serves until a signal, and reports to the runner that started it.
+ * The runner is the process that serves a machine. It starts each further session as a child process of its own program, with
+ * an IPC channel.
+ */
 
 import { once } from 'node:events';
 import { constants } from 'node:os';
@@ -15,21 +19,23 @@ import { findToken } from './token.mjs';
  * @property {string} name of the command
  * @property {string} version
  * @property {string} help the text of `--help`
- * @property {string} entry path of the main module, which a machine starts for each of its sessions
+ * @property {string} entry path of the main module, which a runner starts for each further session
  * @property {string} devVars path of the `.dev.vars` that may have the token
  * @property {string} homeVariable the environment variable with the folder of the state
  * @property {(argv: string[], env: Record<string, string | undefined>) => Record<string, any>} readArgs
  * @property {(options: Record<string, any>) => Promise<Record<string, any> | null>} [prepare] completes the options, and may ask at
- *   the terminal; returns null when there is nothing to serve; not called in sessions that a machine starts
- * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings of a session at its start
+ *   the terminal; returns null when there is nothing to serve; not called in sessions that a runner starts
+ * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings returns the
+ *   settings with which a session starts
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
- * @property {(root: string, options: Record<string, any>) => string} [tagOf] the default tag; without it, the directory
+ * @property {(root: string, options: Record<string, any>) => string} [tagOf] returns the default tag of
+ *   a session; a program without it uses the directory
  * @property {(options: Record<string, any>) => object | Promise<object>} [describe] more session metadata
  * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata;
  *   called again with each keep-alive
  * @property {(options: Record<string, any>) => string} defaultAgent the agent kind of a spawn request without one
- * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs the last arguments of
- *   a spawned session; rejects for an agent that cannot be started
+ * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs returns the last
+ *   command-line arguments of a spawned session's process; throws or rejects for an agent that cannot be started
  */
 
 /** @param {Program} program */
@@ -44,18 +50,21 @@ export function runProgram(program) {
   );
 }
 
-/** A machine starts its sessions as child processes of its program, with an IPC channel. */
+/** Sends a message to the runner, if one started this process. Process managers ignore these messages. */
 function notifyRunner(message, onSent) {
   if (process.connected) process.send(message, onSent);
   else onSent?.();
 }
 
 /**
- * Returns the access token. A machine sends it to its sessions over the IPC channel. A process manager may also open such
- * a channel, and then gives the token as an option or a variable.
+ * Whether a runner started this process. A process manager may also open an IPC channel. It gives the token as an option or a
+ * variable, which a runner never does.
  */
-async function receiveToken(options, program) {
-  if (!process.connected || options.token || process.env.CLI_API_TOKEN) return findToken(options.token, process.env, program.devVars);
+const isStartedByRunner = (options) => process.connected && !options.token && !process.env.CLI_API_TOKEN;
+
+/** Returns the access token. A runner sends it over the IPC channel. */
+async function receiveToken(options, program, startedByRunner) {
+  if (!startedByRunner) return findToken(options.token, process.env, program.devVars);
   const [{ token }] = await once(process, 'message');
   return token;
 }
@@ -67,13 +76,13 @@ async function main(program) {
     return;
   }
   removeNpmScript(process.env);
-  const startedByRunner = process.send !== undefined;
+  const startedByRunner = isStartedByRunner(options);
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
   if (options === null) return;
   const log = makeLog(options);
   let app = null;
   let isStopping = false;
-  // Registered before the start: `process.exit` runs the exit handlers, which end an agent; the default action does not.
+  // Registered before the start. Without a listener, a signal ends this process without its exit handlers, which end the agent.
   const onSignal = (signal) => {
     if (isStopping || !app) process.exit(128 + constants.signals[signal]);
     isStopping = true;
@@ -87,7 +96,7 @@ async function main(program) {
   app = await startApp({
     ...options,
     program,
-    token: await receiveToken(options, program),
+    token: await receiveToken(options, program, startedByRunner),
     log,
     startedByRunner,
     onEnding: () => notifyRunner({ type: 'ending' }),
