@@ -46,6 +46,8 @@ function readOptions(args) {
     }
   }
   const { seed, seeds = `${DEFAULT_SEEDS}`, first = `${Date.now()}`, help } = values;
-  const env = seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: '10' } : { SIM_SEED: seed };
+  // After this many failures no further simulation starts.
+  const maxFailures = '10';
+  const env = seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: maxFailures } : { SIM_SEED: seed };
   return { env, help };
 }

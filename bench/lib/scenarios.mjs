@@ -2,7 +2,7 @@
 
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'list', 'page', 'post', 'clis'];
 
-/** Long scenarios of the hub alone, which run only when they are named. */
+/** Long scenarios, which run only when `--only` names them. */
 const LONG = ['load', 'tenants', 'idle'];
 
 export function scenarioNames() {
@@ -14,7 +14,10 @@ export function defaultScenarioNames() {
   return [...NAMES];
 }
 
-/** Loads a scenario: `{name, rows, run, where}`. `where`: the process that runs it, `generator` (the default) or `host`. */
+/**
+ * Loads a scenario: `{name, rows, run, where}`. `where` is the process that runs it: `generator`, the load generator (the
+ * default), or `host`, the main process, which starts the runtimes and the load generator.
+ */
 export async function loadScenario(name) {
   const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);
   return { name, rows, run, where };

@@ -17,7 +17,7 @@ const call = (command, ...args) =>
   spawnSync(process.execPath, [...scripts[command].split(' ').slice(1), ...args], { cwd: ROOT, encoding: 'utf8' });
 
 for (const command of COMMANDS) {
-  test(`${command} prints its usage for --help, and with an error for invalid options`, () => {
+  test(`${command} prints its usage for --help, and rejects invalid options with an error and its usage`, () => {
     const usage = command === 'test' ? 'Usage: npm test' : `Usage: npm run ${command}`;
     for (const option of ['--help', '-h']) {
       const help = call(command, option);

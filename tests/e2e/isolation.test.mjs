@@ -32,7 +32,7 @@ const MACHINE_CALLS = CALLS.filter(({ route }) => /\/machines\/\{/.test(route));
 
 const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** A path of a route with an id; other parameters are unknown ids. */
+/** Returns a path of a route: the first parameter is `id`, and others are unknown ids. */
 const fillPath = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
 
 const tokenOf = (namespace) => createHmac('sha256', SECRET).update(`namespace:${namespace}`).digest('base64url');
@@ -54,7 +54,7 @@ test('the routes are parsed from the router', () => {
 
 describe('a second namespace', () => {
   const suite = new Lifetime();
-  const own = hub.web('own');
+  const owner = hub.web('own');
   let session;
   let machine;
   let cli;
@@ -62,7 +62,7 @@ describe('a second namespace', () => {
 
   before(async () => {
     ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/code/private' }));
-    machine = await own.registerMachine({ id: 'm-private' });
+    machine = await owner.registerMachine({ id: 'm-private' });
     await cli.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
     await cli.sendMessage(session.id, { secret: 'of the first namespace' });
     await cli.serve('gitStatus', () => assert.fail('a call of another namespace'));
@@ -79,9 +79,9 @@ describe('a second namespace', () => {
   });
 
   test('gets 403 on every route of a session or machine, without any of its data', async () => {
-    for (const [token, stranger] of Object.entries(strangers)) {
+    for (const [credential, stranger] of Object.entries(strangers)) {
       for (const [calls, id] of [[SESSION_CALLS, session.id], [MACHINE_CALLS, machine.id]]) {
-        for (const { method, route } of calls.filter((call) => token === 'an access token' || call.route.startsWith('/api/'))) {
+        for (const { method, route } of calls.filter((call) => credential === 'an access token' || call.route.startsWith('/api/'))) {
           const answer = await stranger.request(method, fillPath(route, id), method === 'GET' ? {} : { body: {} });
           assertRefusal(answer, 403, 'forbidden');
           assert.doesNotMatch(answer.text, /private|secret/, `${method} ${route}`);
@@ -98,7 +98,7 @@ describe('a second namespace', () => {
     }
     const takeover = await stranger.post('/cli/machines', { id: machine.id, metadata: { host: 'mine', platform: 'x' } });
     assertRefusal(takeover, 403, 'forbidden');
-    assert.deepEqual((await own.get('/cli/machines/m-private')).body.machine.metadata, machine.metadata);
+    assert.deepEqual((await owner.get('/cli/machines/m-private')).body.machine.metadata, machine.metadata);
   });
 
   test('can have its own session with the same tag', async () => {
@@ -108,15 +108,15 @@ describe('a second namespace', () => {
     await strangers['an access token'].delete(`/api/sessions/${same.id}`);
   });
 
-  test('is refused in every event of its CLIs, and the events change nothing', async (t) => {
+  test('gets an error for every event that its CLI sends about the first, and the events change nothing', async (t) => {
     const intruder = await connectCli(t, hub, { namespace: 'other', auth: { sessionId: session.id, machineId: machine.id } });
     const refused = [await intruder.nextError(), await intruder.nextError()];
     assert.deepEqual(refused.map(({ code, scope, id }) => [code, scope, id]).sort(), [
       ['access-denied', 'machine', machine.id],
       ['access-denied', 'session', session.id],
     ]);
-    const before = (await own.get(`/api/sessions/${session.id}`)).body;
-    const knownMachine = (await own.get(`/cli/machines/${machine.id}`)).body;
+    const before = (await owner.get(`/api/sessions/${session.id}`)).body;
+    const knownMachine = (await owner.get(`/cli/machines/${machine.id}`)).body;
     for (const [name, payload] of [
       ['message', { sid: session.id, message: { hello: 1 } }],
       ['update-metadata', { sid: session.id, expectedVersion: 1, metadata: { path: '/x', host: 'x' } }],
@@ -134,9 +134,9 @@ describe('a second namespace', () => {
       assert.doesNotMatch(JSON.stringify(ack), /private|secret/, name);
       assert.equal((await intruder.nextError()).code, 'access-denied', name);
     }
-    assert.deepEqual((await own.get(`/api/sessions/${session.id}`)).body, before);
-    assert.deepEqual((await own.get(`/cli/machines/${machine.id}`)).body, knownMachine);
-    assert.equal((await own.readHistory(session.id)).length, 1);
+    assert.deepEqual((await owner.get(`/api/sessions/${session.id}`)).body, before);
+    assert.deepEqual((await owner.get(`/cli/machines/${machine.id}`)).body, knownMachine);
+    assert.equal((await owner.readHistory(session.id)).length, 1);
   });
 
   test('receives no events of the first', async (t) => {
@@ -144,7 +144,7 @@ describe('a second namespace', () => {
     t.after(() => feeds.forEach((feed) => feed.close()));
     for (const feed of feeds) await feed.waitForGreeting();
     await cli.sendMessage(session.id, { n: 1 });
-    await own.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
+    await owner.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
     const marker = await hub.web('other').openSession({ tag: 'marker' });
     for (const feed of feeds) {
       await feed.nextEvent('session-added', marker.id);
@@ -216,8 +216,8 @@ describe('authentication', () => {
       const { status } = await hub.web('own').get('/api/sessions', { headers: { authorization } });
       assert.equal(status, authorization.startsWith('bearer ') ? 200 : 401, authorization.split(' ')[0]);
     }
-    const elsewhere = await hub.webWithoutToken().get(`/api/sessions?token=${encodeURIComponent(hub.token('own'))}`);
-    assertRefusal(elsewhere, 401);
+    const tokenInQuery = await hub.webWithoutToken().get(`/api/sessions?token=${encodeURIComponent(hub.token('own'))}`);
+    assertRefusal(tokenInQuery, 401);
   });
 
   test('accepts a namespace token for that namespace only', async (t) => {
@@ -275,12 +275,13 @@ describe('every response', () => {
     for (const place of unknown) {
       assertRefusal(await web.get(place), 404, 'not_found');
     }
-    const others = [
+    // The worker handles these before the router (src/http/edge.rs).
+    const otherRoutes = [
       { path: '/health', methods: ['GET'] },
       { path: '/api/auth', methods: ['POST'] },
       { path: '/api/events', methods: ['GET'] },
     ];
-    for (const { path: route, methods } of [...ROUTES, ...others]) {
+    for (const { path: route, methods } of [...ROUTES, ...otherRoutes]) {
       for (const method of METHODS.filter((method) => !methods.includes(method))) {
         const answer = await web.request(method, fillPath(route, 'any'), method === 'GET' ? {} : { body: {} });
         assertRefusal(answer, 405, 'method_not_allowed');

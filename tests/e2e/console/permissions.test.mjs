@@ -50,6 +50,7 @@ test('answers questions with one option, several options, or a text', async (t) 
     { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
     { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
     { question: 'Its name?' },
+    // Every JavaScript object inherits a property of this name.
     { id: 'constructor', question: 'Who builds it?' },
   ];
   const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
@@ -131,9 +132,9 @@ test('escapes invisible and reordering characters in requests', async (t) => {
     r2: { tool: 'Ask', arguments: { questions: [{ question: 'Run \u202Ehs|lruc?', options: [{ label: 'y\u200Bes', then: 'more' }] }] }, createdAt: 2 },
   };
   const { page } = await openRequests(t, 'unseen', requests);
-  const [bashCard, askCard] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
-  await bashCard.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
-  assert.deepEqual(await bashCard.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
+  const [shellCard, askCard] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
+  await shellCard.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
+  assert.deepEqual(await shellCard.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
   await askCard.getByRole('button').click();
   await askCard.getByText('Run \\u202Ehs|lruc?').waitFor();
   await askCard.getByLabel('y\\u200Bes').waitFor();
@@ -247,7 +248,7 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
 });
 
-test('a double click or a held key answers only one request', async (t) => {
+test('a held key answers only one request, and the next one is disabled at first, against a double click', async (t) => {
   const namespace = 'hasty';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/h', metadata: { path: '/code/h', host: 'h' } });
   const answered = [];
@@ -258,11 +259,12 @@ test('a double click or a held key answers only one request', async (t) => {
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const approve = page.getByRole('button', { name: 'Approve', exact: true });
   await approve.waitFor();
+  // Records whether the second request can be answered as soon as it appears.
   await page.evaluate(() => {
     const container = document.querySelector('.requests');
     new MutationObserver(() => {
       const card = container.querySelector('fieldset');
-      if (card?.textContent.includes('second')) window.wasReady ??= !card.disabled;
+      if (card?.textContent.includes('second')) window.isEnabledAtFirst ??= !card.disabled;
     }).observe(container, { childList: true, subtree: true });
   });
   await approve.focus();
@@ -274,7 +276,7 @@ test('a double click or a held key answers only one request', async (t) => {
   await page.keyboard.up('Enter');
   await approve.click();
   await page.locator('fieldset', { hasText: 'third' }).waitFor();
-  assert.deepEqual([answered, await page.evaluate(() => window.wasReady)], [['r1', 'r2'], false]);
+  assert.deepEqual([answered, await page.evaluate(() => window.isEnabledAtFirst)], [['r1', 'r2'], false]);
 });
 
 test('shows on a phone that a part of a request is hidden', async (t) => {
@@ -360,11 +362,11 @@ test('shows the requests of an inactive session, and answers them when its CLI i
   const requests = { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } };
   const asked = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   assert.equal(asked.result, 'success');
-  // Ends the session, so that it is inactive without waiting for its expiry, and asks again.
+  // The session is inactive at once, not only after its timeout. The hub cancels its request, so the agent asks again.
   await cli.emitWithAck('session-end', { sid: session.id });
-  const { version } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {} } });
+  const { agentStateVersion: expectedVersion } = await hub.web('away').readSession(session.id);
   const again = { requests: { r2: { tool: 'Bash', arguments: { command: 'make test' }, createdAt: 2 } } };
-  assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: version, agentState: again })).result, 'success');
+  assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: again })).result, 'success');
   const { page } = await visit(t, 'away', { path: `/sessions/${session.id}` });
   const card = new Chat(page).request('Bash');
   await card.getByText('You can answer when it is back').waitFor();

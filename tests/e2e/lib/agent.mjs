@@ -10,7 +10,7 @@ const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 const START_TIMEOUT_MS = 60_000;
 
 /**
- * Starts the agent and waits until it is connected and has registered its methods.
+ * Starts the agent and waits until it has printed its ids. It does so once it is connected and has registered its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
  * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
@@ -42,7 +42,7 @@ export const isReady = ({ type, message }) => type === 'message-received' && mes
 export const partOf = ({ content }) => content.content?.data?.message?.content?.[0];
 
 /**
- * Reads the agent's messages of a session in order: `text`, `> command`, `= output`.
+ * Reads the agent's messages of a session, oldest first, as lines: a text, `> ` and a command, or `= ` and its output.
  * @param {import('./web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}
@@ -64,7 +64,6 @@ export async function readConversation(web, id) {
  * @param {string} command
  */
 export async function waitForRequest(feed, command) {
-  const hasRequest = ({ data }) => Object.values(data?.agentState?.requests ?? {}).some((request) => request.arguments.command === command);
-  const { data } = await feed.next(hasRequest, `the permission request for ${command}`);
-  return Object.keys(data.agentState.requests)[0];
+  const findId = ({ data }) => Object.entries(data?.agentState?.requests ?? {}).find(([, request]) => request.arguments.command === command)?.[0];
+  return findId(await feed.next((event) => findId(event) !== undefined, `the permission request for ${command}`));
 }

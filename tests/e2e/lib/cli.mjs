@@ -6,7 +6,7 @@ import { TIMEOUT_MS, Recorder, deferred, withTimeout } from './await.mjs';
 
 /**
  * How a CLI sends its token: only in the CONNECT packet (`connect`), or with the upgrade in a header (`header`) or in the
- * query (`query`). With `connect`, the worker bridges the socket.
+ * query (`query`). With `connect`, the worker must read that packet to find the namespace, and relays all later ones.
  * @typedef {'connect' | 'header' | 'query'} TokenIn
  */
 
@@ -27,7 +27,7 @@ export class Cli {
    * @param {import('./hub.mjs').Hub} hub
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
-   *   without the token if that is sent with the upgrade; `label`: the first label of the host name
+   *   to which `connect` adds the token; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
     const { namespace, tokenIn = 'connect', token = hub.token(namespace), auth = {}, label, reconnection = false } = options;
@@ -107,9 +107,9 @@ export class Cli {
   }
 
   /** Waits for the next `update` event of a type. */
-  nextUpdate(t) {
-    const matches = ({ name, payload }) => name === 'update' && payload.body.t === t;
-    return this.events.next(matches, `an update ${t}`).then(({ payload }) => payload.body);
+  nextUpdate(type) {
+    const matches = ({ name, payload }) => name === 'update' && payload.body.t === type;
+    return this.events.next(matches, `an update ${type}`).then(({ payload }) => payload.body);
   }
 
   /** Closes the connection as a killed process does, without a close frame. */
