@@ -88,12 +88,15 @@ export function SessionGroups({ groups }: { groups: SessionGroup[] }) {
 }
 
 function NoSessions() {
+  const hub = location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`;
+  // The token of the local hub, which the command finds by itself, opens the namespace `default`.
+  const token = hub === '' && namespace.value === 'default' ? '' : ' \\\n  --token TOKEN';
   return (
     <div class="empty">
       <h2>No sessions yet</h2>
       <p>Start an agent in a project directory to create one:</p>
       <pre tabIndex={0}>
-        <code>{`npm run agent -- \\\n  --agent claude \\\n  --dir PATH${location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`}`}</code>
+        <code>{`npm run agent -- \\\n  --agent claude \\\n  --dir PATH${hub}${token}`}</code>
       </pre>
     </div>
   );
