@@ -20,6 +20,9 @@ export class HubError extends Error {
 
 const TIMEOUT_MS = 15_000;
 
+/** What to do when the hub is unreachable. */
+export const REACH_ADVICE = 'If it is not running, start it with `npm run dev`, or name another hub with --hub.';
+
 /** Messages per page of the history: the hub's maximum. */
 export const PAGE = 200;
 
@@ -65,7 +68,7 @@ export class HubClient {
       text = await response.text();
     } catch (error) {
       const reason = error.cause?.code ?? error.cause?.message ?? error.message;
-      throw new HubError(`Cannot reach the hub at ${this.hub} (${reason}).`, { reason });
+      throw new HubError(`Cannot reach the hub at ${this.hub} (${reason}). ${REACH_ADVICE}`, { reason });
     }
     let answer = null;
     try {

@@ -5,7 +5,7 @@
  */
 
 import { EventEmitter } from 'node:events';
-import { callWithRetry } from './hub-client.mjs';
+import { REACH_ADVICE, callWithRetry } from './hub-client.mjs';
 import { TOKEN_ADVICE } from './token.mjs';
 
 export class Outage extends EventEmitter {
@@ -27,10 +27,7 @@ export class Outage extends EventEmitter {
   reportLost(name, reason) {
     this.log.debug(`${name}: ${reason}`);
     if (this.#waiting.size === 0) {
-      this.log.warn(
-        `Cannot reach the hub at ${this.hub} (${reason}); retrying. If it is not running, start it with \`npm run dev\`,` +
-          ' or name another hub with --hub.',
-      );
+      this.log.warn(`Cannot reach the hub at ${this.hub} (${reason}); retrying. ${REACH_ADVICE}`);
     }
     this.#waiting.add(name);
   }
