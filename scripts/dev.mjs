@@ -1,6 +1,7 @@
 // `npm run dev`: installs missing tools, builds, and runs the hub on this computer until Ctrl-C.
 
 import net from 'node:net';
+import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
@@ -78,7 +79,7 @@ await main(async () => {
     try {
       // With REQUIRE_NAMESPACE_TOKENS, the hub accepts only a token of a namespace.
       const token = await runStep('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
-      if (starts === 1) announce(hub.address, token, token !== secret);
+      if (starts === 1) announce(options, token, token !== secret);
     } catch (error) {
       if (isStopping()) throw error;
       await hub.stop();
@@ -264,12 +265,21 @@ function isRoutine(text) {
   );
 }
 
+/** The IPv4 addresses at which other devices reach a hub that listens on all interfaces. @param {{host: string, port: number}} options */
+function networkAddresses({ host, port }) {
+  if (host !== '0.0.0.0' && host !== '::') return [];
+  const interfaces = Object.values(networkInterfaces()).flat();
+  return interfaces.filter(({ family, internal }) => family === 'IPv4' && !internal).map((entry) => `http://${entry.address}:${port}`);
+}
+
 /**
- * @param {string} address
+ * @param {{host: string, port: number}} listening
  * @param {string} token that the hub accepts
  * @param {boolean} isNamespaceToken whether it is valid for one namespace, because the hub refuses the shared token
  */
-function announce(address, token, isNamespaceToken) {
+function announce(listening, token, isNamespaceToken) {
+  const address = localAddress(listening);
+  const network = networkAddresses(listening);
   const origin = isNamespaceToken ? 'of the namespace default; for another: npm run token -- NAMESPACE' : 'from .dev.vars';
   const options = [
     ...(address === `http://127.0.0.1:${DEFAULT_PORT}` ? [] : [` --hub ${address}`]),
@@ -280,7 +290,7 @@ function announce(address, token, isNamespaceToken) {
   console.log(`
   ${bold('The hub is running.')} Ctrl-C stops it. Its data is stored in .wrangler/state.
 
-  Address        ${address}
+  Address        ${address}${network.map((other) => `\n  On the network ${other}`).join('')}
   Access token   ${token}   ${dim(`(${origin})`)}
 
   Open the console, signed in (the link contains the token: do not share it):
