@@ -99,7 +99,7 @@ impl Hub {
                     self.run_effects(batch.effects, event_numbers);
                     if is_large {
                         // The batch kept its sessions in the cache until now.
-                        self.state().evict();
+                        self.state().evict_sessions();
                     }
                 }
                 Err(error) => {
@@ -187,7 +187,7 @@ impl State {
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`]. Small
     /// changes pass 0.
-    pub(super) fn ensure_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         if self.journal.pending_bytes() + bytes > MAX_QUEUED_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

@@ -14,37 +14,37 @@ impl Hub {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
     pub(super) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut state = self.state();
-        let mut has_ended = false;
+        let mut can_evict_more = false;
         for effect in effects {
             match effect {
                 Effect::Send { conn, frame } => self.send_reply(&mut state, conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut state, conn, 1000, ""),
-                Effect::Reply { conn, done, .. } => self.send_reply(&mut state, conn, &done.concat()),
+                Effect::Reply { conn, on_commit, .. } => self.send_reply(&mut state, conn, &on_commit.concat()),
                 Effect::Publish(event) => self.publish(&mut state, event_numbers.next(), || event),
-                Effect::Update { owner, except, frame } => {
+                Effect::Update { owner, except, parts } => {
                     let to = others(state.connections.of_owner(&owner), except);
                     if !to.is_empty() {
-                        self.send_update(&mut state, &to, &frame.concat());
+                        self.send_update(&mut state, &to, &parts.concat());
                     }
                 }
-                Effect::Message { session, except, message, number } => {
+                Effect::Message { session, except, message, update_seq } => {
                     let to = others(state.connections.of_session(&session), except);
                     if !to.is_empty() {
-                        let frame = message.serialize_in_parts(|message| {
+                        let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
-                            update_frame(&self.new_id(), number, message.created_at, &body)
+                            update_frame(&self.new_id(), update_seq, message.created_at, &body)
                         });
-                        self.send_update(&mut state, &to, &frame.concat());
+                        self.send_update(&mut state, &to, &parts.concat());
                     }
                     let event = || Event::message_received(&session, &message);
                     self.publish(&mut state, event_numbers.next(), event);
                 }
                 Effect::Notify(notification) => self.notify(&mut state, notification),
-                Effect::Ended(owner) => {
+                Effect::DeleteTimer(owner) => {
                     if !state.liveness.is_running(&owner) {
                         self.rt.kv_delete(&alive_key(&owner));
                     }
-                    has_ended = true;
+                    can_evict_more = true;
                 }
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Ok(()));
@@ -52,8 +52,9 @@ impl Hub {
             }
         }
         self.persist_last_published(&mut state);
-        if has_ended {
-            state.evict();
+        // A session that has ended may now leave the cache.
+        if can_evict_more {
+            state.evict_sessions();
         }
     }
 
@@ -62,16 +63,17 @@ impl Hub {
         self.run_effects(effects, 0..0);
     }
 
-    /// Fails effects whose change was not committed: callers get the error, events are dropped.
+    /// Runs the effects of a change that was not committed. CLIs and callers get the error, and events are dropped. Frames and
+    /// disconnects do not depend on the change.
     pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
-                Effect::Reply { conn, failed, .. } => self.send_reply(&mut self.state(), conn, &failed),
+                Effect::Reply { conn, on_failure, .. } => self.send_reply(&mut self.state(), conn, &on_failure),
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The owner is still active in the database, so its end is retried after another timeout.
-                Effect::Ended(owner) => self.begin_timeout(&mut self.state(), owner),
+                Effect::DeleteTimer(owner) => self.begin_timeout(&mut self.state(), owner),
                 Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}

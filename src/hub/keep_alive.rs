@@ -86,9 +86,9 @@ impl Hub {
     /// Cancels the pending requests of sessions that have been inactive for too long.
     pub(super) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
-            let canceled = self.with_field(&id, large::pending_requests, |state, base| {
+            let canceled = self.with_field(&id, large::state_if_pending, |state, stored| {
                 if !state.cache.session(&id)?.session.active {
-                    self.cancel_pending(state, &id, base)?;
+                    self.cancel_pending(state, &id, stored)?;
                 }
                 Ok(state.commit_waiter())
             });

@@ -40,8 +40,8 @@ pub(super) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { value: s.agent_state.as_ref(), large: s.agent_state_large.as_ref(), version: s.agent_state_version }
 }
 
-/// Returns the agent state if it has pending requests: others need not be read.
-pub(super) fn pending_requests(s: &Session) -> FieldValue<'_> {
+/// Returns the agent state like [`agent_state`], but only if it has pending requests: others need not be read.
+pub(super) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.as_ref()) {
         0 => FieldValue { value: None, large: None, version: s.agent_state_version },
         _ => agent_state(s),

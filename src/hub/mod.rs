@@ -159,7 +159,7 @@ impl State {
 
     /// Evicts sessions from the cache to stay within its limits. Sessions with work in progress or queued writes stay;
     /// active and connected ones are evicted last.
-    fn evict(&mut self) {
+    fn evict_sessions(&mut self) {
         let Self { cache, connections, liveness, in_flight, activation_waiters, journal, .. } = self;
         let may_evict = |id: &str| {
             let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));

@@ -67,7 +67,7 @@ pub enum Status {
     Approved,
 }
 
-/// The scope of an answer (PROTOCOL.md "Permissions").
+/// The decision of an answer, with its scope (PROTOCOL.md "Permissions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {

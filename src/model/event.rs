@@ -9,11 +9,11 @@ use crate::limits::MAX_EVENT_CONTENT_BYTES;
 /// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// Subscribers of this session and subscribers of everything.
+    /// The subscribers of this session, and those of all sessions and machines.
     Session(String),
-    /// Subscribers of this session only: messages are not broadcast.
-    Conversation(String),
-    /// Subscribers of this machine and subscribers of everything.
+    /// The subscribers of this session only. Messages have this audience.
+    SessionOnly(String),
+    /// The subscribers of this machine, and those of all sessions and machines.
     Machine(String),
 }
 
@@ -92,7 +92,7 @@ impl Event {
     }
 
     pub fn message_received(session_id: &str, message: &Message) -> Self {
-        let audience = Audience::Conversation(session_id.into());
+        let audience = Audience::SessionOnly(session_id.into());
         if message.content.text().len() > MAX_EVENT_CONTENT_BYTES {
             let message = &MessageWithoutContent::of(message);
             return Self::new(audience, &Body::MessageReceived { session_id, message });
@@ -127,7 +127,7 @@ mod tests {
             created_at: 9,
         };
         let event = Event::message_received("s", &message);
-        assert_eq!(event.audience, Audience::Conversation("s".into()));
+        assert_eq!(event.audience, Audience::SessionOnly("s".into()));
         assert_eq!(
             event.body.concat(),
             r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"content":{"b":1.0,"a":2},"createdAt":9}}"#

@@ -19,22 +19,22 @@ pub struct Message {
     pub created_at: u64,
 }
 
-/// What the text of a message is.
+/// What the text of a `message-delta` is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TextKind {
-    /// An answer.
+    /// The answer of the agent.
     Text,
-    /// A thought.
+    /// The agent's thoughts.
     Thinking,
 }
 
 impl Message {
-    /// Serializes a text that contains the message, without a copy of its content: `serialize` is called with a message whose
-    /// content is null.
+    /// Serializes a JSON text that contains the message, without copying the content. `serialize` receives the message with
+    /// `null` as its content; the parts have the content in place of that `null`.
     pub fn serialize_in_parts(&self, serialize: impl FnOnce(&Self) -> String) -> TextParts {
         let text = serialize(&Self { content: Json::null(), ..self.clone() });
-        // No string contains the placeholder: there its quotes would be escaped.
+        // The name and the value find the right `null`. No string contains them, because its quotes would be escaped.
         TextParts::value(Some(self.content.clone())).insert_into(&text, r#""content":null"#)
     }
 }

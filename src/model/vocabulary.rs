@@ -250,8 +250,8 @@ fn parse_section(
         if !(1..=MAX_KEYWORD_BYTES).contains(&word.len())
             || word.contains(|c: char| c.is_whitespace() || c.is_control())
         {
-            return invalid(format!(
-                "must have 1 to {MAX_KEYWORD_BYTES} bytes, and no white space or control characters"
+            return Err(format!(
+                "VOCABULARY: the word `{word}` in `{section}` must have 1 to {MAX_KEYWORD_BYTES} bytes, and no white space or control characters."
             ));
         }
         let Ok(meaning) = serde_json::from_str::<String>(value.get()) else {

@@ -1,8 +1,10 @@
-//! Tests of the vocabulary: parsing, resolving names, and the words of each dialect.
+//! Tests of the vocabulary: parsing, resolving names, and the presets.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use super::*;
+
+// `alpha`, `beta`, `default` and `model_fast` are names of the protocol. The other words are made up.
 
 fn parse_error(text: &str) -> String {
     Vocabulary::parse(text).unwrap_err()
@@ -17,7 +19,7 @@ fn sections_may_be_missing_or_empty() {
 }
 
 #[test]
-fn a_standard_name_may_be_an_alias_of_itself_only() {
+fn a_standard_name_cannot_get_another_meaning() {
     assert!(Vocabulary::parse(r#"{"agents":{"beta":"beta"},"models":{"default":"default"}}"#).is_ok());
     let table = [
         (r#"{"agents":{"beta":"alpha"}}"#, "`agents.beta`"),
@@ -48,8 +50,8 @@ fn errors_name_the_field() {
         (r#"{"agents":{"z":"omega"}}"#, "`agents.z` is `omega`: unknown agent: expected one of alpha, beta"),
         (r#"{"models":{"swift":"fast"}}"#, "`models.swift` is `fast`: unknown model mode: expected one of default"),
         (r#"{"methods":{"m":"gitstatus"}}"#, "`methods.m` is `gitstatus`: unknown method: expected one of upload"),
-        (r#"{"agents":{"":"alpha"}}"#, "`agents.` must have 1 to 255 bytes"),
-        (r#"{"agents":{"zeta coder":"alpha"}}"#, "`agents.zeta coder` must have"),
+        (r#"{"agents":{"":"alpha"}}"#, "the word `` in `agents` must have 1 to 255 bytes"),
+        (r#"{"agents":{"zeta coder":"alpha"}}"#, "the word `zeta coder` in `agents` must have"),
         (r#"{"agents":{"zeta\u0000":"alpha"}}"#, "no white space or control characters"),
         (&long, "must have 1 to 255 bytes"),
         (&many, "`agents` has 101 fields, but at most 100 are allowed"),
@@ -66,7 +68,7 @@ fn errors_name_the_field() {
 }
 
 #[test]
-fn every_preset_is_valid_and_its_words_are_used() {
+fn every_preset_is_valid_and_documented_and_resolves_its_words() {
     for (name, text) in PRESETS {
         let preset = Vocabulary::parse(&format!("preset:{name}")).unwrap();
         assert_eq!(Vocabulary::parse(text), Ok(preset), "{name}");
@@ -88,7 +90,7 @@ fn every_preset_is_valid_and_its_words_are_used() {
 }
 
 #[test]
-fn fields_are_read_under_their_own_words_and_written_under_all_names() {
+fn fields_are_read_under_the_words_of_the_deployment_and_written_under_all_names() {
     let vocabulary = Vocabulary::parse(r#"{"fields":{"model":"modelMode","rights":"permissionMode"}}"#).unwrap();
     for (text, expected) in [
         (r#"{"time":1.50,"model":"opus"}"#, r#"{"time":1.50,"model":"opus","modelMode":"opus"}"#),

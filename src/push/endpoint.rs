@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 use super::{from_base64url, to_base64url};
 use crate::limits::MAX_ENDPOINT_BYTES;
 
-/// RFC 1035 section 2.3.4.
+/// The limit of 255 bytes in a DNS message (RFC 1035 section 2.3.4), less the first length byte and the root label.
 const MAX_HOST_BYTES: usize = 253;
 
-/// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` are
-/// abbreviated names of Kubernetes services.
+/// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` end
+/// the short names of Kubernetes services, such as `app.default.svc`.
 const PRIVATE_DOMAINS: [&str; 17] = [
     "localhost",
     "local",
@@ -63,8 +63,8 @@ impl Endpoint {
         if url.len() > MAX_ENDPOINT_BYTES {
             return Err(InvalidEndpoint("must have at most 2,048 bytes"));
         }
-        // The characters that a URL parser removes, converts or decodes could change the host. Those that it escapes would make
-        // the URL longer.
+        // A URL parser removes, converts or decodes some characters, which could change the host. It escapes others, which could
+        // make the URL longer than the limit.
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !FORBIDDEN.contains(&byte)) {
             return Err(InvalidEndpoint(
                 "must have printable ASCII characters only, be percent-encoded, and have no fragment",
@@ -78,7 +78,7 @@ impl Endpoint {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
-        // Canonical, because the port is part of the origin.
+        // A port has one spelling, so that equal origins are equal texts.
         let is_port = |text: &str| text.parse().is_ok_and(|port: u16| port > 0 && port.to_string() == text);
         if port.is_some_and(|port| !is_port(port)) {
             return Err(InvalidEndpoint("must have a port from 1 to 65535, or none"));
@@ -128,7 +128,7 @@ impl From<EndpointId> for String {
 }
 
 impl From<String> for EndpointId {
-    /// Parses an id. Another text is an endpoint, which older versions stored instead of its id: no endpoint is base64url.
+    /// Parses an id. Older versions stored the endpoint instead, which is never base64url, because it contains `:`.
     fn from(text: String) -> Self {
         let id = from_base64url(&text).and_then(|bytes| bytes.try_into().ok());
         id.map_or_else(|| Self::of(&text), Self)
@@ -151,7 +151,8 @@ fn check_host(host: &str) -> Result<(), InvalidEndpoint> {
     let Some(last) = labels.last().filter(|_| labels.len() > 1 && labels.iter().all(|label| is_label(label))) else {
         return Err(NOT_A_DOMAIN);
     };
-    // A numeric last label makes the host an IPv4 address (WHATWG URL, "ends in a number").
+    // A URL parser reads a host whose last label is a number as an IPv4 address (WHATWG URL, "ends in a number"). No top-level
+    // domain begins with a digit.
     if last.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(NOT_A_DOMAIN);
     }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_could_reach_a_private_network_are_rejected() {
+    fn malformed_urls_and_those_of_private_networks_are_rejected() {
         for url in [
             "",
             "push.service.com/x",
@@ -250,8 +251,10 @@ mod tests {
         }
         let long = |length: usize| format!("https://push.com/{}", "x".repeat(length - "https://push.com/".len()));
         assert!(Endpoint::parse(&long(MAX_ENDPOINT_BYTES), false).is_ok());
-        let labels = format!("https://{}.com", "a".repeat(64));
-        for url in [long(MAX_ENDPOINT_BYTES + 1), long(1_000_000), labels, format!("https://{}com", "a.".repeat(127))] {
+        let long_label = format!("https://{}.com", "a".repeat(64));
+        for url in
+            [long(MAX_ENDPOINT_BYTES + 1), long(1_000_000), long_label, format!("https://{}com", "a.".repeat(127))]
+        {
             assert!(Endpoint::parse(&url, false).is_err(), "{} bytes", url.len());
         }
         for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {

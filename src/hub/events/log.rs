@@ -315,7 +315,7 @@ impl RowsBuilder {
 fn encode_event(row: &mut String, number: u64, event: &Event) {
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),
-        Audience::Conversation(id) => ('c', id),
+        Audience::SessionOnly(id) => ('c', id),
         Audience::Machine(id) => ('m', id),
     };
     // JSON escapes the tabs and line breaks that an id may contain.
@@ -338,7 +338,7 @@ fn decode_event(line: &str) -> Option<(u64, Event)> {
     let id = serde_json::from_str(id).ok()?;
     let audience = match kind {
         "s" => Audience::Session(id),
-        "c" => Audience::Conversation(id),
+        "c" => Audience::SessionOnly(id),
         "m" => Audience::Machine(id),
         _ => return None,
     };

@@ -47,7 +47,7 @@ fn decoding_a_row_restores_any_id_and_any_json() {
     let ids = ["", "m", "tab\there", "line\nbreak\r", "\"quoted\"", "\u{2028}", "日本", "\\", "1\ts\"a\"\t{}"];
     let audiences = ids
         .into_iter()
-        .flat_map(|id| [Audience::Session(id.into()), Audience::Conversation(id.into()), Audience::Machine(id.into())]);
+        .flat_map(|id| [Audience::Session(id.into()), Audience::SessionOnly(id.into()), Audience::Machine(id.into())]);
     let events: Vec<Event> = audiences
         .map(|audience| Event { audience, body: "{\"a\":\r\n\t\"b\\n\u{2028}\"}".to_owned().into() })
         .collect();

@@ -189,7 +189,7 @@ impl Hub {
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
     fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
-            self.state().ensure_queue_has_room(value.get().len())?;
+            self.state().ensure_write_queue_has_room(value.get().len())?;
         }
         Ok(Json::from(value))
     }

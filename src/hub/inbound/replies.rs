@@ -58,7 +58,11 @@ impl Sender {
     /// Returns the effect that answers with `done` once the change is durable, or with `failed` if it can't be written.
     pub fn reply(self, done: &str, failed: &str) -> Option<Effect> {
         let ack = self.ack?;
-        Some(Effect::Reply { conn: self.conn, done: ack_frame(ack, done).into(), failed: ack_frame(ack, failed) })
+        Some(Effect::Reply {
+            conn: self.conn,
+            on_commit: ack_frame(ack, done).into(),
+            on_failure: ack_frame(ack, failed),
+        })
     }
 
     /// Returns the reply to a versioned update. `field` is the JSON name of the field.
@@ -72,8 +76,8 @@ impl Sender {
         let ack = self.ack?;
         Some(Effect::Reply {
             conn: self.conn,
-            done: value.clone().insert_into(&ack_frame(ack, &done.encode()), "null"),
-            failed: ack_frame(ack, &failed),
+            on_commit: value.clone().insert_into(&ack_frame(ack, &done.encode()), "null"),
+            on_failure: ack_frame(ack, &failed),
         })
     }
 

@@ -91,7 +91,7 @@ impl Hub {
         }
         let committed = {
             let mut state = self.state();
-            state.ensure_queue_has_room(0)?;
+            state.ensure_write_queue_has_room(0)?;
             let now = self.rt.now();
             let is_new = state.cache.machine(id).is_err();
             if is_new {

@@ -51,7 +51,7 @@ impl Hub {
         state.liveness.stop(&owner);
         if was_active {
             state.record_machine_change(id, self.rt.now())?;
-            state.journal.on_commit(Effect::Ended(owner));
+            state.journal.on_commit(Effect::DeleteTimer(owner));
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }

@@ -110,7 +110,7 @@ impl Hub {
         self.load_machine(id).await?;
         let large = {
             let mut state = self.state();
-            state.ensure_queue_has_room(value.text().len())?;
+            state.ensure_write_queue_has_room(value.text().len())?;
             let current = field.get(state.cache.machine(id)?);
             let version = current.version;
             if version == expected {
@@ -159,8 +159,8 @@ impl Hub {
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        let frame = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
-        state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
+        let parts = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
+        state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), parts });
         Ok(UpdateResult::Success { version, value })
     }
 

@@ -42,8 +42,8 @@ pub struct Subscription {
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
     pub format: Format,
-    /// The number of the last event published to any client. Only one client's attachment stores it, from which the hub
-    /// restores it after hibernation.
+    /// The number of the last event published to any client. The hub stores it in the attachment of one client, and restores
+    /// it from there after hibernation.
     #[serde(rename = "told")]
     pub last_published: u64,
     /// When the client's JWT expires, in Unix milliseconds; `None` for an access token.
@@ -77,7 +77,7 @@ impl Subscription {
     pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Session(id) => self.receives_all || self.session.as_ref() == Some(id),
-            Audience::Conversation(id) => self.session.as_ref() == Some(id),
+            Audience::SessionOnly(id) => self.session.as_ref() == Some(id),
             Audience::Machine(id) => self.receives_all || self.machine.as_ref() == Some(id),
         }
     }
@@ -90,18 +90,18 @@ mod tests {
     #[test]
     fn visibility_expires_sooner_for_a_client_that_acknowledges_heartbeats() {
         let mut subscription = Subscription::default();
-        let expires_at = |subscription: &Subscription, time: u64| {
+        let expires_exactly_at = |subscription: &Subscription, time: u64| {
             subscription.counts_as_visible(time - 1) && !subscription.counts_as_visible(time)
         };
         subscription.set_visibility(true, 1_000);
-        assert!(expires_at(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
         assert!(subscription.record_heartbeat_ack(1_500), "the first acknowledgement is always written");
-        assert!(expires_at(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
         assert!(!subscription.record_heartbeat_ack(2_499) && subscription.record_heartbeat_ack(2_500));
-        assert!(expires_at(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
         subscription.set_visibility(false, 3_000);
         assert!(!subscription.counts_as_visible(3_000) && !subscription.record_heartbeat_ack(9_000));
         subscription.set_visibility(true, 900_000);
-        assert!(expires_at(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_exactly_at(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
     }
 }

@@ -62,7 +62,7 @@ impl Hub {
     pub(in crate::hub) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
-        if push.subscribers.assumes_none(now) && !state.connections.has_visible_client(now) {
+        if push.subscribers.is_assumed_empty(now) && !state.connections.has_visible_client(now) {
             return self.log_dropped(push, notification, DeliveryOutcome::NoSubscribers);
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());

@@ -15,7 +15,7 @@ const COOLDOWN_PREFIX: &str = "push:cool:";
 pub(super) const RATE_LIMITER_KEY: &str = "push:minute";
 /// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object
 /// has no such entry and reads the database, which may be a copy from another deployment.
-pub(super) const ASSUME_NONE_KEY: &str = "push:none";
+pub(super) const ASSUMED_EMPTY_KEY: &str = "push:none";
 
 #[derive(Debug, Default)]
 pub struct PushState {
@@ -31,8 +31,8 @@ impl PushState {
     pub fn restore(entries: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, value) in entries {
-            if key == ASSUME_NONE_KEY {
-                push.subscribers.restore_assume_none(value.parse().unwrap_or_default());
+            if key == ASSUMED_EMPTY_KEY {
+                push.subscribers.restore_assumed_empty(value.parse().unwrap_or_default());
             } else if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
             } else if let Some(id) = key.strip_prefix(DELIVERY_PREFIX) {

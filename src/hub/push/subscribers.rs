@@ -32,7 +32,7 @@ pub fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
 #[derive(Debug, Default)]
 pub struct SubscriberCache {
     /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 when it does not.
-    assume_none_until: u64,
+    assumed_empty_until: u64,
     loaded: Option<Arc<[Subscriber]>>,
     generation: u64,
     pub(super) keys: Option<VapidKeys>,
@@ -40,23 +40,28 @@ pub struct SubscriberCache {
 }
 
 impl SubscriberCache {
-    pub fn restore_assume_none(&mut self, until: u64) {
-        self.assume_none_until = until;
+    pub fn restore_assumed_empty(&mut self, until: u64) {
+        self.assumed_empty_until = until;
     }
 
-    pub fn assumes_none(&self, now: u64) -> bool {
-        now < self.assume_none_until
+    pub fn is_assumed_empty(&self, now: u64) -> bool {
+        now < self.assumed_empty_until
     }
 
-    /// Starts or ends the assumption that there are no subscribers. Returns its old and new expiry in Unix milliseconds, or 0.
-    pub fn set_assume_none(&mut self, none: bool, now: u64) -> (u64, u64) {
-        let until = if none { now + ASSUME_NO_SUBSCRIBERS_MS } else { 0 };
-        (std::mem::replace(&mut self.assume_none_until, until), until)
+    /// Begins to assume that there are no subscribers. Returns until when, in Unix milliseconds.
+    pub fn begin_assuming_empty(&mut self, now: u64) -> u64 {
+        self.assumed_empty_until = now + ASSUME_NO_SUBSCRIBERS_MS;
+        self.assumed_empty_until
+    }
+
+    /// Ends the assumption that there are no subscribers. Returns whether there was one, expired or not.
+    pub fn end_assuming_empty(&mut self) -> bool {
+        std::mem::take(&mut self.assumed_empty_until) > 0
     }
 
     /// The cached subscribers. An empty list expires with the assumption that there are none.
     pub fn get(&self, now: u64) -> Option<Arc<[Subscriber]>> {
-        self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.assumes_none(now))
+        self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.is_assumed_empty(now))
     }
 
     /// The count of changes, for [`insert_loaded`](Self::insert_loaded).

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::push::state::ASSUME_NONE_KEY;
+use crate::hub::push::state::ASSUMED_EMPTY_KEY;
 use crate::hub::push::subscribers::Subscriber;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
@@ -55,13 +55,13 @@ impl Hub {
         if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Ends before the write, in case the hub stops right after it, and again after it, in case a concurrent read
-        // found none.
-        self.set_assume_none(false);
+        // The assumption must not outlive the write, after which the hub may stop at any time.
+        self.end_assuming_empty();
         let most = self.config.push.max_subscriptions;
         self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
             .await?;
-        self.set_assume_none(false);
+        // A read before the write, which found no subscriptions, may have begun the assumption again.
+        self.end_assuming_empty();
         Ok(())
     }
 
@@ -83,7 +83,8 @@ impl Hub {
     }
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Invalidates twice, because a concurrent read may start or end during the commit.
+        // A read that overlaps the commit may return the old subscriptions. The first call discards the result of a read that
+        // began before the commit, the second that of a read that began during it.
         self.state().push.subscribers.invalidate();
         let result = self.commit(statements).await;
         self.state().push.subscribers.invalidate();
@@ -103,19 +104,25 @@ impl Hub {
             let read = push::load_all(&self.db, &self.config.namespace).await?;
             let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
             if self.state().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
-                self.set_assume_none(read.is_empty());
+                match read.is_empty() {
+                    true => self.begin_assuming_empty(),
+                    false => self.end_assuming_empty(),
+                }
                 return Ok(read);
             }
         }
     }
 
-    /// Starts or ends the assumption that there are no subscribers. It saves a read of the database per notification.
-    fn set_assume_none(&self, none: bool) {
-        let (before, until) = self.state().push.subscribers.set_assume_none(none, self.rt.now());
-        match none {
-            true => self.rt.kv_put(ASSUME_NONE_KEY, &until.to_string()),
-            false if before > 0 => self.rt.kv_delete(ASSUME_NONE_KEY),
-            false => {}
+    /// Begins to assume that there are no subscribers, which saves a read of the database per notification.
+    fn begin_assuming_empty(&self) {
+        let until = self.state().push.subscribers.begin_assuming_empty(self.rt.now());
+        self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
+    }
+
+    /// Ends the assumption that there are no subscribers.
+    fn end_assuming_empty(&self) {
+        if self.state().push.subscribers.end_assuming_empty() {
+            self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }
     }
 }

@@ -43,7 +43,7 @@ impl Hub {
         self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
         self.with_session(id, |state| {
             state.cache.session_mut(id)?.session.mode = Some(ControlMode::Remote);
-            state.presence_changed(id)
+            state.record_presence(id)
         })
         .await
     }

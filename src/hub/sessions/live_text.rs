@@ -15,7 +15,7 @@ impl Hub {
         self.load_session(sid).await?;
         let mut state = self.state();
         let Some(offset) = state.live_texts.receive(sid, id, *offset, text, self.rt.now()) else { return Ok(()) };
-        if state.ensure_queue_has_room(0).is_ok() {
+        if state.ensure_write_queue_has_room(0).is_ok() {
             self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text, kind: *kind });
         }
         Ok(())

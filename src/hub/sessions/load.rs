@@ -70,7 +70,7 @@ impl Hub {
             self.start_timeout(state, owner);
         }
         state.cache.insert_loaded(session);
-        state.evict();
+        state.evict_sessions();
     }
 
     /// Loads the session of a tag, if there is one, and waits while it is being merged.
@@ -126,7 +126,7 @@ impl Hub {
                 if loaded.exceeds_limit {
                     state.journal.trim_completed_requests(id);
                 }
-                state.evict();
+                state.evict_sessions();
             }
         }
     }

@@ -47,7 +47,7 @@ impl Hub {
         self.load_by_tag(&new.tag).await?;
         let (id, committed) = {
             let mut state = self.state();
-            state.ensure_queue_has_room(0)?;
+            state.ensure_write_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.reopen_if_archived(&mut state, &id, &metadata)?,
                 None => self.create(&mut state, new, metadata, &agent_state)?,
@@ -98,14 +98,14 @@ impl Hub {
         let completed = state.select_completed_requests(&id, agent_state, now);
         state.add_completed_requests(&id, completed, now);
         self.keep_requests_if_inactive(state, &id)?;
-        state.evict();
+        state.evict_sessions();
         Ok(id)
     }
 
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.with_field(id, large::metadata, |state, metadata| {
-            state.ensure_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+            state.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = state.cache.session(id)?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {

@@ -24,7 +24,10 @@ use crate::store::{DbError, Found, sessions as store};
 impl Hub {
     /// Merges the session `old` into `new`. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
-        match self.with_field(old, large::pending_requests, |state, base| self.cancel_pending(state, old, base)).await {
+        match self
+            .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
+            .await
+        {
             // It was deleted, so there is nothing to merge.
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,

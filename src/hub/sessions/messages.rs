@@ -106,7 +106,7 @@ impl Hub {
     /// Refuses a large message before it is copied out of its frame, when there is no memory for the copy.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
-            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().ensure_queue_has_room(bytes),
+            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().ensure_write_queue_has_room(bytes),
             _ => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl Hub {
                 Some(Seen::Unknown | Seen::Never) => {}
             }
         }
-        state.ensure_queue_has_room(draft.content.text().len())?;
+        state.ensure_write_queue_has_room(draft.content.text().len())?;
         self.queue_message(&mut state, draft).map(Attempt::Done)
     }
 
@@ -155,8 +155,8 @@ impl Hub {
         let session = &state.cache.session(&draft.session)?.session;
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification = is_ready.then(|| self.ready_notification(session));
-        let (session, number) = (draft.session.clone(), state.event_numbers.allocate(now));
-        state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), number });
+        let (session, update_seq) = (draft.session.clone(), state.event_numbers.allocate(now));
+        state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), update_seq });
         state.journal.queue_message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(message_ref)

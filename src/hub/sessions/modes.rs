@@ -61,7 +61,7 @@ impl Hub {
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
             s.model_mode = applied.model_mode.or(s.model_mode.take());
             s.updated_at = self.rt.now();
-            state.presence_changed(id)
+            state.record_presence(id)
         })
         .await
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::large::pending_requests;
+use crate::hub::large::state_if_pending;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
@@ -23,7 +23,7 @@ pub struct PermissionAnswer {
     /// Tools that the agent may use without asking again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
-    /// The scope of the answer; `None` for this request only.
+    /// The decision and its scope; `None` for [`Decision::Approved`] or [`Decision::Denied`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// Answers to the agent's questions, opaque to the hub.
@@ -49,16 +49,16 @@ impl Hub {
         request: &str,
         answer: PermissionAnswer,
     ) -> Result<(), Error> {
-        let begin = |state: &mut State, base: Option<Json>| self.begin_answer(state, id, base, request, &answer);
-        self.with_field(id, pending_requests, begin).await?;
+        let begin = |state: &mut State, stored: Option<Json>| self.begin_answer(state, id, stored, request, &answer);
+        self.with_field(id, state_if_pending, begin).await?;
         let params = Json::of(&Params { id: request, answer: &answer });
         let completed = match self.command(id, Method::Permission, &params).await {
             Ok(()) => {
-                let complete = |state: &mut State, base: Option<Json>| {
-                    self.complete_request(state, id, base, request, &answer)?;
+                let complete = |state: &mut State, stored: Option<Json>| {
+                    self.complete_request(state, id, stored, request, &answer)?;
                     Ok(state.commit_waiter())
                 };
-                self.with_field(id, pending_requests, complete).await
+                self.with_field(id, state_if_pending, complete).await
             }
             Err(error) => Err(error),
         };
@@ -66,33 +66,34 @@ impl Hub {
         self.wait_for_commit(completed?).await
     }
 
-    /// Reserves a pending request for this answer.
+    /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
     fn begin_answer(
         &self,
         state: &mut State,
         id: &str,
-        base: Option<Json>,
+        stored: Option<Json>,
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
         let session = &state.cache.session(id)?.session;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
-        state.ensure_queue_has_room(base.as_ref().map_or(0, |base| base.text().len()))?;
+        // The answer is stored by a write of the whole agent state.
+        state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
         if !session.active {
             return Err(Error::CliAway);
         }
-        if !agent_state::is_pending(base.as_ref(), request) || !state.in_flight.begin_answer(id, request) {
+        if !agent_state::is_pending(stored.as_ref(), request) || !state.in_flight.begin_answer(id, request) {
             return Err(Error::NotFound(Kind::Request));
         }
         Ok(())
     }
 
-    /// Moves an answered request to the completed ones, unless the CLI did so while it was called.
+    /// Moves an answered request of the agent state `stored` to the completed ones, unless the CLI did so while it was called.
     fn complete_request(
         &self,
         state: &mut State,
         id: &str,
-        base: Option<Json>,
+        stored: Option<Json>,
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
@@ -100,10 +101,10 @@ impl Hub {
         if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
             session.permission_mode.clone_from(&answer.mode);
             session.updated_at = self.rt.now();
-            state.presence_changed(id)?;
+            state.record_presence(id)?;
         }
         let record = self.recorded_answer(answer, state.cache.session(id)?.session.permission_mode.as_deref());
-        if let Some((base, entry)) = base.and_then(|base| agent_state::complete(&base, request, &record)) {
+        if let Some((base, entry)) = stored.and_then(|stored| agent_state::complete(&stored, request, &record)) {
             let completed = vec![(request.to_owned(), entry)];
             self.set_agent_state(state, id, AgentState { base: Some(base), completed }, None)?;
         }
@@ -126,10 +127,15 @@ impl Hub {
         }
     }
 
-    /// Cancels all pending requests of a session that ends.
-    pub(in crate::hub) fn cancel_pending(&self, state: &mut State, id: &str, base: Option<Json>) -> Result<(), Error> {
+    /// Cancels all pending requests of a session that ends. `stored` is its agent state, if it has pending requests.
+    pub(in crate::hub) fn cancel_pending(
+        &self,
+        state: &mut State,
+        id: &str,
+        stored: Option<Json>,
+    ) -> Result<(), Error> {
         let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
-        if let Some(canceled) = base.and_then(|base| agent_state::complete_all(&base, &answer)) {
+        if let Some(canceled) = stored.and_then(|stored| agent_state::complete_all(&stored, &answer)) {
             self.set_agent_state(state, id, canceled, None)?;
         }
         Ok(())

@@ -50,7 +50,7 @@ impl Hub {
             return Ok(AckTiming::Now);
         }
         self.record_keep_alive(state, Owner::Session(id.clone()), from, at);
-        state.ensure_queue_has_room(0)?;
+        state.ensure_write_queue_has_room(0)?;
         if let Some(metadata) = archived_metadata {
             self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
         }
@@ -63,7 +63,7 @@ impl Hub {
             entry.presence_published_at = now;
         }
         if is_changed {
-            state.presence_changed(id)?;
+            state.record_presence(id)?;
         }
         if is_reminder {
             // Published on commit, because it contains counters whose write may be queued.
@@ -93,7 +93,7 @@ impl Hub {
 
     /// Handles `session-end`. While another socket serves the session, the session ends only when its timeout passes.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
-        self.state().ensure_queue_has_room(0)?;
+        self.state().ensure_write_queue_has_room(0)?;
         self.end_session(&end.sid, Some(from)).await?;
         Ok(AckTiming::OnCommit)
     }
@@ -102,7 +102,7 @@ impl Hub {
     /// another one serves the session, it ends at its timeout instead.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, by: Option<ConnId>) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, large::pending_requests, |state, base| {
+        self.with_field(id, large::state_if_pending, |state, stored| {
             if by.is_some_and(|cli| state.is_served_by_other(&owner, cli, self.rt.now())) {
                 if state.liveness.request_end(&owner) {
                     self.store_timer(state, &owner);
@@ -110,7 +110,7 @@ impl Hub {
                 return Ok(());
             }
             self.deactivate(state, id)?;
-            self.cancel_pending(state, id, base)
+            self.cancel_pending(state, id, stored)
         })
         .await?;
         self.start_commit();
@@ -123,14 +123,14 @@ impl Hub {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
         if self.state().liveness.stored(&owner).is_end_requested {
-            let end = |state: &mut State, base| {
+            let end = |state: &mut State, stored| {
                 if !state.liveness.is_expired(&owner) {
                     return Ok(());
                 }
                 self.deactivate(state, id)?;
-                self.cancel_pending(state, id, base)
+                self.cancel_pending(state, id, stored)
             };
-            return self.with_field(id, large::pending_requests, end).await;
+            return self.with_field(id, large::state_if_pending, end).await;
         }
         let mut state = self.state();
         if state.liveness.is_expired(&owner) {
@@ -172,8 +172,8 @@ impl Hub {
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
             (s.active, s.thinking, s.updated_at) = (false, false, now);
-            state.presence_changed(id)?;
-            state.journal.on_commit(Effect::Ended(owner));
+            state.record_presence(id)?;
+            state.journal.on_commit(Effect::DeleteTimer(owner));
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }
@@ -182,8 +182,8 @@ impl Hub {
 }
 
 impl State {
-    /// Writes and publishes a session's presence after a change.
-    pub(in crate::hub) fn presence_changed(&mut self, id: &str) -> Result<(), Error> {
+    /// Queues the write and the event of a session's presence: whether it is active and thinking, and its modes.
+    pub(in crate::hub) fn record_presence(&mut self, id: &str) -> Result<(), Error> {
         let event = Event::session_updated(id, &Changes::presence(&self.cache.session(id)?.session));
         self.journal.queue_session(id, Extent::Counters);
         self.journal.on_commit(Effect::Publish(event));

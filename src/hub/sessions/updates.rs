@@ -113,10 +113,10 @@ impl Hub {
             let current = (field.get)(&entry.session);
             let version = current.version;
             let result = if version == expected_version {
-                state.ensure_queue_has_room(bytes)?;
+                state.ensure_write_queue_has_room(bytes)?;
                 Some(apply(&mut state)?)
             } else if current.large.is_none() {
-                state.ensure_queue_has_room(0)?;
+                state.ensure_write_queue_has_room(0)?;
                 Some(UpdateResult::Mismatch { version, value: (field.to_text)(entry, current.value.cloned()) })
             } else {
                 // The value must be read from the database.
@@ -239,10 +239,10 @@ impl Hub {
         Ok(version)
     }
 
-    /// Queues the write of a session, the update for its CLIs except `from`, and the event.
-    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: TextParts, event: Event) {
+    /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
+    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
         state.journal.queue_session(id, Extent::Whole);
-        state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
+        state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
         state.journal.on_commit(Effect::Publish(event));
     }
 }

@@ -27,31 +27,35 @@ pub enum Effect {
     Disconnect {
         conn: ConnId,
     },
-    /// Answers a CLI: with `done` once the change is durable, else with `failed`.
+    /// Answers a CLI.
     Reply {
         conn: ConnId,
-        done: TextParts,
-        failed: String,
+        /// The frame for a durable change.
+        on_commit: TextParts,
+        /// The frame for a change that was not committed.
+        on_failure: String,
     },
     Publish(Event),
     /// Sends an update to the owner's CLIs, except the one that caused it.
     Update {
         owner: Owner,
         except: Option<ConnId>,
-        frame: TextParts,
+        /// The frame.
+        parts: TextParts,
     },
     /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
-    /// the effect runs: a message may have 30 MiB, and is held once until then. `number` is the seq of the `update` frame.
+    /// the effect runs: a message may have 30 MiB, and is held once until then.
     Message {
         session: String,
         except: Option<ConnId>,
         message: Message,
-        number: u64,
+        /// The `seq` of the `update` frame.
+        update_seq: u64,
     },
     /// Queues a push notification.
     Notify(Notification),
-    /// Deletes the stored timer of an owner that has ended.
-    Ended(Owner),
+    /// Deletes the stored keep-alive timer of a session or machine that has become inactive.
+    DeleteTimer(Owner),
     /// Wakes a caller that waits for the commit.
     Resolve(oneshot::Sender<Result<(), Error>>),
 }
@@ -76,14 +80,14 @@ impl MemorySize for Effect {
     fn text_bytes(&self) -> usize {
         match self {
             Self::Send { frame, .. } => frame.len(),
-            Self::Reply { done, failed, .. } => done.memory_bytes() + failed.len(),
+            Self::Reply { on_commit, on_failure, .. } => on_commit.memory_bytes() + on_failure.len(),
             Self::Publish(event) => event.body.memory_bytes(),
-            Self::Update { frame, .. } => frame.memory_bytes(),
+            Self::Update { parts, .. } => parts.memory_bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::Disconnect { .. } | Self::Ended(_) | Self::Resolve(_) => 0,
+            Self::Disconnect { .. } | Self::DeleteTimer(_) | Self::Resolve(_) => 0,
         }
     }
 }
