@@ -82,7 +82,9 @@ impl Hub {
     /// Closes a socket and forgets it.
     pub(super) fn disconnect(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         self.rt.close(conn, code, reason);
-        self.forget_connection(state, conn);
+        let (peer, dropped_bytes) = state.connections.remove(conn);
+        state.frame_bytes -= dropped_bytes;
+        self.forget_connection(state, conn, peer);
     }
 
     /// Disconnects CLIs that must read the current state again, because a write failed.
@@ -92,16 +94,17 @@ impl Hub {
         }
     }
 
-    /// Handles a socket that was closed by the client or by the platform.
+    /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
     pub fn on_close(&self, conn: ConnId) {
-        self.forget_connection(&mut self.state(), conn);
+        let mut state = self.state();
+        let peer = state.connections.close(conn);
+        self.forget_connection(&mut state, conn, peer);
     }
 
-    fn forget_connection(&self, state: &mut State, conn: ConnId) {
+    fn forget_connection(&self, state: &mut State, conn: ConnId, peer: Option<Peer>) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
-        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.queued_bytes);
-        match state.connections.remove(conn) {
+        match peer {
             Some(Peer::Web(_)) => self.stop_logging_later(state),
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {

@@ -362,3 +362,25 @@ async fn a_socket_that_closes_during_connect_needs_no_alarm() {
     world.advance(30_000).await;
     assert_eq!(world.rt.alarm(), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_arrived_before_their_socket_closed_take_effect() {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await["result"], "success");
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
+    cli.emit("message", &json!({"sid": session, "message": "first"}));
+    cli.emit("message", &json!({"sid": session, "message": "last"}));
+    cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the first frame waits for the database");
+    cli.socket.close();
+    world.db.release();
+    run_until_idle().await;
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2);
+    let record = world.get_session(&session).await;
+    assert_eq!(record["active"], false);
+    assert_eq!(record["agentState"]["completedRequests"]["r"]["status"], "canceled");
+}

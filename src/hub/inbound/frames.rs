@@ -11,15 +11,11 @@ use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use crate::limits::{MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
-
-fn memory_bytes(frame: &str) -> usize {
-    frame.len() + FRAME_OVERHEAD_BYTES
-}
 
 /// Returns the session or machine that a frame keeps alive. Decodes only frames that look like a keep-alive.
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
@@ -44,7 +40,7 @@ impl State {
             return None;
         }
         let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
-        let sockets = self.connections.iter().map(|(socket, c)| (with_frame(socket, c.queued_bytes), socket));
+        let sockets = self.connections.queued_bytes().map(|(socket, queued)| (with_frame(socket, queued), socket));
         sockets.max().map(|(_, socket)| socket)
     }
 }
@@ -82,12 +78,12 @@ impl Hub {
             let mut state = self.state();
             let State { connections, frame_bytes, .. } = &mut *state;
             let Some(connection) = connections.get_mut(conn) else { return };
-            *frame_bytes += memory_bytes(&frame.text);
+            *frame_bytes += frame.memory_bytes();
             if connection.busy {
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
-                connection.queued_bytes += memory_bytes(&frame.text);
+                connection.queued_bytes += frame.memory_bytes();
                 connection.queued_frames.push_back(frame);
                 if let Some(owner) = keep_alive_owner {
                     self.record_arrival(&mut state, owner, conn, arrived_at);
@@ -100,13 +96,8 @@ impl Hub {
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut state = self.state();
-            state.frame_bytes -= memory_bytes(&frame.text);
-            next = state.connections.get_mut(conn).and_then(|connection| {
-                let next = connection.queued_frames.pop_front();
-                connection.queued_bytes -= next.as_ref().map_or(0, |frame| memory_bytes(&frame.text));
-                connection.busy = next.is_some();
-                next
-            });
+            state.frame_bytes -= frame.memory_bytes();
+            next = state.connections.next_frame(conn);
         }
     }
 
@@ -120,11 +111,16 @@ impl Hub {
     }
 
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
-        let connecting = match self.state().connections.get_mut(conn) {
-            Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
-            Some(Connection { peer: Peer::Cli(_), .. }) => None,
-            Some(connection) => return self.on_web_client_text(conn, connection),
-            None => return,
+        let connecting = {
+            let mut state = self.state();
+            let is_closed_cli = state.connections.is_closed_cli(conn);
+            match state.connections.get_mut(conn) {
+                Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
+                Some(Connection { peer: Peer::Cli(_), .. }) => None,
+                Some(connection) => return self.on_web_client_text(conn, connection),
+                None if is_closed_cli => None,
+                None => return,
+            }
         };
         match connecting {
             Some(connecting) => self.on_connecting_frame(conn, connecting, &frame.text).await,

@@ -9,6 +9,7 @@ use crate::hub::peers::cli::Cli;
 use crate::hub::peers::send_window::SendWindow;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
+use crate::limits::FRAME_OVERHEAD_BYTES;
 use crate::model::owner::Owner;
 
 /// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
@@ -74,6 +75,12 @@ pub struct QueuedFrame {
     pub arrived_at: u64,
 }
 
+impl QueuedFrame {
+    pub fn memory_bytes(&self) -> usize {
+        self.text.len() + FRAME_OVERHEAD_BYTES
+    }
+}
+
 /// An open socket.
 #[derive(Debug)]
 pub struct Connection {
@@ -103,6 +110,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
+    /// Sockets whose clients closed them while frames of theirs are queued.
+    closed: BTreeMap<ConnId, Connection>,
     connecting: BTreeSet<ConnId>,
     by_owner: HashMap<Owner, Vec<ConnId>>,
     /// The web clients that receive the messages of a session.
@@ -134,11 +143,43 @@ impl Connections {
         }
     }
 
-    /// Removes a socket, and returns its peer.
-    pub fn remove(&mut self, conn: ConnId) -> Option<Peer> {
+    /// Removes a socket and its queued frames. Returns its peer, and the bytes of the frames.
+    pub fn remove(&mut self, conn: ConnId) -> (Option<Peer>, usize) {
+        let peer = self.close(conn);
+        (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queued_bytes))
+    }
+
+    /// Removes a socket that the client has closed, and returns its peer. Its queued frames remain, for they arrived before.
+    pub fn close(&mut self, conn: ConnId) -> Option<Peer> {
         let connection = self.all.remove(&conn)?;
         self.unindex(conn, &connection.peer);
-        Some(connection.peer)
+        let peer = connection.peer.clone();
+        if !connection.queued_frames.is_empty() {
+            self.closed.insert(conn, connection);
+        }
+        Some(peer)
+    }
+
+    /// Whether frames are queued that a CLI sent before it closed its socket.
+    pub fn is_closed_cli(&self, conn: ConnId) -> bool {
+        self.closed.get(&conn).is_some_and(|connection| matches!(connection.peer, Peer::Cli(_)))
+    }
+
+    /// Removes and returns the next queued frame of a socket, which is not busy if there is none.
+    pub fn next_frame(&mut self, conn: ConnId) -> Option<QueuedFrame> {
+        let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
+        let next = connection.queued_frames.pop_front();
+        connection.queued_bytes -= next.as_ref().map_or(0, QueuedFrame::memory_bytes);
+        connection.busy = next.is_some();
+        if next.is_none() {
+            self.closed.remove(&conn);
+        }
+        next
+    }
+
+    /// Returns the sockets with queued frames, also closed ones, and the bytes of these frames.
+    pub fn queued_bytes(&self) -> impl Iterator<Item = (ConnId, usize)> {
+        self.all.iter().chain(&self.closed).map(|(conn, connection)| (*conn, connection.queued_bytes))
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {
