@@ -87,7 +87,8 @@ impl Hub {
     pub(super) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |state, stored| {
-                if !state.cache.session(&id)?.session.active {
+                // Otherwise it is active, or has expired again meanwhile.
+                if !state.cache.session(&id)?.session.active && !state.kept_requests.contains(&id) {
                     self.cancel_pending(state, &id, stored)?;
                 }
                 Ok(state.commit_waiter())
@@ -98,7 +99,6 @@ impl Hub {
             };
             let mut state = self.state();
             match canceled {
-                // The session has expired again meanwhile.
                 _ if state.kept_requests.contains(&id) => {}
                 Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&kept_requests_key(&id)),
                 Err(_) => {
