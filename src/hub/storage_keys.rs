@@ -19,6 +19,14 @@ pub fn kept_requests_key(session: &str) -> String {
     format!("{KEPT_REQUESTS}{session}")
 }
 
+/// The prefix of the keys of resumed sessions. The value is until when a keep-alive reopens the session if it is archived.
+pub const REACTIVATION: &str = "reopen:";
+
+/// Returns the key of a resumed session.
+pub fn reactivation_key(session: &str) -> String {
+    format!("{REACTIVATION}{session}")
+}
+
 /// Returns the key of an active owner.
 pub fn alive_key(owner: &Owner) -> String {
     match owner {

@@ -11,7 +11,7 @@ use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
 use super::state::schedule::Schedule;
-use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_TICK, NAMESPACE, alive_owner};
+use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_TICK, NAMESPACE, REACTIVATION, alive_owner};
 use super::{Config, Hub, State};
 use crate::limits::MAX_RESPONSE_BYTES;
 use crate::store::Database;
@@ -32,6 +32,7 @@ impl Hub {
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
+        state.restore_reactivations(&*rt, now);
         let db = fence(&config, db, &rt, &state, now);
         let timer = Arc::clone(&rt);
         let db = Retrying::new(db, Box::new(move |ms| timer.sleep(ms)));
@@ -115,12 +116,10 @@ impl State {
     fn restore_keep_alives(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, value) in rt.kv_list(ALIVE) {
             let Some(owner) = alive_owner(&key) else { continue };
-            let keep_alives = self.connections.clis().filter_map(|(_, connection)| match &connection.peer {
-                Peer::Cli(cli) => cli.last_keep_alive_at(&owner),
-                _ => None,
-            });
+            let conns = self.connections.of_owner(&owner);
+            let keep_alives = conns.iter().filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner));
             let stored = StoredTimer::parse(&value);
-            if self.connections.of_owner(&owner).is_empty() {
+            if conns.is_empty() {
                 self.rpc.grace.owner_lost(owner.clone(), stored.active_at, now);
             }
             if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
@@ -133,6 +132,15 @@ impl State {
         for (key, until) in rt.kv_list(KEPT_REQUESTS) {
             if let (Some(session), Ok(until)) = (key.strip_prefix(KEPT_REQUESTS), until.parse()) {
                 self.kept_requests.set(session, until);
+            }
+        }
+    }
+
+    fn restore_reactivations(&mut self, rt: &dyn Runtime, now: u64) {
+        for (key, until) in rt.kv_list(REACTIVATION) {
+            match (key.strip_prefix(REACTIVATION), until.parse()) {
+                (Some(session), Ok(until)) if until > now => self.in_flight.expect_reactivation(session, until),
+                _ => rt.kv_delete(&key),
             }
         }
     }

@@ -317,15 +317,20 @@ async fn a_keep_alive_that_unarchives_a_session_is_acknowledged_after_the_commit
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_its_session() {
-    for (ms, active) in [(599_000, true), (600_000, false)] {
+    for (ms, hibernates, active) in
+        [(599_000, false, true), (600_000, false, false), (599_000, true, true), (600_000, true, false)]
+    {
         let (world, session, mut runner) = resumable_session().await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
         let reply = resume(&world, &session);
         runner.serve("spawnSession", &json!({"success": true})).await;
         world.advance(ms).await;
         reply.reply().await.assert_error(504, "resume_failed");
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
         world.live_cli(&session).await;
-        assert_eq!(world.get_session(&session).await["active"], active, "after {ms} ms");
+        assert_eq!(world.get_session(&session).await["active"], active, "after {ms} ms, {hibernates}");
     }
 }
 

@@ -129,7 +129,7 @@ impl Hub {
                 return Err(Error::SessionActive);
             }
             state.cache.remove(id);
-            state.in_flight.clear_reactivation(id);
+            self.clear_reactivation(state, id);
             state.journal.delete_session(id);
             state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
             Ok(())

@@ -72,7 +72,7 @@ impl Hub {
             let web_clients = state.connections.subscriptions().count();
             state.reminders.record(web_clients, now);
         }
-        state.in_flight.clear_reactivation(id);
+        self.clear_reactivation(state, id);
         state.activation_waiters.complete(id, &Ok(id.clone()));
         Ok(state.ack_timing(is_changed))
     }
@@ -168,7 +168,6 @@ impl Hub {
         let (owner, now) = (Owner::Session(id.to_owned()), self.rt.now());
         let s = &mut state.cache.session_mut(id)?.session;
         state.liveness.stop(&owner);
-        state.in_flight.clear_reactivation(id);
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
             (s.active, s.thinking, s.updated_at) = (false, false, now);
@@ -177,6 +176,7 @@ impl Hub {
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }
+        self.clear_reactivation(state, id);
         Ok(())
     }
 }

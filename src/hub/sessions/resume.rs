@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::parse_spawn_result;
 use crate::hub::peers::rpc::RpcError;
+use crate::hub::storage_keys::reactivation_key;
 use crate::hub::{Hub, State};
 use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{Json, JsonObject};
@@ -86,7 +87,7 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_else(|| "it gave no reason".into())));
         }
-        self.state().in_flight.expect_reactivation(id, self.rt.now() + REOPEN_MS);
+        self.expect_reactivation(id);
         let new_id = spawned.session_id.filter(|spawned| spawned != id);
         let ids = new_id.into_iter().chain([id.to_owned()]).collect();
         let active = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
@@ -94,7 +95,7 @@ impl Hub {
             self.merge(id, &active).await?;
         }
         let mut state = self.state();
-        state.in_flight.clear_reactivation(id);
+        self.clear_reactivation(&mut state, id);
         state.activation_waiters.complete(id, &Ok(active.clone()));
         Ok(active)
     }
@@ -114,10 +115,27 @@ impl Hub {
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
+    /// Lets a keep-alive reopen the session for [`REOPEN_MS`] if it is archived. Stored, because the hub may hibernate before an
+    /// agent has started.
+    fn expect_reactivation(&self, id: &str) {
+        let until = self.rt.now() + REOPEN_MS;
+        self.state().in_flight.expect_reactivation(id, until);
+        self.rt.kv_put(&reactivation_key(id), &until.to_string());
+    }
+
+    /// Withdraws [`Hub::expect_reactivation`]: the session is active, has ended, or was deleted.
+    pub(in crate::hub) fn clear_reactivation(&self, state: &mut State, id: &str) {
+        if state.in_flight.clear_reactivation(id) {
+            self.rt.kv_delete(&reactivation_key(id));
+        }
+    }
+
     /// Fails resumes whose session did not become active in time.
     pub(in crate::hub) fn expire_resumes(&self, now: u64) {
         let mut state = self.state();
-        state.in_flight.expire(now);
+        for id in state.in_flight.expire(now) {
+            self.rt.kv_delete(&reactivation_key(&id));
+        }
         state.activation_waiters.expire(now);
     }
 }

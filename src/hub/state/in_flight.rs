@@ -65,20 +65,23 @@ impl InFlight {
         self.0.get(session).is_some_and(expects)
     }
 
-    /// Withdraws [`expect_reactivation`](Self::expect_reactivation): the session is active, has ended, or was deleted.
-    pub fn clear_reactivation(&mut self, session: &str) {
-        if let Some(operations) = self.0.get_mut(session) {
-            operations.reactivation_until = None;
-            self.remove_if_idle(session);
-        }
+    /// Withdraws [`expect_reactivation`](Self::expect_reactivation). Returns whether there was one.
+    pub fn clear_reactivation(&mut self, session: &str) -> bool {
+        let Some(operations) = self.0.get_mut(session) else { return false };
+        let was_expected = operations.reactivation_until.take().is_some();
+        self.remove_if_idle(session);
+        was_expected
     }
 
-    /// Withdraws the expected reactivations whose time is over.
-    pub fn expire(&mut self, now: u64) {
+    /// Withdraws the expected reactivations whose time is over. Returns their sessions.
+    pub fn expire(&mut self, now: u64) -> Vec<String> {
         let is_over = |operations: &Operations| operations.reactivation_until.is_some_and(|until| until <= now);
         let expired = self.0.iter().filter(|(_, operations)| is_over(operations));
         let expired: Vec<String> = expired.map(|(session, _)| session.clone()).collect();
-        expired.iter().for_each(|session| self.clear_reactivation(session));
+        for session in &expired {
+            self.clear_reactivation(session);
+        }
+        expired
     }
 
     /// Begins a merge of the session with another one. Several merges of a session may run at the same time.
@@ -128,9 +131,8 @@ mod tests {
         let mut in_flight = InFlight::default();
         in_flight.expect_reactivation("s", 10);
         assert!(!in_flight.expects_reactivation("s", 10));
-        in_flight.expire(9);
-        assert!(in_flight.has_any("s"));
-        in_flight.expire(10);
+        assert!(in_flight.expire(9).is_empty() && in_flight.has_any("s"));
+        assert_eq!(in_flight.expire(10), ["s"]);
         assert!(!in_flight.has_any("s"));
     }
 
