@@ -135,6 +135,33 @@ async fn inactive_sessions_and_machines_of_a_socket_make_room_for_active_ones() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn methods_of_sessions_that_a_socket_has_ended_make_room_for_those_of_others() {
+    let world = World::new();
+    let mut runner = world.bare_cli().await;
+    let mut sessions = Vec::new();
+    for n in 0..50 {
+        let session = world.create_session(&format!("/{n}")).await;
+        for method in 0..10 {
+            runner.register(&format!("{session}:method-{method:020}")).await;
+        }
+        runner.register(&format!("{session}:gitStatus")).await;
+        runner.send_keep_alive(&world, &session).await;
+        assert_eq!(runner.emit_with_ack("session-end", &end(&session)).await, json!({"ok": true}));
+        sessions.push(session);
+    }
+    for hibernates in [false, true] {
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        let oldest = world.get(&format!("/api/sessions/{}/git-status", sessions[0])).await.ok();
+        assert_eq!(oldest["error"], "No handler registered for gitStatus", "{hibernates}");
+        let calling = world.start("GET", &format!("/api/sessions/{}/git-status", sessions[49]), "");
+        runner.serve(&format!("{}:gitStatus", sessions[49]), &json!({"success": true})).await;
+        assert_eq!(calling.reply().await.ok()["success"], true, "{hibernates}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_activity_after_the_end() {
     for (is_served, hibernates) in [(false, false), (false, true), (true, false), (true, true)] {
         let (world, session, mut first) = live_session().await;

@@ -33,14 +33,19 @@ fn fits_attachment(cli: &Cli) -> bool {
 }
 
 impl State {
-    /// Returns the attachment of a CLI's socket that also serves `added`. If it does not fit, inactive sessions and machines
-    /// without methods are removed; `None` if it still does not fit.
-    fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Peer> {
+    /// Returns a CLI that also serves `added`, and fits the attachment of its socket. If it does not fit, inactive sessions and
+    /// machines are removed: those without methods, then the oldest ones that it has ended. `None` if it still does not fit.
+    fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
+        let is_needed = |owner: &Owner| owner == added || self.liveness.is_running(owner);
         if !fits_attachment(&cli) {
-            let is_running = |owner: &Owner| self.liveness.is_running(owner);
-            cli.others.retain(|Other(owner, methods, _)| !methods.is_empty() || owner == added || is_running(owner));
+            cli.others.retain(|Other(owner, methods, _)| !methods.is_empty() || is_needed(owner));
         }
-        fits_attachment(&cli).then_some(Peer::Cli(cli))
+        while !fits_attachment(&cli) {
+            let is_ended = |Other(owner, _, alive_at): &Other| alive_at.is_none() && !is_needed(owner);
+            let ended = cli.others.iter().position(is_ended)?;
+            cli.others.remove(ended);
+        }
+        Some(cli)
     }
 }
 
@@ -65,13 +70,13 @@ impl Hub {
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(denied)?;
         cli.add_method(name, vocabulary);
-        let peer = state.within_attachment(cli, &owner).ok_or_else(|| {
+        let cli = state.within_attachment(cli, &owner).ok_or_else(|| {
             let message =
                 "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
         })?;
         let replaced = state.rpc.register(owner.clone(), method, name, conn, self.rt.now());
-        self.set_peer(&mut state, conn, peer);
+        self.set_served(&mut state, conn, cli);
         // Otherwise the replaced registration would be restored after hibernation.
         if let Some((other, name)) = replaced {
             self.remove_method(&mut state, other, &name);
@@ -109,7 +114,7 @@ impl Hub {
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
         match state.within_attachment(cli, &owner) {
-            Some(peer) => self.set_peer(&mut state, conn, peer),
+            Some(cli) => self.set_served(&mut state, conn, cli),
             None => {
                 drop(state);
                 let subject = (Kind::of(&owner).noun(), owner.id());
@@ -117,6 +122,19 @@ impl Hub {
                 self.run_effects_without_commit(vec![error]);
             }
         }
+    }
+
+    /// Stores what a socket serves, and unregisters its methods of what it no longer serves.
+    fn set_served(&self, state: &mut State, conn: ConnId, cli: Cli) {
+        let before = state.connections.cli(conn).map_or(&[][..], |before| &before.others);
+        let is_removed = |other: &&Other| !cli.others.iter().any(|Other(kept, ..)| *kept == other.0);
+        let removed: Vec<Other> = before.iter().filter(is_removed).cloned().collect();
+        for Other(owner, methods, _) in removed {
+            for method in methods {
+                state.rpc.unregister(owner.clone(), self.config.vocabulary.method(&method), conn);
+            }
+        }
+        self.set_peer(state, conn, Peer::Cli(cli));
     }
 
     /// Records that a socket has ended a session.
