@@ -15,7 +15,7 @@ export function defaultScenarioNames() {
 }
 
 /**
- * Loads a scenario: `{name, rows, run, where}`. `where` is the process that runs it: `generator`, the load generator (the
+ * Loads a scenario: `{name, rows, run, where}`. `rows`: the names and units of its rows in the result table. `where` is the process that runs it: `generator`, the load generator (the
  * default), or `host`, the main process, which starts the runtimes and the load generator.
  */
 export async function loadScenario(name) {

@@ -35,7 +35,10 @@ function isExecutable(file) {
   }
 }
 
-/** Returns the agent kind that a command is reported as, made of its name: at most 64 letters, digits, ".", "_" and "-". */
+/**
+ * Returns the agent kind (`flavor`) of an agent that is not in the table: the name of its program, as at most 64 letters,
+ * digits, ".", "_" and "-".
+ */
 export const agentKindOf = ([program]) => path.basename(program).replace(/[^A-Za-z0-9._-]/g, '-').slice(0, 64) || 'agent';
 
 /**
@@ -56,8 +59,8 @@ export const notInstalled = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
- * The start of a command line that runs a program of a package. npx exports its options, and so the agent's own npx
- * commands would look for their programs in this package only.
+ * The start of a command line that runs a program of a package. npx passes its options to the program as environment
+ * variables. `env -u` removes them: with them, an npx that the agent runs later would search only this package.
  */
 const npxCommand = (name) => ['npx', '--yes', `--package=${name}`, '--', 'env', '-u', 'npm_config_package', '-u', 'npm_config_yes'];
 
@@ -77,7 +80,7 @@ export function resolveLaunch({ agent, command, npx = false }, env) {
   const entry = findAgent(agent);
   if (!entry) {
     throw new UsageError(
-      `There is no agent ${agent}. Choose one of ${Object.keys(AGENTS).join(', ')}, or give a command after --: -- my-agent --acp.`,
+      `There is no agent ${agent}. Choose one of ${Object.keys(AGENTS).join(', ')}, or give a command, such as: -- my-agent --acp`,
     );
   }
   const launch = { name: agent, title: entry.title, entry };

@@ -77,7 +77,7 @@ test('a missing or invalid value is refused', () => {
   }
 });
 
-test('an unknown test file is refused with the similar ones', () => {
+test('an unknown test file is refused, and test files with similar names are suggested', () => {
   for (const [name, hint] of [
     ['tests/e2e/pusch.test.mjs', /^Did you mean tests\/e2e\/(console\/)?push\.test\.mjs or /],
     ['nonsense', /^Test files are in .*tests\/e2e.*\. Example: /],

@@ -14,7 +14,7 @@ impl Hub {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
     pub(super) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut state = self.state();
-        let mut can_evict_more = false;
+        let mut has_inactive = false;
         for effect in effects {
             match effect {
                 Effect::Send { conn, frame } => self.send_reply(&mut state, conn, &frame),
@@ -44,7 +44,7 @@ impl Hub {
                     if !state.liveness.is_running(&owner) {
                         self.rt.kv_delete(&alive_key(&owner));
                     }
-                    can_evict_more = true;
+                    has_inactive = true;
                 }
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Ok(()));
@@ -52,8 +52,8 @@ impl Hub {
             }
         }
         self.persist_last_published(&mut state);
-        // A session that has ended may now leave the cache.
-        if can_evict_more {
+        // An inactive session may leave the cache.
+        if has_inactive {
             state.evict_sessions();
         }
     }
@@ -63,8 +63,8 @@ impl Hub {
         self.run_effects(effects, 0..0);
     }
 
-    /// Runs the effects of a change that was not committed. CLIs and callers get the error, and events are dropped. Frames and
-    /// disconnects do not depend on the change.
+    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit, and
+    /// drops events. `Send` and `Disconnect` run as usual, because they do not depend on the change.
     pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
@@ -72,7 +72,8 @@ impl Hub {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The owner is still active in the database, so its end is retried after another timeout.
+                // The session or machine was to become inactive. It is still active in the database, so the hub tries again
+                // after another timeout.
                 Effect::DeleteTimer(owner) => self.begin_timeout(&mut self.state(), owner),
                 Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),

@@ -19,7 +19,7 @@ pub struct Message {
     pub created_at: u64,
 }
 
-/// What the text of a `message-delta` is part of.
+/// The kind of a live text, which an agent sends in pieces (`message-delta`) while it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TextKind {
@@ -30,11 +30,11 @@ pub enum TextKind {
 }
 
 impl Message {
-    /// Serializes a JSON text that contains the message, without copying the content. `serialize` receives the message with
-    /// `null` as its content; the parts have the content in place of that `null`.
+    /// Returns the parts of a JSON text that `serialize` makes of the message, without copying the message's content. `serialize`
+    /// receives the message with `null` in place of its content; the content is inserted there afterwards.
     pub fn serialize_in_parts(&self, serialize: impl FnOnce(&Self) -> String) -> TextParts {
         let text = serialize(&Self { content: Json::null(), ..self.clone() });
-        // The name and the value find the right `null`. No string contains them, because its quotes would be escaped.
+        // `"content":null` occurs only once: inside a JSON string its quotes would be escaped.
         TextParts::value(Some(self.content.clone())).insert_into(&text, r#""content":null"#)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::*;
 
-// `alpha`, `beta`, `default` and `model_fast` are names of the protocol. The other words are made up.
+// The protocol itself names agents `alpha`, `beta` and so on, models `default` and `model_fast`, and methods as below.
 
 fn parse_error(text: &str) -> String {
     Vocabulary::parse(text).unwrap_err()
@@ -90,7 +90,7 @@ fn every_preset_is_valid_and_documented_and_resolves_its_words() {
 }
 
 #[test]
-fn fields_are_read_under_the_words_of_the_deployment_and_written_under_all_names() {
+fn the_value_of_a_renamed_field_is_copied_to_the_field_with_the_protocol_s_name() {
     let vocabulary = Vocabulary::parse(r#"{"fields":{"model":"modelMode","rights":"permissionMode"}}"#).unwrap();
     for (text, expected) in [
         (r#"{"time":1.50,"model":"opus"}"#, r#"{"time":1.50,"model":"opus","modelMode":"opus"}"#),

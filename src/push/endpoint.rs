@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use super::{from_base64url, to_base64url};
 use crate::limits::MAX_ENDPOINT_BYTES;
 
-/// The limit of 255 bytes in a DNS message (RFC 1035 section 2.3.4), less the first length byte and the root label.
+/// A host name has at most 255 bytes in a DNS message (RFC 1035 section 2.3.4), two of which its text does not have: the first
+/// length byte and the root label.
 const MAX_HOST_BYTES: usize = 253;
 
 /// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` end

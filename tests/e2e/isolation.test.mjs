@@ -108,7 +108,7 @@ describe('a second namespace', () => {
     await strangers['an access token'].delete(`/api/sessions/${same.id}`);
   });
 
-  test('gets an error for every event that its CLI sends about the first, and the events change nothing', async (t) => {
+  test('gets an error for every event that its CLI sends about a session of the first namespace, and the events change nothing', async (t) => {
     const intruder = await connectCli(t, hub, { namespace: 'other', auth: { sessionId: session.id, machineId: machine.id } });
     const refused = [await intruder.nextError(), await intruder.nextError()];
     assert.deepEqual(refused.map(({ code, scope, id }) => [code, scope, id]).sort(), [
@@ -251,7 +251,7 @@ describe('authentication', () => {
       assert.ok(Number(answer.headers['retry-after']) > 0);
     }
     assert.ok(tries.every(({ status }) => status === 401 || status === 429));
-    assert.equal((await limited.web().get('/api/sessions')).status, 200, 'requests with a token are not limited');
+    assert.equal((await limited.web().get('/api/sessions')).status, 200, 'other routes are not limited');
   });
 });
 

@@ -178,9 +178,6 @@ describe('a CLI with names of its own', () => {
     const spawn = (agent) => web.post(`/api/machines/${machine.id}/spawn`, { directory: '/code/demo', agent });
     assertRefused(await spawn('zeta-coder'), 'agent');
     assert.deepEqual([(await spawn('alpha')).body.code, machine.received], ['cli_unreachable', []]);
-    await machine.cli.serve('spawnSession', () => assert.fail('spawnSession was called'));
-    const ended = await web.openSession({ tag: 'ended', metadata: { flavor: 'zeta-coder', 'zeta-coderSessionId': 'own' } });
-    assert.equal((await web.post(`/api/sessions/${ended.id}/resume`)).body.code, 'resume_unavailable');
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * How the messages of the known agents deviate from the protocol, as observed. An agent without an entry follows it.
+ * How the messages of the known agents deviate from the Agent Client Protocol, as observed. An agent without an entry follows it.
  *
  * @typedef {object} Quirks
  * @property {boolean} [hasInputWhilePending] a call has its whole input while it is `pending`; without this quirk, the
@@ -14,7 +14,8 @@
 /** @type {Record<string, Quirks>} */
 const QUIRKS = {
   claude: { hasInputWhilePending: true },
-  // Codex names its shell tool only in some updates of a call. Without the name, the tool is shown as `Bash`.
+  // Codex sends the name of its shell tool, `exec_command`, only in some updates of a call. A command without a tool name is
+  // shown as `Bash`, so `exec_command` is shown as `Bash` too.
   codex: { toolNames: { exec_command: 'Bash' } },
   copilot: { hasInputWhilePending: true, reportsInfoAsText: true },
   gemini: { hasNameInId: true, isTitleCommand: true, reportsModeAsText: true },

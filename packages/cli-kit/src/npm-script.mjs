@@ -21,7 +21,7 @@ export const isNpmScript = (env) => /^agent(:|$)/.test(env.npm_lifecycle_event ?
  * directory. Keeps the user's settings, such as a registry.
  * @param {Record<string, string | undefined>} env
  */
-export function removeNpmScript(env) {
+export function removeNpmVariables(env) {
   if (!isNpmScript(env)) return;
   for (const name of Object.keys(env)) {
     if (NPM_VARIABLES.test(name)) delete env[name];

@@ -1,7 +1,7 @@
 /**
  * The main function of a CLI: reads the command line, serves until a signal, and reports to the runner that started it.
- * The runner is the process that serves a machine. It starts each further session as a child process of its own program, with
- * an IPC channel.
+ * The runner is the process that serves a machine. It also serves a session of its own, and starts all others as child processes that
+ * run the same program, with an IPC channel.
  */
 
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
 import { UsageError } from './args.mjs';
 import { makeLog } from './log.mjs';
-import { removeNpmScript } from './npm-script.mjs';
+import { removeNpmVariables } from './npm-script.mjs';
 import { findToken } from './token.mjs';
 
 /**
@@ -28,14 +28,14 @@ import { findToken } from './token.mjs';
  * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings returns the
  *   settings with which a session starts
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
- * @property {(root: string, options: Record<string, any>) => string} [tagOf] returns the default tag of
- *   a session; a program without it uses the directory
+ * @property {(root: string, options: Record<string, any>) => string} [tagOf] returns the tag under
+ *   which the hub finds the session again, unless `--tag` is given; by default the directory
  * @property {(options: Record<string, any>) => object | Promise<object>} [describe] more session metadata
  * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata;
  *   called again with each keep-alive
  * @property {(options: Record<string, any>) => string} defaultAgent the agent kind of a spawn request without one
- * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs returns the last
- *   command-line arguments of a spawned session's process; throws or rejects for an agent that cannot be started
+ * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs returns the
+ *   arguments at the end of the command line of a spawned session's process; throws or rejects for an agent that cannot be started
  */
 
 /** @param {Program} program */
@@ -50,7 +50,7 @@ export function runProgram(program) {
   );
 }
 
-/** Sends a message to the runner, if one started this process. Process managers ignore these messages. */
+/** Sends a message to the process that opened an IPC channel: the runner, or a process manager, which ignores the message. */
 function notifyRunner(message, onSent) {
   if (process.connected) process.send(message, onSent);
   else onSent?.();
@@ -75,14 +75,14 @@ async function main(program) {
     process.stdout.write(program.help);
     return;
   }
-  removeNpmScript(process.env);
+  removeNpmVariables(process.env);
   const startedByRunner = isStartedByRunner(options);
   if (!startedByRunner && program.prepare) options = await program.prepare(options);
   if (options === null) return;
   const log = makeLog(options);
   let app = null;
   let isStopping = false;
-  // Registered before the start. Without a listener, a signal ends this process without its exit handlers, which end the agent.
+  // Registered before the start. By default a signal skips the exit handlers, and the agent would go on running.
   const onSignal = (signal) => {
     if (isStopping || !app) process.exit(128 + constants.signals[signal]);
     isStopping = true;

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { removeNpmScript } from '../src/npm-script.mjs';
+import { removeNpmVariables } from '../src/npm-script.mjs';
 import { tempDir } from './support/repository.mjs';
 
 const NPMRC = new URL('../../../.npmrc', import.meta.url);
@@ -16,14 +16,14 @@ test('the settings of this project are removed, and those of the user are kept',
   Object.assign(env, { npm_lifecycle_event: 'agent:shell', npm_package_name: 'hub', npm_command: 'run', INIT_CWD: '/home/me' });
   Object.assign(env, { npm_config_local_prefix: '/hub', npm_config_registry: 'https://registry.example.com/' });
   for (const [, name] of SETTINGS) env[`npm_config_${name.replaceAll('-', '_')}`] = 'true';
-  removeNpmScript(env);
+  removeNpmVariables(env);
   assert.deepEqual(env, { PATH: '/usr/bin', HOME: '/home/me', npm_config_registry: 'https://registry.example.com/' });
 });
 
 test('the variables of another script are kept', () => {
   const env = { PATH: '/my/node_modules/.bin:/npm/lib/node-gyp-bin:/usr/bin', npm_lifecycle_event: 'start', npm_config_audit: '' };
   const before = { ...env };
-  removeNpmScript(env);
+  removeNpmVariables(env);
   assert.deepEqual(env, before);
 });
 
@@ -32,8 +32,8 @@ test('nothing of a real npm run is left', (t) => {
   const source = new URL('../src/npm-script.mjs', import.meta.url);
   writeFileSync(
     path.join(dir, 'print.mjs'),
-    `import { removeNpmScript } from ${JSON.stringify(source.href)};
-     removeNpmScript(process.env);
+    `import { removeNpmVariables } from ${JSON.stringify(source.href)};
+     removeNpmVariables(process.env);
      console.log(JSON.stringify(process.env));`,
   );
   writeFileSync(path.join(dir, 'package.json'), JSON.stringify({ name: 'p', version: '1.0.0', scripts: { agent: 'node print.mjs' } }));

@@ -23,7 +23,7 @@ pub enum Format {
 pub struct Subscription {
     /// The `subscriptionId` (PROTOCOL.md "Events for web clients").
     pub id: String,
-    /// Whether the client receives the events of every session and machine. Messages need `session`.
+    /// Whether the client receives the events of every session and machine, except messages.
     #[serde(rename = "all")]
     pub receives_all: bool,
     /// The session whose events and messages the client receives.
@@ -42,8 +42,8 @@ pub struct Subscription {
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
     pub format: Format,
-    /// The number of the last event published to any client. The hub stores it in the attachment of one client, and restores
-    /// it from there after hibernation.
+    /// The number of the last event of the namespace. It is not about this client: the attachments of sockets are the cheapest
+    /// storage that survives hibernation, so the hub keeps the number in one of them.
     #[serde(rename = "told")]
     pub last_published: u64,
     /// When the client's JWT expires, in Unix milliseconds; `None` for an access token.
@@ -77,6 +77,7 @@ impl Subscription {
     pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Session(id) => self.receives_all || self.session.as_ref() == Some(id),
+            // Messages.
             Audience::SessionOnly(id) => self.session.as_ref() == Some(id),
             Audience::Machine(id) => self.receives_all || self.machine.as_ref() == Some(id),
         }

@@ -55,13 +55,13 @@ impl Hub {
         if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // The assumption must not outlive the write, after which the hub may stop at any time.
-        self.end_assuming_empty();
+        // Before the write, in case the hub stops right after it.
+        self.end_assuming_no_subscribers();
         let most = self.config.push.max_subscriptions;
         self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
             .await?;
-        // A read before the write, which found no subscriptions, may have begun the assumption again.
-        self.end_assuming_empty();
+        // Again, because a concurrent read may have found no subscribers.
+        self.end_assuming_no_subscribers();
         Ok(())
     }
 
@@ -77,16 +77,16 @@ impl Hub {
     /// Deletes subscriptions by their endpoints.
     pub(in crate::hub) async fn delete_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
         self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
-        // Reads again, to notice when no subscription is left.
+        // If no subscription is left, this read stores the assumption that there are no subscribers.
         self.push_subscribers().await?;
         Ok(())
     }
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // A read that overlaps the commit may return the old subscriptions. The first call discards the result of a read that
-        // began before the commit, the second that of a read that began during it.
+        // Before the commit, so that no read that is running puts the old subscriptions into the cache during the commit.
         self.state().push.subscribers.invalidate();
         let result = self.commit(statements).await;
+        // After it, because a read that began during the commit may have found the old ones.
         self.state().push.subscribers.invalidate();
         result
     }
@@ -105,8 +105,8 @@ impl Hub {
             let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
             if self.state().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
                 match read.is_empty() {
-                    true => self.begin_assuming_empty(),
-                    false => self.end_assuming_empty(),
+                    true => self.begin_assuming_no_subscribers(),
+                    false => self.end_assuming_no_subscribers(),
                 }
                 return Ok(read);
             }
@@ -114,13 +114,13 @@ impl Hub {
     }
 
     /// Begins to assume that there are no subscribers, which saves a read of the database per notification.
-    fn begin_assuming_empty(&self) {
+    fn begin_assuming_no_subscribers(&self) {
         let until = self.state().push.subscribers.begin_assuming_empty(self.rt.now());
         self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
     }
 
     /// Ends the assumption that there are no subscribers.
-    fn end_assuming_empty(&self) {
+    fn end_assuming_no_subscribers(&self) {
         if self.state().push.subscribers.end_assuming_empty() {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }

@@ -23,7 +23,7 @@ pub struct PermissionAnswer {
     /// Tools that the agent may use without asking again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
-    /// The decision and its scope; `None` for [`Decision::Approved`] or [`Decision::Denied`].
+    /// The decision in the protocol's words. Without it, `approved` decides between approved and denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// Answers to the agent's questions, opaque to the hub.
@@ -52,7 +52,7 @@ impl Hub {
         let begin = |state: &mut State, stored: Option<Json>| self.begin_answer(state, id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
         let params = Json::of(&Params { id: request, answer: &answer });
-        let completed = match self.command(id, Method::Permission, &params).await {
+        let commit = match self.command(id, Method::Permission, &params).await {
             Ok(()) => {
                 let complete = |state: &mut State, stored: Option<Json>| {
                     self.complete_request(state, id, stored, request, &answer)?;
@@ -63,7 +63,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         self.state().in_flight.end_answer(id, request);
-        self.wait_for_commit(completed?).await
+        self.wait_for_commit(commit?).await
     }
 
     /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
@@ -101,12 +101,15 @@ impl Hub {
         if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
             session.permission_mode.clone_from(&answer.mode);
             session.updated_at = self.rt.now();
+            // Writes and publishes the new mode, with the rest of what the session list shows.
             state.record_presence(id)?;
         }
         let record = self.recorded_answer(answer, state.cache.session(id)?.session.permission_mode.as_deref());
-        if let Some((base, entry)) = stored.and_then(|stored| agent_state::complete(&stored, request, &record)) {
+        if let Some((without_request, entry)) =
+            stored.and_then(|stored| agent_state::complete(&stored, request, &record))
+        {
             let completed = vec![(request.to_owned(), entry)];
-            self.set_agent_state(state, id, AgentState { base: Some(base), completed }, None)?;
+            self.set_agent_state(state, id, AgentState { base: Some(without_request), completed }, None)?;
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ test('answers questions with one option, several options, or a text', async (t) 
 });
 
 test('shows an edit as a diff, and approves it with a mode that accepts edits', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h', flavor: 'alpha' } });
+  const { session, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
   const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
@@ -178,7 +178,7 @@ test('shows completed requests with their tool calls', async (t) => {
   await allowed.locator('summary').click();
   await allowed.locator('.decision-details').waitFor();
   assert.deepEqual(await allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
-  // The reason is shown only once, by the denied call.
+  // The reason is shown only once, at the denied call.
   const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
   await waitForCount(chat.log.getByText('It is still needed'), 1);
   await denied.getByRole('img', { name: 'Denied' }).waitFor();
@@ -186,12 +186,12 @@ test('shows completed requests with their tool calls', async (t) => {
   await denied.locator('.decision-details').waitFor();
   assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
-  // The requests have no items of their own.
+  // Only the two tool calls can be expanded: the requests are shown with them.
   await waitForCount(chat.log.locator('summary'), 2);
   assert.deepEqual(pageErrors, []);
 });
 
-test('shows completed requests without a tool call in order', async (t) => {
+test('shows completed requests that have no tool call, in order', async (t) => {
   const namespace = 'completed';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'h' } });
   await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
@@ -248,7 +248,7 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
 });
 
-test('a held key answers only one request, and the next one is disabled at first, against a double click', async (t) => {
+test('a held key answers only one request, and the next request has disabled buttons at first, so that a double click cannot answer it', async (t) => {
   const namespace = 'hasty';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/h', metadata: { path: '/code/h', host: 'h' } });
   const answered = [];
@@ -362,7 +362,7 @@ test('shows the requests of an inactive session, and answers them when its CLI i
   const requests = { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } };
   const asked = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   assert.equal(asked.result, 'success');
-  // The session is inactive at once, not only after its timeout. The hub cancels its request, so the agent asks again.
+  // The end makes the session inactive without waiting for its timeout, and cancels the request `r1`. So the agent asks again.
   await cli.emitWithAck('session-end', { sid: session.id });
   const { agentStateVersion: expectedVersion } = await hub.web('away').readSession(session.id);
   const again = { requests: { r2: { tool: 'Bash', arguments: { command: 'make test' }, createdAt: 2 } } };

@@ -10,7 +10,8 @@ const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 const START_TIMEOUT_MS = 60_000;
 
 /**
- * Starts the agent and waits until it has printed its ids. It does so once it is connected and has registered its methods.
+ * Starts the CLI and waits until it has printed the ids of its session and its machine. It prints them once it is connected
+ * and has registered its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
  * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
@@ -35,14 +36,14 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
   };
 }
 
-/** Whether an event is the agent's `ready` message. */
+/** Whether an event is the `ready` message, which a CLI sends at the end of a turn. */
 export const isReady = ({ type, message }) => type === 'message-received' && message.content.content?.data?.type === 'ready';
 
 /** The content part of an agent's message: a text, a tool call or a tool result. */
 export const partOf = ({ content }) => content.content?.data?.message?.content?.[0];
 
 /**
- * Reads the agent's messages of a session, oldest first, as lines: a text, `> ` and a command, or `= ` and its output.
+ * Reads the agent's messages of a session, oldest first, as lines: a text, a command after `> `, or an output after `= `.
  * @param {import('./web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}

@@ -1,4 +1,4 @@
-/** A CLI: the official Socket.IO client in the `/cli` namespace. */
+/** A CLI: the official Socket.IO client, connected to `/cli`. */
 
 import http from 'node:http';
 import { io } from 'socket.io-client';
@@ -27,7 +27,7 @@ export class Cli {
    * @param {import('./hub.mjs').Hub} hub
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
-   *   to which `connect` adds the token; `label`: the first label of the host name
+   *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
     const { namespace, tokenIn = 'connect', token = hub.token(namespace), auth = {}, label, reconnection = false } = options;

@@ -79,13 +79,16 @@ impl World {
             let text = format!("{}-{local_id}{}", self.objects[namespace_index].name, "x".repeat(1_600_000));
             self.cli_send_new(i, &local_id, &text, false);
         }
-        let (expected, mut value) = self.clis[i].values.get(&kind).cloned().unwrap_or((1, json!({})));
+        // Metadata needs a path and a host.
+        let unknown = || (1, json!({"path": "/", "host": "box"}));
+        let (expected, mut value) = self.clis[i].values.get(&kind).cloned().unwrap_or_else(unknown);
         let n = self.next_number();
         value["n"] = json!(n);
         value["padding"] = json!("x".repeat(1_100_000));
         self.cli_update_value(i, owner, kind, expected, value);
         self.run_until_idle_and_check();
-        self.clis[i].values[&kind].1["n"] == n && self.clis[i].unacknowledged.is_empty()
+        self.clis[i].values.get(&kind).is_some_and(|(_, value)| value["n"] == n)
+            && self.clis[i].unacknowledged.is_empty()
     }
 
     /// Checks that the stored parts are exactly those of the current values and messages.

@@ -88,12 +88,12 @@ function onEvent(event: HubEvent): void {
 
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   presence.handleConnected(subscriptionId);
-  // A reconnect to follow another session keeps the channel's state `live`, so `onState` has not dropped the live text.
+  // When the channel reconnects to follow another session, its state stays `live`, and `onState` is not called.
   sync.dropLiveText();
   const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
-    // The gap of the first connection is `all` too, but then nothing is shown yet that is out of date.
+    // Only a page that already shows something is catching up. On the first connection the list is not loaded yet.
     isCatchingUp.value = state.value.listLoad.status === 'ready';
     await sync.refetchShown();
     isCatchingUp.value = false;

@@ -31,8 +31,8 @@ export function Disclosure({ id, icon, title, detail, isFailed, trailing, previe
     expandedIds.value = next;
   };
   const onSummaryClick = (event: MouseEvent) => {
-    // The browser would open `details` before the content is rendered. A list around it decides at the click whether it scrolls
-    // to its end, so both must happen in one frame.
+    // By itself, the browser opens `details` some frames before the content is rendered. Then the list of messages could
+    // scroll to its end, so that the summary disappears.
     event.preventDefault();
     toggle();
   };

@@ -18,7 +18,7 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
   return <Icon size={15} class={`decision ${kind}`} {...(isLabelled ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
 }
 
-/** A completed request whose tool call the conversation does not show. */
+/** The item of a completed request that belongs to no tool call of the conversation. */
 export function AnsweredRequest({ id, request }: { id: string; request: CompletedRequest }) {
   const { label } = describeDecision(request);
   const { reason } = request;
