@@ -1,0 +1,233 @@
+/** Tests of the JavaScript functions of the worker for the bodies of requests and responses. */
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { body, discardBody, eventStream, response, streamedResponse } from './glue.js';
+
+/** A fake request whose body is the chunks of an iterator; `reads` has the sizes of its reads. */
+function requestWithBody(chunks, declared) {
+  const reads = [];
+  let rest = new Uint8Array(0);
+  const readAtLeast = async (minBytes, view) => {
+    reads.push(view.length);
+    while (rest.length < minBytes) {
+      const { value, done } = await chunks.next();
+      if (done) break;
+      rest = Buffer.concat([rest, value]);
+    }
+    // A real reader also detaches the buffer of the caller.
+    const { byteOffset, length } = view;
+    const value = new Uint8Array(view.buffer.transfer(), byteOffset, Math.min(rest.length, length));
+    value.set(rest.subarray(0, value.length));
+    rest = rest.subarray(value.length);
+    return { value, done: value.length === 0 };
+  };
+  const reader = { readAtLeast, releaseLock: () => {}, cancel: async () => chunks.return() };
+  const headers = new Headers(declared === undefined ? {} : { 'content-length': String(declared) });
+  return { reads, request: { headers, body: { getReader: () => reader } } };
+}
+
+/** Chunks of a body that then stalls until it is cancelled. */
+function stallingAfter(...chunks) {
+  const { promise, resolve } = Promise.withResolvers();
+  return {
+    next: async () => (chunks.length > 0 ? { value: chunks.shift() } : promise),
+    return: () => resolve({ done: true }),
+  };
+}
+
+describe('the rest of a refused body', () => {
+  /** A request whose body has this many chunks of 1,000 bytes, and then ends or pauses. */
+  function refusedRequest(chunks, { pauses = false } = {}) {
+    const counts = { sent: 0, cancelled: false };
+    const body = new ReadableStream({
+      pull(controller) {
+        if (counts.sent < chunks) {
+          counts.sent += 1;
+          controller.enqueue(new Uint8Array(1_000));
+        } else if (!pauses) controller.close();
+      },
+      cancel: () => void (counts.cancelled = true),
+    });
+    return { counts, request: { body } };
+  }
+
+  test('is discarded to its end', async () => {
+    const { counts, request } = refusedRequest(50);
+    await discardBody(request, 1_000_000, 60_000, 60_000);
+    assert.deepEqual(counts, { sent: 50, cancelled: false });
+  });
+
+  test('is discarded up to a limit', async () => {
+    const { counts, request } = refusedRequest(Infinity);
+    await discardBody(request, 10_000, 60_000, 60_000);
+    assert.equal(counts.cancelled, true);
+    assert.ok(counts.sent >= 11 && counts.sent <= 13, `${counts.sent}`);
+  });
+
+  test('is no longer read when the client pauses', async () => {
+    const { counts, request } = refusedRequest(3, { pauses: true });
+    await discardBody(request, 1_000_000, 10, 60_000);
+    assert.deepEqual(counts, { sent: 3, cancelled: true });
+  });
+
+  test('is no longer read after a total time, even if the client sends steadily', async () => {
+    let cancelled = false;
+    const body = new ReadableStream({
+      pull: (controller) => new Promise((resolve) => setTimeout(resolve, 1)).then(() => controller.enqueue(new Uint8Array(1))),
+      cancel: () => void (cancelled = true),
+    });
+    await discardBody({ body }, 1_000_000, 60_000, 20);
+    assert.equal(cancelled, true);
+  });
+
+  test('is not read if another function reads it or there is none', async () => {
+    const { counts, request } = refusedRequest(3);
+    request.body.getReader();
+    await discardBody(request, 1_000_000, 10, 60_000);
+    assert.equal(counts.cancelled, false);
+    await discardBody({ body: null }, 1, 1, 1);
+  });
+});
+
+describe('the body of a request', () => {
+  const KIB = 1024;
+  const LIMIT = 8 * KIB * KIB;
+  const read = (request) => body(request, LIMIT, 64 * KIB, 15_000);
+
+  test('is read completely with and without a declared length', async () => {
+    for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
+      const bytes = new Uint8Array(length).map((_, at) => at);
+      for (const declared of [undefined, length]) {
+        const chunks = [bytes.subarray(0, length / 3), bytes.subarray(length / 3)];
+        const { request } = requestWithBody(chunks.values(), declared);
+        assert.deepEqual(await read(request), bytes, `${length} bytes of ${declared}`);
+      }
+    }
+  });
+
+  test('allocates memory for the received bytes, not for the declared length', async () => {
+    const { promise, resolve } = Promise.withResolvers();
+    const chunks = { next: () => promise, return: () => {} };
+    const { reads, request } = requestWithBody(chunks, LIMIT);
+    const pending = read(request);
+    resolve({ done: true });
+    assert.deepEqual([(await pending).length, reads], [0, [64 * KIB]]);
+  });
+
+  test('is rejected above its limit or its declared length', async () => {
+    assert.equal(await read(requestWithBody([].values(), LIMIT + 1).request), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(LIMIT + 1)].values()).request), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99).request), 'too-large');
+  });
+
+  test('fails when the client stalls or disconnects', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    for (const declared of [undefined, LIMIT]) {
+      const stalled = read(requestWithBody(stallingAfter(new Uint8Array(10)), declared).request);
+      await new Promise((resolve) => setImmediate(resolve));
+      t.mock.timers.tick(15_000);
+      assert.equal(await stalled, 'stalled');
+    }
+    const gone = { next: async () => Promise.reject(new Error('Network connection lost.')) };
+    assert.equal(await read(requestWithBody(gone, 10).request), 'broken');
+  });
+});
+
+/** Node has no `IdentityTransformStream`. */
+globalThis.IdentityTransformStream = TransformStream;
+
+/** Streams a response of some chunks. */
+function stream(chunks) {
+  const state = { written: 0, dropped: false };
+  const next = (more) => {
+    if (!more) state.dropped = true;
+    return more && state.written < chunks ? new Uint8Array([state.written++]) : undefined;
+  };
+  let finished;
+  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 60_000);
+  return { state, streamed, finished };
+}
+
+describe('a streamed response', () => {
+  test('is written as the client reads', async () => {
+    const { state, streamed, finished } = stream(20);
+    assert.ok(state.written < 3, `${state.written} were written unread`);
+    assert.equal((await streamed.arrayBuffer()).byteLength, 20);
+    await finished;
+    assert.deepEqual(state, { written: 20, dropped: false });
+  });
+
+  test('is dropped when the client disconnects', async () => {
+    const { state, streamed, finished } = stream(20);
+    await streamed.body.cancel();
+    await finished;
+    assert.equal(state.dropped, true);
+  });
+
+  test('is aborted when the client does not read', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { state, streamed, finished } = stream(20);
+    const reader = streamed.body.getReader();
+    await reader.read();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(59_999);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(state.dropped, false);
+    t.mock.timers.tick(1);
+    await finished;
+    assert.equal(state.dropped, true);
+    await assert.rejects(async () => {
+      while (!(await reader.read()).done);
+    }, /does not read/);
+  });
+});
+
+describe('a stream of events', () => {
+  function openStream() {
+    const listeners = {};
+    const socket = {
+      closed: false,
+      addEventListener: (type, listener) => (listeners[type] = listener),
+      accept() {},
+      close() {
+        this.closed = true;
+      },
+    };
+    const reader = eventStream(socket, 100, 50).getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    return { socket, read, receive: (data) => void listeners.message({ data }) };
+  }
+  const event = `id: 1\ndata: ${'x'.repeat(28)}\n\n`;
+  const delta = `data: ${'d'.repeat(12)}\n\n`;
+
+  test('leaves out deltas while its client does not read, and no other event', async () => {
+    const { socket, read, receive } = openStream();
+    for (const data of [event, delta, event, delta]) receive(data);
+    assert.equal(socket.closed, false);
+    assert.equal(await read(), event);
+    assert.equal(await read(), event);
+    await new Promise(setImmediate);
+    receive(delta);
+    assert.equal(await read(), delta);
+  });
+
+  test('closes its socket when its client leaves too much unread', () => {
+    const { socket, receive } = openStream();
+    for (const data of [event, event, event]) receive(data);
+    assert.equal(socket.closed, true);
+  });
+});
+
+describe('a response', () => {
+  test('has its own headers, not those of the previous one', async () => {
+    const json = 'content-type\napplication/json\n';
+    const busy = `${json}retry-after\n1\n`;
+    for (const headers of [json, busy, json, json, '']) {
+      const result = response(200, headers, new TextEncoder().encode('{}'));
+      assert.equal([...result.headers].flat().map((line) => `${line}\n`).join(''), headers);
+      assert.equal(await result.text(), '{}');
+    }
+    assert.equal(response(204, '', new Uint8Array(0)).body, null);
+  });
+});
