@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod machines;
 pub mod messages;
 pub mod permissions;
+pub mod placement;
 pub mod push;
 pub mod query;
 pub mod response;

@@ -87,24 +87,45 @@ export async function body(request, limit, chunkBytes, stallMs) {
   }
 }
 
-/**
- * Forwards a request to the object of a namespace.
- * @param {string} socket the `SocketKind` of a WebSocket; empty for a plain request
- * @param {string} expiresAt the expiry of the WebSocket's token; empty for none
- * @returns {Promise<Response | undefined>} undefined after `timeoutMs`
- */
-export function forward(objects, namespace, socket, expiresAt, request, timeoutMs) {
-  const object = objects.get(objects.idFromName(namespace));
-  const headers = socket === '' ? plainHeaders(namespace, request) : socketHeaders(namespace, socket, expiresAt, request);
-  const response = object.fetch(request, { headers });
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, timeoutMs);
-    const settled = (settle) => (value) => {
-      clearTimeout(timer);
-      settle(value);
-    };
-    response.then(settled(resolve), settled(reject));
-  });
+/** The objects of the namespaces. */
+export class Objects {
+  #objects;
+  #options;
+
+  /**
+   * Throws if the runtime does not support jurisdictions.
+   * @param {string} jurisdiction to which the objects are restricted; empty for none
+   * @param {string} location near which new objects are created; empty: near the first request
+   */
+  constructor(binding, jurisdiction, location) {
+    this.#objects = jurisdiction === '' ? binding : binding.jurisdiction(jurisdiction);
+    this.#options = location === '' ? {} : { locationHint: location };
+  }
+
+  /** Whether the object with this state is the one of a namespace. */
+  contain(state, namespace) {
+    return this.#objects.idFromName(namespace).equals(state.id);
+  }
+
+  /**
+   * Forwards a request to the object of a namespace.
+   * @param {string} socket the `SocketKind` of a WebSocket; empty for a plain request
+   * @param {string} expiresAt the expiry of the WebSocket's token; empty for none
+   * @returns {Promise<Response | undefined>} undefined after `timeoutMs`
+   */
+  forward(namespace, socket, expiresAt, request, timeoutMs) {
+    const object = this.#objects.get(this.#objects.idFromName(namespace), this.#options);
+    const headers = socket === '' ? plainHeaders(namespace, request) : socketHeaders(namespace, socket, expiresAt, request);
+    const response = object.fetch(request, { headers });
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      const settled = (settle) => (value) => {
+        clearTimeout(timer);
+        settle(value);
+      };
+      response.then(settled(resolve), settled(reject));
+    });
+  }
 }
 
 /** Only the headers that the object reads, because each one is copied twice. */

@@ -17,11 +17,20 @@ extern "C" {
     #[wasm_bindgen(js_name = discardBody)]
     pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32, total_ms: u32) -> js_sys::Promise;
 
+    /// The objects of the namespaces.
+    #[derive(Clone)]
+    pub type Objects;
+    /// The error says that the runtime does not support jurisdictions. Empty texts leave the place to the platform.
+    #[wasm_bindgen(constructor, catch)]
+    pub fn new(binding: &JsValue, jurisdiction: &str, location: &str) -> Result<Objects, js_sys::Error>;
+    /// Whether the object with the JavaScript object `state` is the one of a namespace.
+    #[wasm_bindgen(method)]
+    pub fn contain(this: &Objects, state: &JsValue, namespace: &str) -> bool;
     /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
     /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.
-    #[wasm_bindgen(catch)]
+    #[wasm_bindgen(method, catch)]
     pub fn forward(
-        objects: &JsValue,
+        this: &Objects,
         namespace: &str,
         socket: &str,
         expires_at: &str,
@@ -162,8 +171,7 @@ pub const JSON_HEADERS: &str =
     "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
 /// Strings that every request passes to JavaScript. Decoding them each time takes a tenth of the CPU time of a request.
-const CONSTANTS: [&str; 8] = [
-    "HUB",
+const CONSTANTS: [&str; 7] = [
     "content-type",
     "application/json",
     "cache-control",

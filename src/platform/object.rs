@@ -39,6 +39,9 @@ use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
+/// The reason of a close when the hub does not run in this object.
+const RECONNECT: &str = "The hub was interrupted. Reconnect.";
+
 /// The kind of a WebSocket to the object, a request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
@@ -81,6 +84,8 @@ impl<'a> ObjectRequest<'a> {
 enum StartError {
     /// The object does not know its namespace: it has received no authenticated request.
     UnknownNamespace,
+    /// `HUB_JURISDICTION` was changed, and the namespace has another object.
+    Replaced,
     InvalidConfig(String),
 }
 
@@ -92,10 +97,11 @@ impl From<String> for StartError {
 
 impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
-        Self::not_configured(match error {
-            StartError::UnknownNamespace => "This object does not know its namespace yet.".to_owned(),
-            StartError::InvalidConfig(message) => message,
-        })
+        match error {
+            StartError::UnknownNamespace => Self::not_configured("This object does not know its namespace yet."),
+            StartError::Replaced => Self::hub_unavailable("The hub is moving to another jurisdiction. Try again."),
+            StartError::InvalidConfig(message) => Self::not_configured(message),
+        }
     }
 }
 
@@ -182,6 +188,10 @@ impl NamespaceObject {
         let name = stored.as_deref().or(namespace).ok_or(StartError::UnknownNamespace)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::hub_config(&self.env, namespace)?;
+        // Two objects of a namespace would reject each other's writes.
+        if !settings::objects(&self.env)?.contain(&self.js_state, name) {
+            return Err(StartError::Replaced);
+        }
         let runtime = Arc::new(runtime);
         let hub = Hub::wake(config, settings::database(&self.env)?, Arc::clone(&runtime) as Arc<dyn Runtime>, sockets);
         let running = Rc::new(RunningHub { router: router(Arc::clone(&hub)), hub, runtime });
@@ -297,7 +307,7 @@ impl NamespaceObject {
     /// Passes a frame to the hub. Copies a large one into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(running) = self.start(None) else {
-            return self.close_all_sockets(1012, "The hub was interrupted. Reconnect.");
+            return self.close_all_sockets(1012, RECONNECT);
         };
         let Some(conn) = socket.connection() else { return Ok(()) };
         if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
@@ -320,6 +330,10 @@ impl NamespaceObject {
             }
             Err(StartError::UnknownNamespace) => {
                 self.close_all_sockets(1008, NO_CONNECT)?;
+                true
+            }
+            Err(StartError::Replaced) => {
+                self.close_all_sockets(1012, RECONNECT)?;
                 true
             }
             // Timers and pushes in the storage must continue once the configuration is valid.

@@ -8,10 +8,12 @@ use worker::send::SendFuture;
 use worker::{Delay, Env};
 
 use super::d1::D1;
+use super::glue::Objects;
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
+use crate::http::placement::Placement;
 use crate::hub::Config;
 use crate::hub::peers::rpc::parse_timeout_ms;
 use crate::hub::push::config::{PushConfig, parse_max_subscriptions};
@@ -23,11 +25,11 @@ use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::retry::Retrying;
 
-/// The binding of the Durable Objects.
-pub const HUB: &str = "HUB";
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
 const DB: &str = "DB";
+/// The binding of the Durable Objects.
+const HUB: &str = "HUB";
 
 fn variable(env: &Env, name: &str) -> Option<String> {
     // A variable in TOML may also be a boolean, a number or a table.
@@ -65,6 +67,18 @@ pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     Ok(Arc::new(D1::new(db)))
 }
 
+/// Returns the objects of the namespaces. Fails in a runtime without jurisdictions, such as the local one, if the objects must be
+/// restricted to one.
+pub fn objects(env: &Env) -> Result<Objects, String> {
+    let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
+    let binding =
+        js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
+    Objects::new(&binding, &placement.jurisdiction, &placement.location).map_err(|error| {
+        let (jurisdiction, why) = (placement.jurisdiction, error.message());
+        format!("HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it: {why} For a local hub, set `HUB_JURISDICTION=` in .dev.vars.")
+    })
+}
+
 /// The binding is required: without it `POST /api/auth` would silently allow unlimited attempts.
 fn check_rate_limit(env: &Env) -> Result<(), String> {
     let is_bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
@@ -82,6 +96,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     vocabulary(env)?;
     push(env)?;
     rpc_timeout_ms(env)?;
+    objects(env)?;
     check_rate_limit(env)?;
     Ok(edge)
 }

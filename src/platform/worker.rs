@@ -17,11 +17,11 @@ use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
 use super::convert;
-use super::glue;
+use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
 use super::runtime::now;
-use super::settings::{self, AUTH_RATE_LIMIT, HUB};
+use super::settings::{self, AUTH_RATE_LIMIT};
 use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
@@ -43,6 +43,7 @@ type Result<T> = std::result::Result<T, JsValue>;
 thread_local! {
     // The configuration does not change during the lifetime of the isolate.
     static EDGE: RefCell<Option<Rc<Edge>>> = const { RefCell::new(None) };
+    static OBJECTS: RefCell<Option<Objects>> = const { RefCell::new(None) };
 }
 
 fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
@@ -149,7 +150,7 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
 }
 
 async fn forward_request(env: &Env, request: &Request, namespace: &Namespace, timeout_ms: u32) -> Result<Response> {
-    wait_for_object(glue::forward(&objects(env)?, namespace.as_ref(), "", "", request, timeout_ms)?).await
+    wait_for_object(objects(env)?.forward(namespace.as_ref(), "", "", request, timeout_ms)?).await
 }
 
 async fn forward_socket(
@@ -161,7 +162,7 @@ async fn forward_socket(
 ) -> Result<Response> {
     let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
     let (objects, timeout_ms) = (objects(env)?, object_timeout_ms(env));
-    wait_for_object(glue::forward(&objects, namespace.as_ref(), kind.as_str(), &expires_at, request, timeout_ms)?).await
+    wait_for_object(objects.forward(namespace.as_ref(), kind.as_str(), &expires_at, request, timeout_ms)?).await
 }
 
 async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
@@ -176,8 +177,13 @@ async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
     Ok(to_js_response(ErrorResponse::hub_unavailable(message).into_response()).await)
 }
 
-fn objects(env: &Env) -> Result<JsValue> {
-    js_sys::Reflect::get(env, &JsValue::from_str(HUB))
+fn objects(env: &Env) -> Result<Objects> {
+    if let Some(objects) = OBJECTS.with_borrow(Clone::clone) {
+        return Ok(objects);
+    }
+    let objects = settings::objects(env)?;
+    OBJECTS.set(Some(objects.clone()));
+    Ok(objects)
 }
 
 /// Returns how long the client may take to send the body of a request.

@@ -24,6 +24,9 @@ const INVALID = {
   PUSH_MAX_SUBSCRIPTIONS: [0, 'many'],
   PUSH_ALLOW_INSECURE: ['yes'],
   VOCABULARY: ['none'],
+  HUB_LOCATION: ['europe'],
+  // The local runtime has no jurisdictions: a hub that must not leave one does not start there.
+  HUB_JURISDICTION: ['us', 'eu'],
 };
 
 for (const [name, values] of Object.entries(INVALID)) {
@@ -57,6 +60,12 @@ test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   assert.equal((await hub.webWithoutToken().get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
+});
+
+test('a hub with a location hint serves as any other', async (t) => {
+  const hub = await startHub({ vars: { HUB_LOCATION: 'weur' } });
+  t.after(() => hub.stop());
+  assert.equal((await hub.web().get('/api/sessions')).status, 200);
 });
 
 test('`npm run dev` fails at once if the database has no schema, and says what to run', async (t) => {

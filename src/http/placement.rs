@@ -1,0 +1,66 @@
+//! Where the objects of the namespaces run: the variables `HUB_JURISDICTION` and `HUB_LOCATION`.
+
+/// The jurisdictions to which the platform restricts objects.
+const JURISDICTIONS: [&str; 2] = ["eu", "fedramp"];
+
+/// The regions near which the platform creates objects (location hints).
+const LOCATIONS: [&str; 9] = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
+
+/// Where the objects of the namespaces run. Empty texts leave it to the platform.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Part of the id of an object: with another jurisdiction, a namespace has another object.
+    pub jurisdiction: String,
+    /// Has an effect only when an object is created.
+    pub location: String,
+}
+
+impl Placement {
+    pub fn parse(jurisdiction: Option<String>, location: Option<String>) -> Result<Self, String> {
+        Ok(Self {
+            jurisdiction: parse_keyword("HUB_JURISDICTION", &JURISDICTIONS, jurisdiction)?,
+            location: parse_keyword("HUB_LOCATION", &LOCATIONS, location)?,
+        })
+    }
+}
+
+fn parse_keyword(name: &str, keywords: &[&str], text: Option<String>) -> Result<String, String> {
+    match text {
+        Some(text) if !keywords.contains(&text.as_str()) => {
+            Err(format!("{name} must be one of `{}`, or empty, but is `{text}`.", keywords.join("`, `")))
+        }
+        text => Ok(text.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(jurisdiction: &str, location: &str) -> Result<Placement, String> {
+        Placement::parse(Some(jurisdiction.into()), Some(location.into()))
+    }
+
+    #[test]
+    fn objects_run_in_a_jurisdiction_and_near_a_location() {
+        let placement = Placement { jurisdiction: "eu".into(), location: "weur".into() };
+        assert_eq!(parse("eu", "weur"), Ok(placement));
+        assert_eq!(Placement::parse(None, None), Ok(Placement::default()));
+    }
+
+    #[test]
+    fn an_unknown_place_is_an_error_that_lists_the_known_ones() {
+        for invalid in ["", "EU", "weur", "us", " eu"] {
+            let error = parse(invalid, "weur").unwrap_err();
+            assert_eq!(
+                error,
+                format!("HUB_JURISDICTION must be one of `eu`, `fedramp`, or empty, but is `{invalid}`.")
+            );
+        }
+        for invalid in ["", "eu", "WEUR", "us-west"] {
+            let error = parse("eu", invalid).unwrap_err();
+            assert!(error.starts_with("HUB_LOCATION must be one of `wnam`, `enam`, "), "{error}");
+            assert!(error.ends_with(&format!("but is `{invalid}`.")), "{error}");
+        }
+    }
+}
