@@ -94,7 +94,9 @@ fn check_routing(head: &RequestHead, routing: &str) {
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
-        Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
+        Action::Respond(response) | Action::Page(response) => {
+            assert!(!response.status().is_server_error(), "{head:?}: {response:?}")
+        }
         Action::Object(namespace) => check_namespace(namespace),
         Action::Sse(VerifiedToken { namespace, .. }) | Action::WebSocket(VerifiedToken { namespace, .. }) => {
             check_namespace(namespace)

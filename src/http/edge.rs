@@ -79,6 +79,8 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
+    /// Respond to a client with a valid token.
+    Page(Response),
     /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
     Authenticate,
     /// Forward the request to the object.
@@ -203,7 +205,7 @@ impl Edge {
         match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
             Some(id) => {
                 let page = read_messages(&*self.db, &self.page_budget, reader, (&namespace, id), &head.query).await?;
-                Ok(Action::Respond(JsonText::from(page).into_response()))
+                Ok(Action::Page(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),
         }

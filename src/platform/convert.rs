@@ -8,7 +8,7 @@ use js_sys::{JsString, Promise, Uint8Array};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
-use web_sys::{Headers, Request, Response, ResponseInit};
+use web_sys::{Request, Response};
 
 use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
@@ -155,20 +155,4 @@ fn chunks(mut rest: Bytes) -> JsValue {
         (!chunk.is_empty()).then(|| Uint8Array::from(&*chunk))
     };
     Closure::<dyn FnMut(bool) -> Option<Uint8Array>>::new(next).into_js_value()
-}
-
-/// Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead.
-pub fn add_headers(response: Response, added: &HeaderMap) -> Result<Response> {
-    if added.is_empty() {
-        return Ok(response);
-    }
-    let init = ResponseInit::new();
-    init.set_status(response.status());
-    let headers = Headers::new_with_headers(&response.headers())?;
-    for (name, value) in added {
-        let value = value.to_str().unwrap_or_default();
-        if name == header::VARY { headers.append(name.as_str(), value)? } else { headers.set(name.as_str(), value)? }
-    }
-    init.set_headers(&headers);
-    Response::new_with_opt_readable_stream_and_init(response.body().as_ref(), &init)
 }

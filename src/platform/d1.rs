@@ -14,8 +14,10 @@ use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 pub struct D1(SendWrapper<JsValue>);
 
 impl D1 {
-    pub fn new(database: worker::D1Database) -> Self {
-        Self(SendWrapper::new(database.into()))
+    /// `meter` counts the batches.
+    pub fn new(database: worker::D1Database, meter: Option<&glue::Meter>) -> Self {
+        let database = JsValue::from(database);
+        Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.wrap(&database))))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bindings to `glue.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
+//! Bindings to `glue.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
 //!
 //! Lists of headers are alternating lines with a name and a value.
 
@@ -91,6 +91,31 @@ extern "C" {
     /// `max_unread_deltas`, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(socket: &JsValue, max_unread: usize, max_unread_deltas: usize) -> web_sys::ReadableStream;
+}
+
+#[wasm_bindgen(module = "/src/platform/timing.js")]
+extern "C" {
+    /// Measures the requests of one object, and the batches that it sends to D1.
+    pub type Meter;
+    #[wasm_bindgen(constructor)]
+    pub fn start() -> Meter;
+    /// Returns a D1 database whose batches are counted.
+    #[wasm_bindgen(method)]
+    pub fn wrap(this: &Meter, db: &JsValue) -> JsValue;
+    /// Adds `Server-Timing` to the response of a request, except that of a WebSocket.
+    #[wasm_bindgen(method)]
+    pub fn time(this: &Meter, request: &web_sys::Request, result: &js_sys::Promise) -> js_sys::Promise;
+
+    /// Milliseconds on a monotonic clock.
+    pub fn now() -> f64;
+    /// Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead. Adds the time
+    /// since `started_at` (of [`now`]) to `Server-Timing`; `None` for a request without a valid token.
+    #[wasm_bindgen(catch, js_name = withHeaders)]
+    pub fn with_headers(
+        response: &web_sys::Response,
+        headers: &str,
+        started_at: Option<f64>,
+    ) -> Result<web_sys::Response, JsValue>;
 }
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]

@@ -19,7 +19,7 @@ use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
+use super::glue::{self, Meter, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
 use super::guard;
 use super::runtime::{ObjectRuntime, log_error, to_object_socket};
 use super::settings;
@@ -124,13 +124,16 @@ impl NamespaceHub {
         guard::initialize();
         let js_state = JsValue::from(state);
         let state = State::from(js_state.clone().unchecked_into::<DurableObjectState>());
-        Self(Rc::new(NamespaceObject { js_state, state, env, running: RefCell::new(None) }))
+        Self(Rc::new(NamespaceObject { js_state, state, env, meter: Meter::start(), running: RefCell::new(None) }))
     }
 
     /// Handles a request with the headers of [`OBJECT_HEADERS`].
     pub fn fetch(&self, request: Request) -> Promise {
         let object = Rc::clone(&self.0);
-        guard::guard_object(&convert::to_promise(async move { object.fetch(request).await.map(JsValue::from) }))
+        // Not `Request::clone`, which copies the body.
+        let received = Clone::clone(&request);
+        let result = convert::to_promise(async move { object.fetch(request).await.map(JsValue::from) });
+        self.0.meter.time(&received, &guard::guard_object(&result))
     }
 
     /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
@@ -173,6 +176,7 @@ struct NamespaceObject {
     js_state: JsValue,
     state: State,
     env: Env,
+    meter: Meter,
     running: RefCell<Option<Rc<RunningHub>>>,
 }
 
@@ -193,7 +197,12 @@ impl NamespaceObject {
             return Err(StartError::Replaced);
         }
         let runtime = Arc::new(runtime);
-        let hub = Hub::wake(config, settings::database(&self.env)?, Arc::clone(&runtime) as Arc<dyn Runtime>, sockets);
+        let hub = Hub::wake(
+            config,
+            settings::database(&self.env, Some(&self.meter))?,
+            Arc::clone(&runtime) as Arc<dyn Runtime>,
+            sockets,
+        );
         let running = Rc::new(RunningHub { router: router(Arc::clone(&hub)), hub, runtime });
         self.running.replace(Some(Rc::clone(&running)));
         Ok(running)

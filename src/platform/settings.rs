@@ -8,7 +8,7 @@ use worker::send::SendFuture;
 use worker::{Delay, Env};
 
 use super::d1::D1;
-use super::glue::Objects;
+use super::glue::{Meter, Objects};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
@@ -62,9 +62,10 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
-pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
+/// `meter` counts the batches.
+pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
-    Ok(Arc::new(D1::new(db)))
+    Ok(Arc::new(D1::new(db, meter)))
 }
 
 /// Returns the objects of the namespaces. Fails in a runtime without jurisdictions, such as the local one, if the objects must be
@@ -91,7 +92,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
     let sleep = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
-    let db = Retrying::new(database(env)?, Box::new(sleep));
+    let db = Retrying::new(database(env, None)?, Box::new(sleep));
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db));
     vocabulary(env)?;
     push(env)?;

@@ -65,21 +65,36 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         |_| HeaderMap::new(),
         |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
     );
+    let (cors, started_at) = (convert::header_lines(&cors), glue::now());
     guard::guard_worker(
-        &convert::header_lines(&cors),
+        &cors.clone(),
         &convert::to_promise(async move {
-            let response = match serve(edge, &head, request, env, &context).await {
-                Ok(response) => response,
+            let Served { response, authenticated } = match serve(edge, &head, request, env, &context).await {
+                Ok(served) => served,
                 Err(error) => {
                     worker::console_error!("a request failed: {error:?}");
-                    to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await
+                    to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await.into()
                 }
             };
             // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
-            let response = if head.is_upgrade { response } else { convert::add_headers(response, &cors)? };
-            Ok(response.into())
+            if head.is_upgrade {
+                return Ok(response.into());
+            }
+            Ok(glue::with_headers(&response, &cors, authenticated.then_some(started_at))?.into())
         }),
     )
+}
+
+/// A response, and whether its request had a valid token: only then it has `Server-Timing`.
+struct Served {
+    response: Response,
+    authenticated: bool,
+}
+
+impl From<Response> for Served {
+    fn from(response: Response) -> Self {
+        Self { response, authenticated: false }
+    }
 }
 
 async fn serve(
@@ -88,16 +103,18 @@ async fn serve(
     request: Request,
     env: Env,
     context: &Context,
-) -> Result<Response> {
+) -> Result<Served> {
     let edge = match edge {
         Ok(edge) => edge,
         Err(message) => {
             convert::discard_body(&request).await;
-            return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await);
+            return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await.into());
         }
     };
-    match edge.route(head, now(), generate_secret).await {
-        Action::Respond(response) => {
+    let action = edge.route(head, now(), generate_secret).await;
+    let authenticated = matches!(action, Action::Page(_) | Action::Object(_));
+    let response = match action {
+        Action::Respond(response) | Action::Page(response) => {
             convert::discard_body(&request).await;
             Ok(convert::to_js_response_or_stream(&finalize(response).await, context))
         }
@@ -121,7 +138,8 @@ async fn serve(
             forward_socket(&env, &request, &namespace, kind, None).await
         }
         Action::BridgedCliSocket => accept_bridged(edge, env, request, context),
-    }
+    };
+    Ok(Served { response: response?, authenticated })
 }
 
 /// Generates a secret of 32 random bytes; `None` without a random source.

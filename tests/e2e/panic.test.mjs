@@ -84,7 +84,7 @@ describe('a panic', () => {
         assert.match(response.headers.vary, /Origin/i);
         return [response.headers['access-control-allow-origin'], response.headers['access-control-expose-headers']];
       };
-      assert.deepEqual(await corsHeaders(ALLOWED_ORIGIN), [ALLOWED_ORIGIN, 'retry-after']);
+      assert.deepEqual(await corsHeaders(ALLOWED_ORIGIN), [ALLOWED_ORIGIN, 'retry-after, server-timing']);
       assert.deepEqual(await corsHeaders('https://elsewhere.example'), [undefined, undefined]);
     });
   }

@@ -58,7 +58,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
     let generate_secret = || Some("fresh secret of thirty-two bytes".to_owned());
     let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, retrying(&db));
     match edge.route(&head, now, generate_secret).await {
-        Action::Respond(response) => response,
+        Action::Respond(response) | Action::Page(response) => response,
         Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
         Action::Object(namespace) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");

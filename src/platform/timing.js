@@ -1,0 +1,68 @@
+// The `Server-Timing` header of responses to clients with a valid token (docs/OPERATIONS.md). The clock of the platform advances
+// only while a request waits for I/O, so the durations contain no CPU time.
+
+import { parseHeaders } from './glue.js';
+
+const HEADER = 'server-timing';
+
+/** Milliseconds on a monotonic clock. */
+export const now = () => Math.round(performance.now());
+
+/** Measures the requests of one object, and the batches that it sends to D1. */
+export class Meter {
+  #loadedAt = now();
+  #batches = 0;
+  #batchMs = 0;
+  /** Where D1 ran the last batch; empty if the platform does not say. */
+  #region = '';
+
+  /** Returns a D1 database whose batches are counted. */
+  wrap(db) {
+    return { prepare: (sql) => db.prepare(sql), batch: (statements) => this.#count(db.batch(statements)) };
+  }
+
+  /**
+   * Adds the header to the response of a plain request: the time in the object, the time since the object was loaded, and the
+   * batches that ended meanwhile, which may be those of concurrent requests.
+   * @param {Promise<Response>} result
+   */
+  async time(request, result) {
+    // A WebSocket request may have no valid token yet.
+    if (request.headers.get('hub-socket') !== null) return result;
+    const [startedAt, batches, batchMs] = [now(), this.#batches, this.#batchMs];
+    const response = await result;
+    const region = this.#region && ` region=${this.#region}`;
+    const d1 = `d1;dur=${this.#batchMs - batchMs};desc="batches=${this.#batches - batches}${region}"`;
+    response.headers.set(HEADER, `object;dur=${now() - startedAt}, awake;dur=${now() - this.#loadedAt}, ${d1}`);
+    return response;
+  }
+
+  async #count(batch) {
+    const startedAt = now();
+    try {
+      const results = await batch;
+      const { served_by_colo: colo, served_by_region: region } = results.at(-1)?.meta ?? {};
+      this.#region = colo ?? region ?? '';
+      return results;
+    } finally {
+      this.#batches += 1;
+      this.#batchMs += now() - startedAt;
+    }
+  }
+}
+
+/**
+ * Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead.
+ * @param {string} headers alternating lines with a name and a value
+ * @param {number | undefined} startedAt the time from `now` when the worker received the request; undefined without a valid token
+ */
+export function withHeaders(response, headers, startedAt) {
+  if (headers === '' && startedAt === undefined) return response;
+  const rebuilt = new Response(response.body, response);
+  for (const [name, value] of parseHeaders(headers)) {
+    if (name === 'vary') rebuilt.headers.append(name, value);
+    else rebuilt.headers.set(name, value);
+  }
+  if (startedAt !== undefined) rebuilt.headers.append(HEADER, `worker;dur=${now() - startedAt}`);
+  return rebuilt;
+}

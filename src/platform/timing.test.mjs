@@ -1,0 +1,77 @@
+/** Tests of the `Server-Timing` header. */
+
+import assert from 'node:assert/strict';
+import { describe, mock, test } from 'node:test';
+import { Meter, now, withHeaders } from './timing.js';
+
+let time = 1_000_000;
+mock.method(performance, 'now', () => time);
+
+const request = new Request('http://hub/api/sessions');
+
+/** A D1 database whose batches take this long. */
+const slowDatabase = (ms, meta = {}) => ({
+  prepare: (sql) => sql,
+  batch: async (statements) => {
+    await null;
+    time += ms;
+    return statements.map((results) => ({ results, meta }));
+  },
+});
+
+const timingOf = ({ headers }) => headers.get('server-timing');
+
+describe('the timing of an object', () => {
+  test('has the time of the request, the time since the object was loaded, and its batches', async () => {
+    const meter = new Meter();
+    const db = meter.wrap(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
+    await db.batch([db.prepare('SELECT 1')]);
+    time += 500;
+    const work = async () => {
+      await null;
+      await db.batch(['SELECT 2', 'SELECT 3']);
+      await db.batch(['SELECT 4']);
+      time += 5;
+      return new Response('{}');
+    };
+    const response = await meter.time(request, work());
+    assert.equal(timingOf(response), 'object;dur=85, awake;dur=625, d1;dur=80;desc="batches=2 region=AMS"');
+  });
+
+  test('counts failed batches, and has no region without one', async () => {
+    const meter = new Meter();
+    const db = meter.wrap({ batch: () => Promise.reject(new Error('Network connection lost')) });
+    const work = async () => {
+      await null;
+      await assert.rejects(db.batch([]), /lost/);
+      return new Response('{}');
+    };
+    assert.equal(timingOf(await meter.time(request, work())), 'object;dur=0, awake;dur=0, d1;dur=0;desc="batches=1"');
+  });
+
+  test('is absent from responses to WebSocket requests, whose token may be invalid', async () => {
+    const upgrade = new Request(request, { headers: { 'hub-socket': 'cli' } });
+    assert.equal(timingOf(await new Meter().time(upgrade, Promise.resolve(new Response('', { status: 503 })))), null);
+  });
+});
+
+describe('the headers that the worker adds', () => {
+  test('replace those of the same name, and append to `Vary` and `Server-Timing`', async () => {
+    const response = new Response('{}', { status: 201, headers: { vary: 'Accept', 'x-a': 'old', 'server-timing': 'object;dur=3' } });
+    time += 8;
+    const rebuilt = withHeaders(response, 'vary\nOrigin\nx-a\nnew\n', now() - 8);
+    assert.deepEqual([rebuilt.status, await rebuilt.text()], [201, '{}']);
+    assert.deepEqual(Object.fromEntries(rebuilt.headers), {
+      'content-type': 'text/plain;charset=UTF-8',
+      'server-timing': 'object;dur=3, worker;dur=8',
+      vary: 'Accept, Origin',
+      'x-a': 'new',
+    });
+  });
+
+  test('have no timing without a valid token, and leave a response without headers to add unchanged', () => {
+    const response = new Response('{}');
+    assert.equal(withHeaders(response, '', undefined), response);
+    assert.equal(timingOf(withHeaders(response, 'x-a\n1\n', undefined)), null);
+  });
+});
