@@ -34,9 +34,10 @@ pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 /// How long a client may take to read a chunk of a streamed response, in milliseconds.
 pub const READ_TIMEOUT_MS: u32 = 60_000;
-/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. The longest request is a
-/// resume: after its call it waits for the session to become active, and merges two sessions in the database.
-pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = RESUME_TIMEOUT_MS + 5_000;
+/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. A request waits for a stalled
+/// database, whose last attempt may time out. The longest one is a resume: after its call it waits for the session to become
+/// active, and merges two sessions in the database.
+pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS as u64 + RESUME_TIMEOUT_MS + 5_000;
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
 pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 
@@ -86,9 +87,13 @@ pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// The interval of pings to CLIs, in milliseconds, as announced in the Engine.IO open packet. Each ping wakes the object, but
 /// proxies close connections that are idle for about 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
-/// The time a CLI has to answer a ping, in milliseconds, as announced in the Engine.IO open packet. A client disconnects when
-/// it gets no ping for [`PING_INTERVAL_MS`] and this time together, so the hub may send a ping late.
-pub const PING_TIMEOUT_MS: u64 = 60_000;
+/// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
+/// for the sum of both: an alarm that is a minute late loses none.
+pub const PING_TIMEOUT_MS: u64 = 65_000;
+/// The time a CLI has to answer a ping before the hub disconnects it, in milliseconds: two pings.
+pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
+/// How long after its time an alarm is set again if it has not fired, in milliseconds: alarms can be a minute late.
+pub const LATE_ALARM_MS: u64 = 60_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
@@ -136,10 +141,17 @@ pub const FULL_ARRAY_BYTES: usize = 1_000_000;
 /// The size above which a row gets a statement of its own, with each text as a separate parameter, in bytes. The texts are JSON:
 /// escaping can double their length in an array.
 pub const LARGE_ROW_BYTES: usize = 250_000;
-/// The maximum number of attempts of a read or write of the database.
-pub const MAX_DB_ATTEMPTS: u32 = 6;
-/// The pause after the first failed attempt, in milliseconds. Each further pause is twice as long.
-pub const FIRST_DB_RETRY_MS: u64 = 50;
+/// How long a read or write of the database whose outcome is unknown is repeated, in milliseconds: longer than the stalls of
+/// 60 to 90 s that D1 is known for. Requests and acknowledgements wait for it.
+pub const DB_RETRY_MS: u64 = 120_000;
+/// The longest pause after the first failed attempt, in milliseconds. Each further pause is twice as long, up to
+/// [`MAX_DB_PAUSE_MS`].
+pub const FIRST_DB_PAUSE_MS: u64 = 100;
+/// The longest pause between two attempts, in milliseconds: what waits for the database continues this soon after a stall.
+pub const MAX_DB_PAUSE_MS: u64 = 2_000;
+/// The time without a result after which a call of the database counts as stalled, in milliseconds. Nothing expires meanwhile:
+/// clients that wait for the database can't send signs of life.
+pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
 /// later writes.
 pub const DB_TIMEOUT_MS: u32 = 35_000;

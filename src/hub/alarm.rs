@@ -4,9 +4,10 @@
 use std::sync::{Arc, Weak};
 
 use super::events::log::EventLog;
-use super::storage_keys::LAST_TICK;
+use super::storage_keys::{LAST_STALL, LAST_TICK};
 use super::{Hub, State};
 use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::store::probe;
 
 impl Hub {
     /// Sets the alarm for the earliest deadline.
@@ -19,8 +20,10 @@ impl Hub {
     /// Sets the alarm unless an earlier one is set.
     pub(super) fn request_alarm(&self, state: &mut State, at: Option<u64>) {
         // The runtime drops an alarm in the past that is set while one is being handled (measured).
-        let at = at.map(|at| at.max(self.rt.now() + 1));
-        let Some(at) = at.filter(|at| state.schedule.request_alarm(*at)) else { return };
+        let now = self.rt.now();
+        let at = if state.schedule.is_alarm_lost(now) { at.into_iter().chain(state.next_deadline()).min() } else { at };
+        let at = at.map(|at| at.max(now + 1));
+        let Some(at) = at.filter(|at| state.schedule.request_alarm(*at, now)) else { return };
         let (set, hub) = (self.rt.set_alarm(at), Weak::clone(&self.this));
         self.rt.spawn(Box::pin(async move {
             if !set.await
@@ -61,6 +64,7 @@ impl Hub {
         }
         self.stop_expired_log(now);
         self.send_due(now);
+        self.restart_timeouts_after_stall(now);
         let expired = self.state().liveness.expire(now);
         if !expired.is_empty() {
             // In a task: a slow database must not delay the next ticks.
@@ -73,6 +77,19 @@ impl Hub {
             self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
         }
         self.arm();
+    }
+
+    /// Restarts the timeouts of sessions and machines while the database is stalled, and from the end of the stall: their CLIs may
+    /// be waiting for it.
+    fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
+        let Some(stalled_at) = self.db.last_stall_at(now) else { return };
+        if self.state().liveness.restart(stalled_at) {
+            self.rt.kv_put(LAST_STALL, &stalled_at.to_string());
+        }
+        if self.db.needs_probe() {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { drop(probe(&hub.db).await) }));
+        }
     }
 
     /// Starts heartbeats and pings with the first client. Ticks before that are skipped.

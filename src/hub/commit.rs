@@ -1,5 +1,5 @@
 //! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
-//! it is durable. After a failed batch the cache is dropped, because it contains changes that were never written.
+//! it is durable. Meanwhile [`Retrying`](crate::store::retry::Retrying) repeats a batch without a known outcome. After a failed batch the cache is dropped, because it contains changes that were never written.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -39,6 +39,11 @@ impl Hub {
             };
             self.wait_for_commit(committed).await
         })
+    }
+
+    /// Waits until all writes of a session or machine queued so far are durable.
+    pub(super) async fn flushed_owner(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        if self.state().journal.has_pending_change(|owner| owner == id) { self.flushed().await } else { Ok(()) }
     }
 
     /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.

@@ -190,7 +190,7 @@ impl From<DbError> for Error {
                 (or `--remote` for a deployed hub). `npm run dev` runs it at its start."
                     .into(),
             ),
-            DbError::Retryable(_) | DbError::TimedOut(_) => {
+            DbError::Retryable(_) | DbError::Unavailable(_) => {
                 Self::Unavailable("The database is unreachable. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::DatabaseRejected,

@@ -8,6 +8,8 @@ pub const NAMESPACE: &str = "namespace";
 pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
+/// When timeouts last restarted because the database had stalled, in Unix milliseconds.
+pub const LAST_STALL: &str = "stalled";
 /// The prefix of the keys of active owners. The value is a [`StoredTimer`](super::state::liveness::StoredTimer).
 pub const ALIVE: &str = "alive:";
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
+use futures::future::BoxFuture;
+
 use super::events::numbering::EventNumbers;
 use super::peers::connections::{Connections, Peer};
 use super::ports::{ConnId, Runtime};
@@ -11,13 +13,13 @@ use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
 use super::state::schedule::Schedule;
-use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_TICK, NAMESPACE, REACTIVATION, alive_owner};
+use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, alive_owner};
 use super::{Config, Hub, State};
 use crate::limits::MAX_RESPONSE_BYTES;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::response_budget::ResponseBudget;
-use crate::store::retry::Retrying;
+use crate::store::retry::{Host, Retrying};
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage.
@@ -34,8 +36,7 @@ impl Hub {
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
         let db = fence(&config, db, &rt, &state, now);
-        let timer = Arc::clone(&rt);
-        let db = Retrying::new(db, Box::new(move |ms| timer.sleep(ms)));
+        let db = Retrying::new(db, Box::new(HubHost(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -53,6 +54,31 @@ impl Hub {
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
+    }
+}
+
+/// The hub's runtime.
+struct HubHost(Arc<dyn Runtime>);
+
+impl Host for HubHost {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        self.0.sleep(ms)
+    }
+
+    fn random(&self) -> u8 {
+        let mut byte = [u8::MAX];
+        // Without a random source the pause is the longest one.
+        let _ = self.0.random(&mut byte);
+        let [byte] = byte;
+        byte
+    }
+
+    fn record_stall(&self, ended_at: u64) {
+        self.0.kv_put(LAST_STALL, &ended_at.to_string());
     }
 }
 
@@ -125,6 +151,9 @@ impl State {
             if self.liveness.restore(owner.clone(), stored, keep_alives.max(), now) {
                 rt.kv_put(&key, &self.liveness.stored(&owner).to_string());
             }
+        }
+        if let Some(at) = rt.kv_get(LAST_STALL).and_then(|at| at.parse().ok()) {
+            self.liveness.restart(at);
         }
     }
 

@@ -9,6 +9,7 @@ use worker::{Delay, Env};
 
 use super::d1::D1;
 use super::glue::{Meter, Objects};
+use super::runtime;
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
@@ -23,7 +24,7 @@ use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
-use crate::store::retry::Retrying;
+use crate::store::retry::{Host, Retrying};
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
@@ -62,6 +63,27 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
+/// The worker's runtime.
+struct WorkerHost;
+
+impl Host for WorkerHost {
+    fn now(&self) -> u64 {
+        runtime::now()
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
+    }
+
+    fn random(&self) -> u8 {
+        let mut byte = [u8::MAX];
+        // Without a random source the pause is the longest one.
+        let _ = getrandom::getrandom(&mut byte);
+        let [byte] = byte;
+        byte
+    }
+}
+
 /// `meter` counts the batches.
 pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
@@ -91,8 +113,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
-    let sleep = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
-    let db = Retrying::new(database(env, None)?, Box::new(sleep));
+    let db = Retrying::new(database(env, None)?, Box::new(WorkerHost));
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db));
     vocabulary(env)?;
     push(env)?;

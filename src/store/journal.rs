@@ -77,6 +77,8 @@ pub struct Batch<E> {
     bytes: usize,
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
+    /// The ids of the sessions and machines that it changes.
+    owners: BTreeSet<String>,
 }
 
 impl<E> Batch<E> {
@@ -110,6 +112,7 @@ pub struct Journal<E> {
     /// The bytes of `sealed` and of the batch in flight.
     sealed_bytes: usize,
     in_flight_bytes: usize,
+    in_flight_owners: BTreeSet<String>,
     lock: Lock,
     /// Waits for an exclusive lock until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
@@ -123,6 +126,7 @@ impl<E> Default for Journal<E> {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             in_flight_bytes: 0,
+            in_flight_owners: BTreeSet::new(),
             lock: Lock::Free,
             waiter: None,
         }
@@ -217,6 +221,12 @@ impl<E: MemorySize> Journal<E> {
         self.lock != Lock::Free || !self.sealed.is_empty() || !self.is_queue_empty()
     }
 
+    /// Whether a change of one of these sessions or machines is not durable yet.
+    pub fn has_pending_change(&self, is_one: impl Fn(&str) -> bool) -> bool {
+        let written = self.sealed.iter().map(|batch| &batch.owners).chain([&self.in_flight_owners]).flatten();
+        self.lock == Lock::Exclusive || self.queue.owners().chain(written).any(|id| is_one(id))
+    }
+
     /// The bytes of everything that is not durable yet.
     pub fn pending_bytes(&self) -> usize {
         self.queue.bytes + self.sealed_bytes
@@ -296,6 +306,7 @@ impl<E: MemorySize> Journal<E> {
     /// waiter.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<Batch<E>> {
         self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
+        self.in_flight_owners.clear();
         if self.sealed.is_empty() {
             if self.grant_lock() {
                 return None;
@@ -306,8 +317,9 @@ impl<E: MemorySize> Journal<E> {
             }
             self.seal(namespace, cache);
         }
-        let batch = self.sealed.pop_front()?;
+        let mut batch = self.sealed.pop_front()?;
         self.in_flight_bytes = batch.bytes;
+        self.in_flight_owners = std::mem::take(&mut batch.owners);
         Some(batch)
     }
 
@@ -327,12 +339,18 @@ impl Queue {
         self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
+    fn owners(&self) -> impl Iterator<Item = &String> {
+        let changed = self.sessions.keys().chain(&self.machines);
+        changed.chain(&self.deleted_sessions).chain(&self.deleted_machines)
+    }
+
     fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl Snapshot) -> Batch<E> {
         let statements = self.statements(namespace, cache);
+        let owners = self.owners().cloned().collect();
         let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // A value that was replaced in the meantime is not written.
         let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();
-        Batch { statements, effects, bytes: self.bytes, large_messages, values }
+        Batch { statements, effects, bytes: self.bytes, large_messages, values, owners }
     }
 
     /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages

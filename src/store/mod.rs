@@ -1,7 +1,7 @@
 //! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`journal`], which writes them in batches.
 //!
-//! - A batch is one transaction. A [fence](fence) rejects late batches, and transient faults are [retried](retry).
+//! - A batch is one transaction. A [fence](fence) rejects late batches, and batches without a known outcome are [retried](retry).
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - `migrations/` is the only schema.
 //!
@@ -78,12 +78,12 @@ pub type Row = Vec<Value>;
 /// Why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DbError {
-    /// A transient fault, such as a lost connection. The batch may be repeated.
+    /// The outcome is unknown: the batch may have been committed, or may be committed later. It may be repeated.
     #[error("the database is unavailable: {0}")]
     Retryable(String),
-    /// No answer within the time limit. The batch may still be committed later, and must not be repeated.
-    #[error("the database did not answer in time: {0}")]
-    TimedOut(String),
+    /// Likewise, but repeating it did not succeed in time.
+    #[error("the database is still unavailable: {0}")]
+    Unavailable(String),
     /// The migrations have not been applied.
     #[error("the database has no schema: {0}")]
     NoSchema(String),
@@ -105,26 +105,35 @@ pub enum DbError {
     OverBudget,
 }
 
-/// The message of `glue.js` when D1 exceeds the time limit.
-const TIMED_OUT: &str = "D1 did not answer in time";
-
-/// Messages of the faults that D1 documents as retryable
-/// (<https://developers.cloudflare.com/d1/observability/debug-d1/>), and of a locked SQLite file.
-const TRANSIENT: [&str; 8] = [
-    "Network connection lost",
-    "storage caused object to be reset",
-    "reset because its code was updated",
-    "D1 DB is overloaded",
-    "DB is not available",
-    "internal error",
-    "Cannot resolve D1 DB due to transient issue",
-    "database is locked",
+/// Parts of the messages with which SQLite and D1 refuse a batch that they would refuse again: errors of constraints, syntax,
+/// schema and sizes (<https://www.sqlite.org/rescode.html>). SQLite's own messages come without the code. The outcome of any
+/// other error is unknown: D1 documents only some of its faults
+/// (<https://developers.cloudflare.com/d1/observability/debug-d1/>).
+const REFUSALS: [&str; 18] = [
+    "constraint failed",
+    "syntax error",
+    "incomplete input",
+    "unrecognized token",
+    "no such function",
+    "wrong number of arguments",
+    "malformed JSON",
+    "datatype mismatch",
+    "string or blob too big",
+    "too many SQL variables",
+    "D1_TYPE_ERROR",
+    "SQLITE_AUTH",
+    "SQLITE_CONSTRAINT",
+    "SQLITE_ERROR",
+    "SQLITE_MISMATCH",
+    "SQLITE_RANGE",
+    "SQLITE_TOOBIG",
+    "SQLITE_FULL",
 ];
 
 impl DbError {
     /// Whether the batch may have been committed, or may be committed later, despite the error.
     pub fn may_have_committed(&self) -> bool {
-        matches!(self, Self::Retryable(_) | Self::TimedOut(_))
+        matches!(self, Self::Retryable(_) | Self::Unavailable(_))
     }
 
     /// Classifies an error message of D1 or SQLite.
@@ -132,12 +141,10 @@ impl DbError {
         let has = |part: &&str| message.contains(*part);
         if ["no such table", "no such column", "has no column"].iter().any(has) {
             Self::NoSchema(message)
-        } else if has(&TIMED_OUT) {
-            Self::TimedOut(message)
-        } else if TRANSIENT.iter().any(has) {
-            Self::Retryable(message)
-        } else {
+        } else if REFUSALS.iter().any(has) {
             Self::Refused(message)
+        } else {
+            Self::Retryable(message)
         }
     }
 }
@@ -176,6 +183,11 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         (**self).query_joined(statement, limit)
     }
+}
+
+/// Checks whether the database answers.
+pub async fn probe(db: &dyn Database) -> Result<(), DbError> {
+    query(db, Statement::new("SELECT 1", [])).await.map(drop)
 }
 
 /// Runs one statement and returns its rows.

@@ -123,6 +123,59 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_that_is_a_minute_late_loses_no_client_and_ends_no_session() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web("all=true").await;
+    let mut last_ping_at = world.now();
+    for _ in 0..5 {
+        let late_at = world.rt.alarm().unwrap() + 60_000;
+        while world.now() + 10_000 < late_at {
+            world.rt.set_now(world.now() + 10_000);
+            cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
+            run_until_idle().await;
+        }
+        world.fire_alarm_at(late_at).await;
+        assert_eq!(count_pings(&cli.socket.drain().await), 1);
+        assert!(late_at - last_ping_at < 95_000, "a client disconnects 95 s after the last ping");
+        last_ping_at = late_at;
+    }
+    assert!(cli.socket.is_open() && web.0.is_open());
+    assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
+    assert!(web.events().await.iter().all(|event| event["data"]["active"] != false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_alarm_at_the_same_time_changes_nothing() {
+    let (world, _session, mut cli) = live_session().await;
+    world.fire_alarm_at(FIRST_PING).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 1);
+    let alarm = world.rt.alarm();
+    world.hub().on_alarm();
+    run_until_idle().await;
+    assert_eq!((count_pings(&cli.socket.drain().await), world.rt.alarm()), (0, alarm));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_does_not_fire_is_set_again_by_the_next_event_after_a_minute() {
+    let (world, session, mut cli) = live_session().await;
+    let lost = world.rt.take_alarm().unwrap();
+    world.rt.set_now(lost + 60_000);
+    cli.send_keep_alive(&world, &session).await;
+    assert_eq!(world.rt.alarm(), None, "it may still fire");
+    world.rt.set_now(lost + 600_000);
+    cli.send_keep_alive(&world, &session).await;
+    let again = world.rt.alarm().unwrap();
+    world.fire_alarm_at(again).await;
+    assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
+    assert_eq!(world.rt.alarm(), Some(next_multiple(again)));
+}
+
+/// The next multiple of 30 s.
+fn next_multiple(after: u64) -> u64 {
+    (after / 30_000 + 1) * 30_000
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pong_keeps_the_socket_open_while_an_earlier_frame_is_still_being_handled() {
     let (world, session, mut cli) = live_session().await;
     world.hibernate_and_wake().await;

@@ -16,7 +16,7 @@ use session_gateway_hub::store::fence::{BEGIN_EPOCH, Epoch, Fenced};
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, secrets};
 
 fn timed_out() -> DbError {
-    DbError::from_message("D1 did not answer in time".into())
+    DbError::Unavailable("D1 did not answer in time".into())
 }
 
 /// Sends a message whose batch times out, but is still in flight. Returns the batch.

@@ -71,6 +71,7 @@ mod rpc;
 mod served;
 mod simulation;
 mod sizes;
+mod stalls;
 mod store {
     mod messages;
     mod retry;

@@ -4,7 +4,7 @@ use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
 use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
@@ -375,7 +375,7 @@ async fn an_answer_succeeds_only_after_the_commit() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_write_fails_is_an_error_and_the_request_stays_pending() {
     for moved_by_cli in [false, true] {
-        for error in [permanent_error(), retryable_error(), DbError::TimedOut(String::new())] {
+        for error in [permanent_error(), DbError::Unavailable(String::new())] {
             let (world, session, mut cli) = session_with_requests(&Value::Null).await;
             let case = format!("{error:?}, moved by the CLI: {moved_by_cli}");
             let reply = start_answer(&world, &session, "r1/approve", &json!({}));

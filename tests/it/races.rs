@@ -201,10 +201,7 @@ async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     world.db.fail_all(BatchKind::Writes, retryable_error());
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l"});
     let ack = sender.emit_for_ack("message", &message);
-    for _ in 0..10 {
-        run_until_idle().await;
-        world.rt.set_now(world.now() + 5_000);
-    }
+    world.exhaust_retries().await;
     assert_eq!(sender.wait_for_ack(ack).await["code"], "unavailable");
     assert_eq!(other.socket.wait_for_close().await, 1013);
     world.db.repair();

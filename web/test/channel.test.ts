@@ -209,9 +209,9 @@ test('reconnects after the idle timeout', async () => {
   FakeConnection.last.accept();
   await advance(60_000);
   FakeConnection.last.deliver({ type: 'heartbeat' }, 'e2');
-  await advance(60_000);
+  await advance(90_000);
   assert.equal(states.at(-1), 'live');
-  await advance(20_000);
+  await advance(5_000);
   assert.equal(states.at(-1), 'reconnecting');
   channel.stop();
 });

@@ -3,11 +3,11 @@
 use crate::hub::Hub;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
-use crate::limits::PING_TIMEOUT_MS;
+use crate::limits::PONG_TIMEOUT_MS;
 use crate::wire::engineio;
 
 impl Hub {
-    /// Pings every CLI. One that has not answered a ping for [`PING_TIMEOUT_MS`] is disconnected.
+    /// Pings every CLI. One that has not answered a ping for [`PONG_TIMEOUT_MS`] is disconnected.
     pub(in crate::hub) fn ping_clis(&self) {
         let now = self.rt.now();
         let mut silent = Vec::new();
@@ -20,7 +20,7 @@ impl Hub {
                 let Peer::Cli(cli) = &mut connection.peer else { continue };
                 connection.send_window.record_ping();
                 match cli.unanswered_since {
-                    Some(since) if now >= since + PING_TIMEOUT_MS => {
+                    Some(since) if now >= since + PONG_TIMEOUT_MS => {
                         silent.push(conn);
                         continue;
                     }

@@ -116,6 +116,14 @@ impl Liveness {
         true
     }
 
+    /// Restarts the running timers that started before a time. Returns whether there are any.
+    pub fn restart(&mut self, at: u64) -> bool {
+        let mut earlier = self.running.values_mut().filter(|timer| timer.started_at < at).peekable();
+        let has_any = earlier.peek().is_some();
+        earlier.for_each(|timer| timer.started_at = at);
+        has_any
+    }
+
     /// Whether a timer runs.
     pub fn is_running(&self, owner: &Owner) -> bool {
         self.running.contains_key(owner)

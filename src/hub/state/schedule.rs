@@ -3,7 +3,7 @@
 //! The alarm is moved only to an earlier time, because each setting is a write. Ticks fall on the wall clock, at multiples of
 //! their interval: waking in between does not delay them.
 
-use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{HEARTBEAT_INTERVAL_MS, LATE_ALARM_MS, PING_INTERVAL_MS};
 
 /// Returns the first tick after a time.
 pub fn next_tick(after: u64, interval_ms: u64) -> u64 {
@@ -34,13 +34,19 @@ impl Schedule {
         next_tick(self.last_tick_at, interval_ms)
     }
 
-    /// Requests an alarm. Returns whether the caller must set it, because none is set to `at` or earlier.
-    pub fn request_alarm(&mut self, at: u64) -> bool {
-        let is_earlier = self.alarm_at.is_none_or(|alarm_at| at < alarm_at);
-        if is_earlier {
+    /// Whether the alarm that is set should have fired [`LATE_ALARM_MS`] ago.
+    pub fn is_alarm_lost(&self, now: u64) -> bool {
+        self.alarm_at.is_some_and(|alarm_at| alarm_at + LATE_ALARM_MS < now)
+    }
+
+    /// Requests an alarm. Returns whether the caller must set it, because none is set to `at` or earlier, or the one that is
+    /// set is lost.
+    pub fn request_alarm(&mut self, at: u64, now: u64) -> bool {
+        let must_set = self.is_alarm_lost(now) || self.alarm_at.is_none_or(|alarm_at| at < alarm_at);
+        if must_set {
             self.alarm_at = Some(at);
         }
-        is_earlier
+        must_set
     }
 
     /// Records that the alarm could not be set to `at`. A later request is not affected.

@@ -219,7 +219,7 @@ async fn the_response_to_several_errors_is_the_first_in_the_documented_order() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{id}")) {
         let mut fixture = RouteFixture::in_wrong_state(route).await;
         fixture.world.hibernate_and_wake().await;
-        fixture.world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
+        fixture.world.db.fail_all(BatchKind::Reads, DbError::Unavailable("D1 did not answer in time".into()));
         let valid = fixture.valid_request();
         let foreign = if route.scope == Scope::Machine { "$foreign_machine" } else { "$foreign_session" };
         let invalid_query = route.query.first().map(|param| param.faults()[0].0.clone()).unwrap_or_default();

@@ -83,7 +83,7 @@ fn errors() -> Vec<(Error, &'static str)> {
             Error::VersionConflict { expected: 1, found: 3 },
             "The session's metadata has version 3, not 1. Read the session and try again.",
         ),
-        (DbError::TimedOut(text("")).into(), "The database is unreachable. Try again in a few seconds."),
+        (DbError::Unavailable(text("")).into(), "The database is unreachable. Try again in a few seconds."),
         (
             Error::DatabaseRejected,
             "The database rejected the request. Nothing was changed. Try again; the hub's log has the cause.",

@@ -445,7 +445,7 @@ async fn a_request_that_was_not_committed_is_not_pushed() {
 async fn a_notification_waits_while_the_database_is_unavailable() {
     let (world, session, mut cli, _) = push_fixture().await;
     cli.send_ready(&session).await;
-    let fault = DbError::TimedOut("D1 did not answer in time".into());
+    let fault = DbError::Unavailable("D1 did not answer in time".into());
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, fault.clone());
     world.advance(1).await;

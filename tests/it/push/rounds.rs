@@ -9,7 +9,7 @@ use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::DbError;
 
 fn outage() -> DbError {
-    DbError::TimedOut("D1 did not answer in time".into())
+    DbError::Unavailable("D1 did not answer in time".into())
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
@@ -144,9 +145,7 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
-    for _ in 0..6 {
-        world.db.lose_response(retryable_error());
-    }
+    world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail_all(BatchKind::Reads, retryable_error());
     cli.emit("message", &message(&session, "m"));
     exhaust_retries(&world).await;

@@ -141,8 +141,8 @@ struct Calls {
     last_id: CallId,
     /// Faults of the next operations. An operation gets the first fault of its kind.
     injected: VecDeque<(BatchKind, Fault)>,
-    /// The error of all operations of a kind.
-    outage: Option<(BatchKind, DbError)>,
+    /// The errors of all operations of a kind.
+    outages: Vec<(BatchKind, DbError)>,
     /// The kind of operations of which some get stuck.
     slow_kind: Option<BatchKind>,
     /// The number of operations with a fault.
@@ -192,7 +192,7 @@ impl RemoteDatabase {
 
     /// Makes all operations of this kind fail until [`repair`](Self::repair).
     pub fn fail_all(&self, kind: BatchKind, error: DbError) {
-        lock(&self.calls).outage = Some((kind, error));
+        lock(&self.calls).outages.push((kind, error));
     }
 
     /// Makes some operations of this kind get stuck until [`end_slowness`](Self::end_slowness).
@@ -211,14 +211,14 @@ impl RemoteDatabase {
     pub fn repair(&self) {
         self.end_slowness();
         let mut calls = lock(&self.calls);
-        calls.outage = None;
+        calls.outages.clear();
         calls.injected.clear();
     }
 
     /// Whether a fault is active or injected.
     pub fn is_faulty(&self) -> bool {
         let calls = lock(&self.calls);
-        calls.outage.is_some() || !calls.injected.is_empty()
+        !calls.outages.is_empty() || !calls.injected.is_empty()
     }
 
     /// The number of operations that had a fault.
@@ -294,10 +294,10 @@ impl RemoteDatabase {
         let position = calls.injected.iter().position(|(fault_kind, _)| *fault_kind == kind);
         let injected = position.and_then(|position| calls.injected.remove(position));
         let outage = calls
-            .outage
-            .clone()
-            .filter(|(fault_kind, _)| *fault_kind == kind)
-            .map(|(_, error)| Fault::NotExecuted(error));
+            .outages
+            .iter()
+            .find(|(fault_kind, _)| *fault_kind == kind)
+            .map(|(_, error)| Fault::NotExecuted(error.clone()));
         let fault = injected.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
         calls.has_unreported_fault |= fault.is_some();

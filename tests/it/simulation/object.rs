@@ -239,6 +239,12 @@ impl Object {
         hub.on_alarm();
     }
 
+    /// Fires the alarm without regard to its time, and leaves it set: the platform may fire an alarm twice.
+    pub fn fire_alarm_again(&mut self) {
+        let (hub, _) = self.start();
+        hub.on_alarm();
+    }
+
     /// Evicts the object unless it has running tasks. Returns whether it was evicted.
     pub fn hibernate(&mut self) -> bool {
         if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping_tasks() > 0 {

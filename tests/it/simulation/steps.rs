@@ -8,6 +8,9 @@ use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
 use crate::support::sqlite::BatchKind;
 
+/// How long no alarm fires in [`Step::NoAlarms`], in milliseconds.
+const TEN_MINUTES: u64 = 600_000;
+
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     CliMessage,
@@ -51,6 +54,10 @@ pub enum Step {
     ShortWait,
     LongWait,
     ToggleAlarms,
+    FailAlarms,
+    SecondAlarm,
+    NoAlarms,
+    Stall,
     Hibernate,
     Crash,
     Fault,
@@ -101,6 +108,10 @@ const STEPS: &[(u64, Step)] = &[
     (6, Step::ShortWait),
     (2, Step::LongWait),
     (1, Step::ToggleAlarms),
+    (1, Step::FailAlarms),
+    (2, Step::SecondAlarm),
+    (1, Step::NoAlarms),
+    (1, Step::Stall),
     (4, Step::Hibernate),
     (3, Step::Crash),
     (5, Step::Fault),
@@ -209,6 +220,19 @@ impl World {
             }
             Step::LongWait => self.advance_past_timeout(),
             Step::ToggleAlarms => self.alarms_delayed = !self.alarms_delayed,
+            Step::FailAlarms => {
+                let count = usize::try_from(self.rng.between(1, 5)).unwrap();
+                self.objects[namespace_index].rt.fake.fail_alarms(count);
+            }
+            Step::SecondAlarm => self.objects[namespace_index].fire_alarm_again(),
+            Step::NoAlarms => {
+                let delayed = std::mem::replace(&mut self.alarms_delayed, true);
+                self.deliver_all_frames();
+                self.advance(TEN_MINUTES);
+                self.run_actions(40);
+                self.alarms_delayed = delayed;
+            }
+            Step::Stall => self.stall(),
             Step::Hibernate => {
                 // The platform evicts an object about ten seconds after its last event.
                 self.deliver_all_frames();
@@ -388,6 +412,18 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Lets all operations of the database fail for up to 90 s while the clients continue.
+    fn stall(&mut self) {
+        for kind in [BatchKind::Reads, BatchKind::Writes] {
+            self.db.fail_all(kind, if self.rng.chance(50) { retryable_error() } else { timeout() });
+        }
+        for _ in 0..self.rng.between(1, 90) {
+            self.advance(1_000);
+            self.run_actions(20);
+        }
+        self.db.repair();
     }
 
     /// Advances the clock so far that keep-alives, calls or pings time out.

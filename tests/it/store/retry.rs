@@ -1,59 +1,64 @@
-//! The retry policy: the number of attempts at a batch and the delays between them.
+//! The retry policy: how long a batch is repeated, and the pauses between the attempts.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use crate::support::SleepClock;
 use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
-use session_gateway_hub::store::retry::Retrying;
+use session_gateway_hub::store::retry::{Host, Retrying};
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
 
-type Delays = Arc<Mutex<Vec<u64>>>;
+/// A database with retries, and its clock.
+fn retrying() -> (Arc<Sqlite>, Retrying<Arc<Sqlite>>, SleepClock) {
+    let (db, clock) = (Arc::new(Sqlite::with_schema()), SleepClock::default());
+    (Arc::clone(&db), Retrying::new(db, Box::new(clock.clone())), clock)
+}
 
-/// A database with retries, and the recorded delays.
-fn retrying() -> (Arc<Sqlite>, Retrying<Arc<Sqlite>>, Delays) {
-    let (db, delays) = (Arc::new(Sqlite::with_schema()), Delays::default());
-    let recorded = Arc::clone(&delays);
-    let sleep = Box::new(move |ms| -> futures::future::BoxFuture<'static, ()> {
-        recorded.lock().unwrap().push(ms);
-        Box::pin(async {})
-    });
-    (Arc::clone(&db), Retrying::new(db, sleep), delays)
+fn pauses(clock: &SleepClock) -> Vec<u64> {
+    std::mem::take(&mut *clock.pauses.lock().unwrap())
 }
 
 fn write() -> Vec<Statement> {
     vec![Statement::new(secrets::INSERT, ["name".into(), "value".into()])]
 }
 
+async fn run(db: &dyn Database, kind: BatchKind) -> Result<(), DbError> {
+    match kind {
+        BatchKind::Reads => push::load_all(db, &crate::support::store::team()).await.map(drop),
+        BatchKind::Writes => db.batch(&mut write()).await.map(drop),
+    }
+}
+
 #[tokio::test]
-async fn reads_and_writes_are_retried_up_to_five_times_with_doubled_delays() {
-    let (db, retrying, delays) = retrying();
+async fn reads_and_writes_are_repeated_after_pauses_that_double_up_to_two_seconds() {
+    let (db, retrying, clock) = retrying();
     for kind in [BatchKind::Reads, BatchKind::Writes] {
-        for faults in 0..=6 {
-            let before = (db.read_count(), db.write_count());
+        for faults in 0..=8 {
             (0..faults).for_each(|_| db.fail(kind, retryable_error()));
-            let result = match kind {
-                BatchKind::Reads => read(&retrying).await,
-                BatchKind::Writes => retrying.batch(&mut write()).await.map(drop),
-            };
-            assert_eq!(result, if faults < 6 { Ok(()) } else { Err(retryable_error()) }, "{kind:?}, {faults} faults");
-            let attempts = db.read_count() - before.0 + db.write_count() - before.1;
-            assert_eq!(attempts, (faults + 1).min(6), "{kind:?}, {faults} faults");
-            assert_eq!(std::mem::take(&mut *delays.lock().unwrap()), [50, 100, 200, 400, 800][..faults.min(5)]);
+            run(&retrying, kind).await.unwrap();
+            assert_eq!(pauses(&clock), [100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000][..faults], "{kind:?}");
         }
     }
 }
 
-async fn read(db: &dyn Database) -> Result<(), DbError> {
-    push::load_all(db, &crate::support::store::team()).await.map(drop)
+#[tokio::test]
+async fn after_two_minutes_of_faults_a_batch_is_not_repeated() {
+    let (db, retrying, clock) = retrying();
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        db.fail_all(kind, retryable_error());
+        let error = run(&retrying, kind).await.unwrap_err();
+        assert!(matches!(error, DbError::Unavailable(_)) && error.may_have_committed(), "{error}");
+        let waited_ms: u64 = pauses(&clock).iter().sum();
+        assert!((118_000..=120_000).contains(&waited_ms), "{waited_ms}");
+    }
 }
 
 #[tokio::test]
-async fn only_transient_faults_are_retried() {
-    for error in [DbError::TimedOut("late".into()), DbError::Refused("constraint failed".into())] {
-        let (db, retrying, delays) = retrying();
-        db.fail(BatchKind::Writes, error.clone());
-        assert_eq!(retrying.batch(&mut write()).await, Err(error));
-        assert_eq!((db.write_count(), delays.lock().unwrap().len()), (1, 0));
-    }
+async fn a_refused_batch_is_not_repeated() {
+    let (db, retrying, clock) = retrying();
+    let error = DbError::Refused("constraint failed".into());
+    db.fail(BatchKind::Writes, error.clone());
+    assert_eq!(retrying.batch(&mut write()).await, Err(error));
+    assert_eq!((db.write_count(), pauses(&clock)), (1, vec![]));
 }
 
 #[tokio::test]
@@ -64,4 +69,37 @@ async fn the_error_of_a_refused_retry_after_a_lost_result_says_that_the_batch_ma
     let error = retrying.batch(&mut write()).await.unwrap_err();
     assert!(error.may_have_committed(), "{error}");
     assert_eq!(db.number("SELECT count(*) FROM secrets"), 1);
+}
+
+#[tokio::test]
+async fn a_call_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
+    let (db, retrying, clock) = retrying();
+    db.fail(BatchKind::Writes, retryable_error());
+    retrying.batch(&mut write()).await.unwrap();
+    assert_eq!(retrying.last_stall_at(clock.now()), None, "a short fault is no stall");
+    db.hold(BatchKind::Writes);
+    let mut batch = write();
+    let mut call = Box::pin(retrying.batch(&mut batch));
+    assert!(futures::poll!(&mut call).is_pending());
+    clock.advance(4_999);
+    assert_eq!(retrying.last_stall_at(clock.now()), None);
+    clock.advance(1);
+    assert_eq!(retrying.last_stall_at(clock.now()), Some(clock.now()));
+    db.release();
+    call.await.unwrap();
+    let ended_at = clock.now();
+    clock.advance(60_000);
+    assert_eq!((retrying.last_stall_at(clock.now()), retrying.needs_probe()), (Some(ended_at), false));
+}
+
+#[tokio::test]
+async fn an_outage_is_a_stall_until_a_call_succeeds() {
+    let (db, retrying, clock) = retrying();
+    db.fail_all(BatchKind::Writes, retryable_error());
+    run(&retrying, BatchKind::Writes).await.unwrap_err();
+    clock.advance(60_000);
+    assert_eq!((retrying.last_stall_at(clock.now()), retrying.needs_probe()), (Some(clock.now()), true));
+    db.repair();
+    session_gateway_hub::store::probe(&retrying).await.unwrap();
+    assert!(retrying.last_stall_at(clock.now()).is_some_and(|at| at < clock.now()));
 }

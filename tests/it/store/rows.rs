@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::stalls::UNKNOWN_OUTCOMES;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
@@ -256,7 +257,16 @@ fn errors_of_d1_are_classified() {
     let classify = |message: &str| DbError::from_message(message.into());
     assert!(matches!(classify("D1_ERROR: no such table: sessions: SQLITE_ERROR"), DbError::NoSchema(_)));
     assert!(matches!(classify("D1_ERROR: no such column: todos"), DbError::NoSchema(_)));
-    assert!(matches!(classify("D1_ERROR: Network connection lost."), DbError::Retryable(_)));
-    assert!(matches!(classify("D1 DB is overloaded. Requests queued for too long."), DbError::Retryable(_)));
-    assert!(matches!(classify("D1_ERROR: UNIQUE constraint failed: sessions.id"), DbError::Refused(_)));
+    for refused in [
+        "D1_ERROR: UNIQUE constraint failed: sessions.id: SQLITE_CONSTRAINT",
+        "NOT NULL constraint failed: fences.epoch",
+        "D1_ERROR: near \"SELEC\": syntax error at offset 0: SQLITE_ERROR",
+        "D1_ERROR: string or blob too big: SQLITE_TOOBIG",
+        "D1_ERROR: too many SQL variables at offset 5: SQLITE_ERROR",
+    ] {
+        assert!(matches!(classify(refused), DbError::Refused(_)), "{refused}");
+    }
+    for unknown in UNKNOWN_OUTCOMES {
+        assert!(matches!(classify(unknown), DbError::Retryable(_)), "{unknown}");
+    }
 }

@@ -24,9 +24,11 @@ pub mod store;
 pub mod upload;
 pub mod web;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::events;
@@ -36,10 +38,11 @@ use session_gateway_hub::hub::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
-use session_gateway_hub::store::retry::Retrying;
+use session_gateway_hub::store::retry::{Host, Retrying};
 
 use cli::Cli;
 use runtime::FakeRuntime;
@@ -51,15 +54,48 @@ pub const SECRET: &str = "secret";
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
 /// How long a call waits for a CLI to reconnect.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
+/// A step of the clock in [`World::pass`].
+const STEP_MS: u64 = 250;
 
 /// Returns as soon as all tasks are waiting.
 pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
+/// A clock that only sleeping advances. Its pauses are the longest ones.
+#[derive(Default, Clone)]
+pub struct SleepClock {
+    /// Every pause, in milliseconds.
+    pub pauses: Arc<Mutex<Vec<u64>>>,
+    now: Arc<AtomicU64>,
+}
+
+impl SleepClock {
+    /// Advances the clock.
+    pub fn advance(&self, ms: u64) {
+        self.now.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Host for SleepClock {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        self.advance(ms);
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(ms);
+        Box::pin(tokio::task::yield_now())
+    }
+
+    fn random(&self) -> u8 {
+        u8::MAX
+    }
+}
+
 /// The database with retries, as the edge uses it, but without delays between them.
 pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
-    Arc::new(Retrying::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
+    Arc::new(Retrying::new(Arc::clone(db), Box::new(SleepClock::default())))
 }
 
 /// The object of a namespace, with its hub unless it hibernates.
@@ -189,6 +225,23 @@ impl World {
             }
         }
         panic!("an endless loop of alarms: the next is set to {:?}", self.rt.alarm());
+    }
+
+    /// Advances the clock in small steps and fires each alarm when it is due. Waiting tasks wake between two steps.
+    pub async fn pass(&self, ms: u64) {
+        let end = self.now() + ms;
+        while self.now() < end {
+            self.advance(STEP_MS.min(end - self.now())).await;
+        }
+    }
+
+    /// Advances the clock until the hub no longer repeats a failed batch. Fires no alarm.
+    pub async fn exhaust_retries(&self) {
+        for _ in 0..=DB_RETRY_MS / MAX_DB_PAUSE_MS {
+            run_until_idle().await;
+            self.rt.set_now(self.now() + MAX_DB_PAUSE_MS);
+        }
+        run_until_idle().await;
     }
 
     /// Advances the clock to a time and fires the alarm.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 
+use super::World;
 use super::cli::Cli;
 use super::web::Web;
-use super::{World, run_until_idle};
 
 /// Both formats of events.
 pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
@@ -58,11 +58,7 @@ pub fn message(session: &str, text: &str) -> Value {
 
 /// Advances the clock until the hub no longer retries a failed batch.
 pub async fn exhaust_retries(world: &World) {
-    for _ in 0..10 {
-        run_until_idle().await;
-        world.rt.set_now(world.now() + 5_000);
-    }
-    run_until_idle().await;
+    world.exhaust_retries().await;
 }
 
 /// Connects a new web client. Returns its first event.

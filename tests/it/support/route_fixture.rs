@@ -170,7 +170,7 @@ impl RouteFixture {
             }
             Condition::FailingReads => {
                 self.world.hibernate_and_wake().await;
-                self.world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
+                self.world.db.fail_all(BatchKind::Reads, DbError::Unavailable("D1 did not answer in time".into()));
             }
             Condition::FailingWrites => {
                 self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into()))

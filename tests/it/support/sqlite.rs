@@ -15,7 +15,7 @@ pub fn retryable_error() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }
 
-/// An error that the hub does not retry.
+/// An error that the hub does not retry: the database refuses the batch.
 pub fn permanent_error() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
@@ -53,7 +53,7 @@ struct Script {
     /// The next batch of this kind never returns.
     hanging: Option<BatchKind>,
     /// The error of every batch of a kind that has no other fault.
-    outage: Option<(BatchKind, DbError)>,
+    outages: Vec<(BatchKind, DbError)>,
     /// The kinds of batches whose results are held.
     held_kinds: Vec<BatchKind>,
     /// Release the held results, in the order of the batches.
@@ -130,13 +130,15 @@ impl Sqlite {
 
     /// Makes every batch of this kind fail until [`repair`](Self::repair).
     pub fn fail_all(&self, kind: BatchKind, error: DbError) {
-        lock(&self.script).outage = Some((kind, error));
+        let mut script = lock(&self.script);
+        script.outages.retain(|(outage_kind, _)| *outage_kind != kind);
+        script.outages.push((kind, error));
     }
 
     /// Ends all faults.
     pub fn repair(&self) {
         let mut script = lock(&self.script);
-        script.outage = None;
+        script.outages.clear();
         script.faults.clear();
     }
 
@@ -216,7 +218,7 @@ impl Sqlite {
             let mut script = lock(&self.script);
             let position = script.faults.iter().position(|fault| fault.kind == kind);
             let queued = position.and_then(|position| script.faults.remove(position));
-            let outage = script.outage.clone().filter(|(outage_kind, _)| *outage_kind == kind);
+            let outage = script.outages.iter().find(|(outage_kind, _)| *outage_kind == kind).cloned();
             queued.or(outage.map(|(kind, error)| Fault { kind, error, after_commit: false }))
         };
         match fault {

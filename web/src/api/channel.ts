@@ -12,8 +12,8 @@ export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline'
 /** The data to fetch again after a connect, because events may have been missed. `messages`: only those of the followed session. */
 export type Gap = 'none' | 'messages' | 'all';
 
-/** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s. */
-const IDLE_TIMEOUT_MS = 75_000;
+/** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
+const IDLE_TIMEOUT_MS = 95_000;
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */

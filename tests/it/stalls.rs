@@ -1,0 +1,315 @@
+//! Stalls of the database: for 90 s calls fail or have no result. Requests and acknowledgements wait, nothing is lost or stored
+//! twice, nothing expires, and everything continues within five seconds.
+
+use crate::support::cli::Cli;
+use crate::support::live_session::live_session_with_machine;
+use crate::support::merge::texts;
+use crate::support::sqlite::{BatchKind, retryable_error};
+use crate::support::web::Web;
+use crate::support::{World, run_until_idle};
+use serde_json::{Value, json};
+use session_gateway_hub::limits::{DB_RETRY_MS, MAX_BATCH_BYTES, MAX_QUEUED_BYTES};
+use session_gateway_hub::store::DbError;
+
+const STALL_MS: u64 = 90_000;
+const RECOVERY_MS: u64 = 5_000;
+
+/// Messages of errors after which the outcome of a batch is unknown: those that D1 is known to return, and others.
+pub const UNKNOWN_OUTCOMES: [&str; 18] = [
+    "D1_ERROR: Network connection lost.",
+    "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.",
+    "D1_ERROR: D1 DB reset because its code was updated.",
+    "D1_ERROR: D1 DB's isolate exceeded its memory limit and was reset.",
+    "D1_ERROR: D1 DB exceeded its CPU time limit and was reset.",
+    "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
+    "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
+    "D1_ERROR: Internal error while starting up D1 DB storage caused object to be reset.",
+    "D1_ERROR: Internal error in D1 DB storage caused object to be reset.",
+    "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node.",
+    "D1_ERROR: The client disconnected.",
+    "D1_ERROR: internal error",
+    "D1 did not answer in time",
+    "D1_ERROR: disk I/O error: SQLITE_IOERR",
+    "database is locked",
+    "Promise will never complete.",
+    "TypeError: fetch failed",
+    "",
+];
+
+/// An active session with a pending request and an online machine, its CLI, and a web client.
+struct Fixture {
+    world: World,
+    session: String,
+    cli: Cli,
+    web: Web,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let (world, session, mut cli) = live_session_with_machine().await;
+        let state = json!({"requests": {"r": {"tool": "T"}}});
+        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        let mut web = world.web("all=true").await;
+        run_until_idle().await;
+        web.events().await;
+        Self { world, session, cli, web }
+    }
+
+    fn message(&mut self, text: &str) -> u64 {
+        self.cli.emit_for_ack("message", &json!({"sid": self.session, "message": {"text": text}, "localId": text}))
+    }
+
+    /// Lets time pass while the CLI sends keep-alives.
+    async fn pass_with_keep_alives(&self, ms: u64) {
+        for _ in 0..ms / 10_000 {
+            self.world.pass(10_000).await;
+            let time = self.world.now();
+            self.cli.emit("session-alive", &json!({"sid": self.session, "time": time}));
+            self.cli.emit("machine-alive", &json!({"machineId": "m", "time": time}));
+        }
+        run_until_idle().await;
+    }
+
+    /// Checks that nothing has expired or was canceled, neither in the database nor in an event.
+    async fn assert_all_alive(&mut self, case: &str) {
+        assert_eq!(self.world.db.number("SELECT min(active) FROM sessions"), 1, "{case}");
+        assert_eq!(self.world.db.number("SELECT min(active) FROM machines"), 1, "{case}");
+        let events = self.web.events().await;
+        let inactive = events.iter().find(|event| event["data"]["active"] == false);
+        assert!(inactive.is_none(), "{case}: {inactive:?}");
+        let session = self.world.get_session(&self.session).await;
+        assert_eq!(session["agentState"]["requests"]["r"]["tool"], "T", "{case}");
+        assert!(self.cli.socket.is_open() && self.web.0.is_open(), "{case}");
+    }
+}
+
+fn fail_all(world: &World, message: &str) {
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        world.db.fail_all(kind, DbError::from_message(message.into()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s() {
+    for error in UNKNOWN_OUTCOMES {
+        let mut fixture = Fixture::new().await;
+        fail_all(&fixture.world, error);
+        let acks = ["a", "b"].map(|text| fixture.message(text));
+        let renamed = fixture.world.start("PATCH", &format!("/api/sessions/{}", fixture.session), r#"{"name":"new"}"#);
+        let listed = fixture.world.start("GET", "/api/sessions", "");
+        fixture.pass_with_keep_alives(STALL_MS).await;
+        assert!(!renamed.is_ready() && !listed.is_ready(), "{error}");
+        assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 0, "{error}");
+        fixture.world.db.repair();
+        fixture.world.pass(RECOVERY_MS).await;
+        assert!(renamed.is_ready() && listed.is_ready(), "{error}");
+        renamed.reply().await.ok();
+        assert_eq!(listed.reply().await.ok()["sessions"][0]["metadata"]["name"], "new", "{error}");
+        for ack in acks {
+            assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true, "{error}");
+        }
+        assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"], "{error}");
+        fixture.assert_all_alive(error).await;
+        fixture.pass_with_keep_alives(60_000).await;
+        fixture.assert_all_alive(error).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_calls_without_a_result_for_90_s_everything_that_waited_succeeds() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold_all();
+    let ack = fixture.message("a");
+    run_until_idle().await;
+    let later = fixture.message("b");
+    fixture.pass_with_keep_alives(STALL_MS).await;
+    fixture.world.db.release();
+    fixture.world.pass(RECOVERY_MS).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(fixture.cli.wait_for_ack(later).await["seq"], 2);
+    assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"]);
+    fixture.assert_all_alive("no result").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_that_are_committed_despite_their_errors_are_stored_and_published_once() {
+    let mut fixture = Fixture::new().await;
+    let mut subscriber = fixture.world.web(&format!("sessionId={}", fixture.session)).await;
+    for error in UNKNOWN_OUTCOMES {
+        fixture.world.db.lose_response(DbError::from_message(error.into()));
+    }
+    let ack = fixture.message("a");
+    fixture.pass_with_keep_alives(60_000).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(fixture.cli.send_message(&fixture.session, "b").await["seq"], 2);
+    let received = subscriber.events().await;
+    let seqs: Vec<&Value> = received.iter().filter(|event| event["type"] == "message-received").collect();
+    assert_eq!(seqs.iter().map(|event| &event["message"]["seq"]).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 2);
+    fixture.assert_all_alive("committed").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_two_minutes_waiters_fail_and_repeated_messages_are_stored_once() {
+    for committed in [false, true] {
+        let mut fixture = Fixture::new().await;
+        if committed {
+            fixture.world.db.lose_response(retryable_error());
+        }
+        fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+        let ack = fixture.message("a");
+        fixture.pass_with_keep_alives(DB_RETRY_MS - 10_000).await;
+        let path = format!("/api/sessions/{}", fixture.session);
+        let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
+        fixture.pass_with_keep_alives(20_000).await;
+        assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
+        let refused = renamed.reply().await;
+        refused.assert_error(503, "hub_unavailable");
+        assert!(refused.headers.contains_key("retry-after"));
+        fixture.pass_with_keep_alives(120_000).await;
+        fixture.world.db.repair();
+        fixture.world.pass(RECOVERY_MS).await;
+        fixture.cli = Cli::connect(&fixture.world, json!({"sessionId": fixture.session, "machineId": "m"})).await;
+        let ack = fixture.message("a");
+        assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1, "{committed}");
+        fixture.pass_with_keep_alives(10_000).await;
+        assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 1, "{committed}");
+        assert_eq!(fixture.world.db.number("SELECT min(active) FROM sessions"), 1, "{committed}");
+        assert_eq!(fixture.world.get_session(&fixture.session).await["agentState"]["requests"]["r"]["tool"], "T");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_durable_in_memory_is_read_during_a_stall() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.world.create_session("/other").await;
+    for path in [format!("/api/sessions/{other}"), "/api/machines".to_owned()] {
+        fixture.world.get(&path).await.ok();
+    }
+    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    let ack = fixture.message("a");
+    run_until_idle().await;
+    assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
+    assert_eq!(fixture.world.get("/api/machines").await.ok()["machines"][0]["id"], "m");
+    let changed = fixture.world.start("GET", &format!("/api/sessions/{}", fixture.session), "");
+    fixture.pass_with_keep_alives(STALL_MS).await;
+    assert!(!changed.is_ready(), "its seq is not durable yet");
+    fixture.world.db.repair();
+    fixture.world.pass(RECOVERY_MS).await;
+    assert_eq!(changed.reply().await.ok()["session"]["seq"], 1);
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_keep_alives_wait_for_the_database_does_not_expire() {
+    let fixture = Fixture::new().await;
+    fixture.cli.socket.close();
+    fixture.world.hibernate_and_wake().await;
+    fail_all(&fixture.world, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+    // The CONNECT waits, because the session must be read.
+    let mut cli = Cli::start_connect(&fixture.world, &json!({"token": "secret:team", "sessionId": fixture.session}));
+    fixture.world.pass(STALL_MS).await;
+    fixture.world.db.repair();
+    fixture.world.pass(RECOVERY_MS).await;
+    assert!(cli.socket.is_open());
+    assert_eq!(cli.emit_with_ack("ping", &Value::Null).await["ok"], true);
+    fixture.world.pass(20_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1, "the timeout restarts after the stall");
+    cli.socket.close();
+    fixture.world.pass(40_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_that_restart_after_a_stall_survive_hibernation() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold_all();
+    fixture.message("a");
+    fixture.pass_with_keep_alives(10_000).await;
+    fixture.cli.socket.close();
+    fixture.world.pass(STALL_MS).await;
+    fixture.world.db.release();
+    run_until_idle().await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.world.pass(15_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
+    fixture.world.pass(20_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_wait_until_an_unreachable_database_answers_a_probe() {
+    let mut fixture = Fixture::new().await;
+    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    let ack = fixture.message("a");
+    fixture.pass_with_keep_alives(130_000).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
+    fixture.cli.socket.close();
+    fixture.world.pass(600_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
+    fixture.world.db.repair();
+    fixture.world.pass(25_000).await;
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
+    fixture.world.pass(45_000).await;
+    assert_eq!(
+        fixture.world.db.number("SELECT active FROM sessions"),
+        0,
+        "no client was needed to notice the recovery"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_reset_during_a_stall_loses_only_what_is_not_acknowledged() {
+    let mut fixture = Fixture::new().await;
+    let before = fixture.message("before");
+    assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
+    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    fixture.message("a");
+    fixture.pass_with_keep_alives(40_000).await;
+    fixture.world.redeploy();
+    let again = Cli::start_connect(
+        &fixture.world,
+        &json!({"token": "secret:team", "sessionId": fixture.session, "machineId": "m"}),
+    );
+    fixture.world.pass(50_000).await;
+    fixture.world.db.repair();
+    fixture.world.pass(RECOVERY_MS).await;
+    fixture.cli = again;
+    let ack = fixture.message("a");
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
+    assert_eq!(texts(&fixture.world, &fixture.session).await.last().map(String::as_str), Some("a"));
+    assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 2);
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_40_mb_changes_are_overloaded_and_what_is_queued_is_stored_after_the_stall() {
+    let mut fixture = Fixture::new().await;
+    fail_all(&fixture.world, "D1_ERROR: D1 DB is overloaded. Too many requests queued.");
+    let text = "x".repeat(1_000_000);
+    let mut acks = Vec::new();
+    for n in 0..60 {
+        let payload = json!({"sid": fixture.session, "message": {"text": text}, "localId": n.to_string()});
+        acks.push(fixture.cli.emit_for_ack("message", &payload));
+        run_until_idle().await;
+    }
+    let path = format!("/api/sessions/{}", fixture.session);
+    let refused = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
+    refused.assert_error(503, "overloaded");
+    assert!(refused.headers.contains_key("retry-after"));
+    fixture.pass_with_keep_alives(STALL_MS).await;
+    fixture.world.db.repair();
+    fixture.world.pass(RECOVERY_MS).await;
+    let mut stored = 0;
+    for ack in acks {
+        let ack = fixture.cli.wait_for_ack(ack).await;
+        assert!(ack["ok"] == true || ack["code"] == "overloaded", "{ack}");
+        stored += i64::from(ack["ok"] == true);
+    }
+    assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), stored);
+    // A message is queued as its row and as its event.
+    assert!((10..=MAX_QUEUED_BYTES / 1_000_000).contains(&usize::try_from(stored).unwrap()), "{stored}");
+    let largest = fixture.world.db.write_batches().iter().map(|b| crate::support::sqlite::parameter_bytes(b)).max();
+    assert!(largest < Some(2 * MAX_BATCH_BYTES), "{largest:?}");
+    fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await.ok();
+}
