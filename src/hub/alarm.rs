@@ -7,7 +7,6 @@ use super::events::log::EventLog;
 use super::storage_keys::{LAST_STALL, LAST_TICK};
 use super::{Hub, State};
 use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
-use crate::store::probe;
 
 impl Hub {
     /// Sets the alarm for the earliest deadline.
@@ -58,7 +57,9 @@ impl Hub {
         }
         if due.heartbeat {
             self.send_heartbeats();
-            self.resolve_uncertain_commits();
+            if !self.db.is_unreachable() {
+                self.resolve_uncertain_commits();
+            }
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
             self.close_expired(now);
         }
@@ -86,9 +87,13 @@ impl Hub {
         if self.state().liveness.restart(stalled_at) {
             self.rt.kv_put(LAST_STALL, &stalled_at.to_string());
         }
-        if self.db.needs_probe() {
+        if self.db.is_unreachable() {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { drop(probe(&hub.db).await) }));
+            self.rt.spawn(Box::pin(async move {
+                if hub.db.probe().await {
+                    hub.resolve_uncertain_commits();
+                }
+            }));
         }
     }
 

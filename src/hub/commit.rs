@@ -1,5 +1,6 @@
 //! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
-//! it is durable. Meanwhile [`Retrying`](crate::store::retry::Retrying) repeats a batch without a known outcome. After a failed batch the cache is dropped, because it contains changes that were never written.
+//! it is durable. Meanwhile [`Retrying`](crate::store::retry::Retrying) repeats a batch without a known outcome. After a
+//! failed batch the cache is dropped, because it contains changes that were never written.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -41,9 +42,15 @@ impl Hub {
         })
     }
 
-    /// Waits until all writes of a session or machine queued so far are durable.
-    pub(super) async fn flushed_owner(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        if self.state().journal.has_pending_change(|owner| owner == id) { self.flushed().await } else { Ok(()) }
+    /// Waits until all writes of some sessions or machines queued so far are durable.
+    pub(super) fn flushed_of<'a>(
+        self: &'a Arc<Self>,
+        is_one: &dyn Fn(&State, &str) -> bool,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let state = self.state();
+        let is_pending = state.journal.has_pending_change(&|id| is_one(&state, id));
+        drop(state);
+        if is_pending { self.flushed() } else { Box::pin(std::future::ready(Ok(()))) }
     }
 
     /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.

@@ -183,7 +183,7 @@ impl Hub {
         mut segments: Vec<Segment>,
         unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
-        self.flushed_owner(owner).await?;
+        self.flushed_of(&|_, id| id == owner).await?;
         if let [Segment::Text(text)] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }

@@ -78,7 +78,7 @@ pub struct Batch<E> {
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
     /// The ids of the sessions and machines that it changes.
-    owners: BTreeSet<String>,
+    owners: Vec<String>,
 }
 
 impl<E> Batch<E> {
@@ -112,7 +112,7 @@ pub struct Journal<E> {
     /// The bytes of `sealed` and of the batch in flight.
     sealed_bytes: usize,
     in_flight_bytes: usize,
-    in_flight_owners: BTreeSet<String>,
+    in_flight_owners: Vec<String>,
     lock: Lock,
     /// Waits for an exclusive lock until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
@@ -126,7 +126,7 @@ impl<E> Default for Journal<E> {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             in_flight_bytes: 0,
-            in_flight_owners: BTreeSet::new(),
+            in_flight_owners: Vec::new(),
             lock: Lock::Free,
             waiter: None,
         }
@@ -222,9 +222,12 @@ impl<E: MemorySize> Journal<E> {
     }
 
     /// Whether a change of one of these sessions or machines is not durable yet.
-    pub fn has_pending_change(&self, is_one: impl Fn(&str) -> bool) -> bool {
-        let written = self.sealed.iter().map(|batch| &batch.owners).chain([&self.in_flight_owners]).flatten();
-        self.lock == Lock::Exclusive || self.queue.owners().chain(written).any(|id| is_one(id))
+    pub fn has_pending_change(&self, is_one: &dyn Fn(&str) -> bool) -> bool {
+        let is_any = |owners: &[String]| owners.iter().any(|id| is_one(id));
+        self.lock == Lock::Exclusive
+            || is_any(&self.in_flight_owners)
+            || self.sealed.iter().any(|batch| is_any(&batch.owners))
+            || is_any(&self.queue.owners())
     }
 
     /// The bytes of everything that is not durable yet.
@@ -339,14 +342,17 @@ impl Queue {
         self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
-    fn owners(&self) -> impl Iterator<Item = &String> {
-        let changed = self.sessions.keys().chain(&self.machines);
-        changed.chain(&self.deleted_sessions).chain(&self.deleted_machines)
+    fn owners(&self) -> Vec<String> {
+        let mut owners: Vec<String> = self.sessions.keys().cloned().collect();
+        for ids in [&self.machines, &self.deleted_sessions, &self.deleted_machines] {
+            owners.extend(ids.iter().cloned());
+        }
+        owners
     }
 
     fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl Snapshot) -> Batch<E> {
         let statements = self.statements(namespace, cache);
-        let owners = self.owners().cloned().collect();
+        let owners = self.owners();
         let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // A value that was replaced in the meantime is not written.
         let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();

@@ -185,11 +185,6 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
     }
 }
 
-/// Checks whether the database answers.
-pub async fn probe(db: &dyn Database) -> Result<(), DbError> {
-    query(db, Statement::new("SELECT 1", [])).await.map(drop)
-}
-
 /// Runs one statement and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())

@@ -4,7 +4,6 @@
 //! A repeated write is harmless in a [`Fenced`](super::fence::Fenced) database: an earlier attempt that arrives late is
 //! rejected, and writing the same rows twice changes nothing. Without a fence only idempotent writes may be retried.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -30,12 +29,18 @@ pub struct Retrying<D> {
     calls: Mutex<Calls>,
 }
 
-/// The calls without a result, and when calls last stalled.
+/// A call without a result.
+struct Call {
+    id: u64,
+    /// Unix milliseconds.
+    started_at: u64,
+}
+
+/// The calls without a result, the oldest first, and when calls last stalled.
 #[derive(Default)]
 struct Calls {
     last_id: u64,
-    /// When each call without a result started, in Unix milliseconds.
-    started_at: BTreeMap<u64, u64>,
+    pending: Vec<Call>,
     /// When the last call that stalled ended, in Unix milliseconds.
     last_stall_at: Option<u64>,
     /// Whether the last result was an outage that outlasted the retries.
@@ -45,8 +50,8 @@ struct Calls {
 impl Calls {
     /// Ends a call. Returns whether it had stalled, except for further ones within a second.
     fn end(&mut self, id: u64, now: u64) -> bool {
-        let started_at = self.started_at.remove(&id);
-        let has_stalled = started_at.is_some_and(|at| at + DB_STALL_MS <= now);
+        let Some(index) = self.pending.iter().position(|call| call.id == id) else { return false };
+        let has_stalled = self.pending.remove(index).started_at + DB_STALL_MS <= now;
         let is_new = has_stalled && self.last_stall_at.is_none_or(|at| at + 1_000 <= now);
         if is_new {
             self.last_stall_at = Some(now);
@@ -55,7 +60,7 @@ impl Calls {
     }
 }
 
-/// The retries of one batch. Removes its call from the list of calls when it is dropped.
+/// The retries of one batch. Ends its call when it is dropped.
 struct Retries<'a> {
     host: &'a dyn Host,
     calls: &'a Mutex<Calls>,
@@ -64,6 +69,7 @@ struct Retries<'a> {
     pause_ms: u64,
     /// The last fault after which the batch was repeated.
     fault: Option<String>,
+    is_unreachable: bool,
 }
 
 impl<D: Database> Retrying<D> {
@@ -75,57 +81,65 @@ impl<D: Database> Retrying<D> {
     /// for [`DB_STALL_MS`], or the database is unreachable. `None` if no call has stalled.
     pub fn last_stall_at(&self, now: u64) -> Option<u64> {
         let calls = lock(&self.calls);
-        let is_stalled = calls.started_at.values().next().is_some_and(|at| at + DB_STALL_MS <= now);
+        let is_stalled = calls.pending.first().is_some_and(|call| call.started_at + DB_STALL_MS <= now);
         if is_stalled || calls.is_unreachable { Some(now) } else { calls.last_stall_at }
     }
 
-    /// Whether the database was unreachable, and no call is in progress that shows whether it still is.
-    pub fn needs_probe(&self) -> bool {
-        let calls = lock(&self.calls);
-        calls.is_unreachable && calls.started_at.is_empty()
+    /// Whether the last result was an outage that outlasted the retries.
+    pub fn is_unreachable(&self) -> bool {
+        lock(&self.calls).is_unreachable
     }
 
-    fn begin(&self) -> Retries<'_> {
-        let now = self.host.now();
-        let mut calls = lock(&self.calls);
-        calls.last_id += 1;
-        let id = calls.last_id;
-        calls.started_at.insert(id, now);
-        let ends_at = now + DB_RETRY_MS;
-        Retries { host: &*self.host, calls: &self.calls, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None }
+    /// Checks once whether the database is reachable again, unless a call is in progress that will show it. Returns whether
+    /// it is.
+    pub async fn probe(&self) -> bool {
+        if lock(&self.calls).pending.is_empty() {
+            let mut call = begin(&*self.host, &self.calls);
+            let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
+            call.is_unreachable = result.is_err_and(|error| error.may_have_committed());
+        }
+        !self.is_unreachable()
     }
 }
 
-impl Retries<'_> {
-    /// Waits until the next attempt after a fault. Otherwise returns the result of the batch: [`DbError::Unavailable`] if an
-    /// earlier attempt may have committed it although the last one was refused.
-    async fn next<T>(&mut self, result: Result<T, DbError>) -> Option<Result<T, DbError>> {
-        let fault = match result {
-            Err(DbError::Retryable(fault)) => fault,
-            Err(error) => return Some(Err(self.fault.take().map_or(error, DbError::Unavailable))),
-            Ok(rows) => return Some(Ok(rows)),
-        };
-        // At least half of the pause.
-        let pause_ms = self.pause_ms / 2 + self.pause_ms * u64::from(self.host.random()) / 510;
-        if self.host.now() + pause_ms > self.ends_at {
-            return Some(Err(DbError::Unavailable(fault)));
-        }
-        self.fault = Some(fault);
-        self.host.sleep(pause_ms).await;
-        self.pause_ms = MAX_DB_PAUSE_MS.min(self.pause_ms * 2);
-        None
-    }
+fn begin<'a>(host: &'a dyn Host, calls: &'a Mutex<Calls>) -> Retries<'a> {
+    let started_at = host.now();
+    let mut state = lock(calls);
+    state.last_id += 1;
+    let id = state.last_id;
+    state.pending.push(Call { id, started_at });
+    let ends_at = started_at + DB_RETRY_MS;
+    Retries { host, calls, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: false }
+}
 
-    fn finish<T>(&self, result: Result<T, DbError>) -> Result<T, DbError> {
-        lock(self.calls).is_unreachable = matches!(result, Err(DbError::Unavailable(_)));
-        result
+impl Retries<'_> {
+    /// Waits until the next attempt. Otherwise returns the error of the batch: [`DbError::Unavailable`] if an earlier attempt
+    /// may have committed it although the last one was refused.
+    fn wait_after(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
+        Box::pin(async move {
+            let DbError::Retryable(fault) = error else {
+                return Err(self.fault.take().map_or(error, DbError::Unavailable));
+            };
+            // At least half of the pause.
+            let pause_ms = self.pause_ms / 2 + self.pause_ms * u64::from(self.host.random()) / 510;
+            if self.host.now() + pause_ms > self.ends_at {
+                self.is_unreachable = true;
+                return Err(DbError::Unavailable(fault));
+            }
+            self.fault = Some(fault);
+            self.host.sleep(pause_ms).await;
+            self.pause_ms = MAX_DB_PAUSE_MS.min(self.pause_ms * 2);
+            Ok(())
+        })
     }
 }
 
 impl Drop for Retries<'_> {
     fn drop(&mut self) {
         let now = self.host.now();
-        if lock(self.calls).end(self.id, now) {
+        let mut calls = lock(self.calls);
+        calls.is_unreachable = self.is_unreachable;
+        if calls.end(self.id, now) {
             self.host.record_stall(now);
         }
     }
@@ -134,10 +148,11 @@ impl Drop for Retries<'_> {
 impl<D: Database> Database for Retrying<D> {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let mut retries = self.begin();
+            let mut retries = begin(&*self.host, &self.calls);
             loop {
-                if let Some(result) = retries.next(self.db.batch(statements).await).await {
-                    return retries.finish(result);
+                match self.db.batch(statements).await {
+                    Ok(rows) => return Ok(rows),
+                    Err(error) => retries.wait_after(error).await?,
                 }
             }
         })
@@ -145,10 +160,11 @@ impl<D: Database> Database for Retrying<D> {
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(async move {
-            let mut retries = self.begin();
+            let mut retries = begin(&*self.host, &self.calls);
             loop {
-                if let Some(result) = retries.next(self.db.query_joined(statement, limit).await).await {
-                    return retries.finish(result);
+                match self.db.query_joined(statement, limit).await {
+                    Ok(rows) => return Ok(rows),
+                    Err(error) => retries.wait_after(error).await?,
                 }
             }
         })

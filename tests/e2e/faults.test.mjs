@@ -69,10 +69,8 @@ test('the worker and the object retry a read after a transient fault; a permanen
   assert.equal((await readMessages()).body.messages.length, 1);
   await hub.setFaults(faultsOf('reads', 'lost'));
   assert.equal((await hub.web('fresh').get('/api/sessions')).status, 200);
-  for (const kinds of [['permanent'], Array(6).fill('transient')]) {
-    await hub.setFaults(faultsOf('reads', ...kinds));
-    const { status, headers, body } = await readMessages();
-    assert.deepEqual([status, headers['retry-after'], body.code], [503, '1', 'hub_unavailable'], kinds.join());
-    assert.equal((await readMessages()).status, 200, 'the next read succeeds');
-  }
+  await hub.setFaults(faultsOf('reads', 'permanent'));
+  const { status, headers, body } = await readMessages();
+  assert.deepEqual([status, headers['retry-after'], body.code], [503, '1', 'hub_unavailable']);
+  assert.equal((await readMessages()).status, 200, 'the next read succeeds');
 });

@@ -124,14 +124,14 @@ async fn a_session_that_expires_again_while_its_day_ends_keeps_its_requests_for_
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}}});
     assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
-    world.advance(30_000 + DAY_MS - 20_000).await;
+    world.advance(30_000 + DAY_MS - 27_000).await;
     let mut again = world.cli(&session).await;
     again.send_keep_alive(&world, &session).await;
     world.hibernate_and_wake().await;
     world.db.hold(BatchKind::Reads);
-    world.advance(20_000).await;
+    world.advance(27_000).await;
     assert_eq!(world.db.held_count(), 1, "the requests are being read");
-    world.advance(11_000).await;
+    world.advance(4_000).await;
     world.db.release();
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], false);

@@ -67,14 +67,8 @@ impl Hub {
     /// Returns the machines that are online, the last active first. Of large values, only the length is included.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let (machines, is_pending) = {
-            let state = self.state();
-            let is_machine = |id: &str| state.cache.machine(id).is_ok();
-            (state.online_machines(), state.journal.has_pending_change(is_machine))
-        };
-        if is_pending {
-            self.flushed().await?;
-        }
+        let machines = self.state().online_machines();
+        self.flushed_of(&|state, id| state.cache.machine(id).is_ok()).await?;
         Ok(machines)
     }
 

@@ -20,7 +20,7 @@ async function runWithFault(sqls, run) {
   const [fault] = faults.splice(index, 1);
   if (fault.kind === 'slow') await scheduler.wait(fault.ms);
   if (fault.kind === 'transient') throw new Error('D1_ERROR: Network connection lost.');
-  if (fault.kind === 'permanent') throw new Error('D1_ERROR: disk I/O error: SQLITE_IOERR');
+  if (fault.kind === 'permanent') throw new Error('D1_ERROR: string or blob too big: SQLITE_TOOBIG');
   const result = await run();
   if (fault.kind === 'lost') throw new Error('D1_ERROR: Network connection lost.');
   return result;

@@ -3,7 +3,7 @@
 use crate::support::World;
 use crate::support::pushes::{Browser, ENDPOINT, header, pending, push_fixture, second_browser};
 use crate::support::runtime::START;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use serde_json::json;
 use session_gateway_hub::store::DbError;
 
@@ -433,7 +433,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_not_committed_is_not_pushed() {
     let (world, session, mut cli, _) = push_fixture().await;
-    world.db.fail_all(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail_all(BatchKind::Writes, permanent_error());
     cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
     world.advance(1_000).await;

@@ -89,17 +89,20 @@ async fn a_call_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
     call.await.unwrap();
     let ended_at = clock.now();
     clock.advance(60_000);
-    assert_eq!((retrying.last_stall_at(clock.now()), retrying.needs_probe()), (Some(ended_at), false));
+    assert_eq!((retrying.last_stall_at(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
 }
 
 #[tokio::test]
 async fn an_outage_is_a_stall_until_a_call_succeeds() {
     let (db, retrying, clock) = retrying();
-    db.fail_all(BatchKind::Writes, retryable_error());
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        db.fail_all(kind, retryable_error());
+    }
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     clock.advance(60_000);
-    assert_eq!((retrying.last_stall_at(clock.now()), retrying.needs_probe()), (Some(clock.now()), true));
+    assert_eq!((retrying.last_stall_at(clock.now()), retrying.is_unreachable()), (Some(clock.now()), true));
+    assert!(!retrying.probe().await);
     db.repair();
-    session_gateway_hub::store::probe(&retrying).await.unwrap();
+    assert!(retrying.probe().await);
     assert!(retrying.last_stall_at(clock.now()).is_some_and(|at| at < clock.now()));
 }

@@ -17,7 +17,7 @@ pub fn retryable_error() -> DbError {
 
 /// An error that the hub does not retry: the database refuses the batch.
 pub fn permanent_error() -> DbError {
-    DbError::Refused("disk I/O error".into())
+    DbError::Refused("constraint failed".into())
 }
 
 /// Whether a batch only reads.
