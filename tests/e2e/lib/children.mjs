@@ -50,6 +50,8 @@ export function start(t, name, command, args, { cwd, env = {} } = {}) {
     lines,
     /** Resolves to the exit code and the signal. */
     exited,
+    /** Sends SIGINT, like Ctrl-C. */
+    interrupt: () => child.kill('SIGINT'),
     /** Sends SIGTERM, and waits for the exit code and the signal. */
     end: () => end('SIGTERM'),
     /** Sends SIGKILL, and waits for the exit code and the signal. */

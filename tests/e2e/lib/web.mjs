@@ -1,20 +1,22 @@
 /** A web client: REST, the event stream (SSE) and the event socket. It can also send malformed requests. */
 
 import http from 'node:http';
+import https from 'node:https';
 import { Recorder, deferred, withTimeout } from './await.mjs';
 
 /**
- * Sends one HTTP request on a new connection, with the path unchanged.
+ * Sends one HTTP request with the path unchanged, by default on a new connection.
  * @param {string} url the server's address
  * @param {string} method
  * @param {string} path
- * @param {{headers?: Record<string, string>, body?: string}} [options]
+ * @param {{headers?: Record<string, string>, body?: string, agent?: http.Agent | false, timeoutMs?: number}} [options]
  * @returns {Promise<http.IncomingMessage>} when the headers have arrived
  */
-function open(url, method, path, { headers = {}, body } = {}) {
-  const { hostname, port } = new URL(url);
+function open(url, method, path, { headers = {}, body, agent = false, timeoutMs = 60_000 } = {}) {
+  const { protocol, hostname, port } = new URL(url);
   const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
-  const request = http.request({ hostname, port, method, path, agent: false, headers: { ...length, ...headers } });
+  const send = protocol === 'https:' ? https.request : http.request;
+  const request = send({ hostname, port, method, path, agent, headers: { ...length, ...headers } });
   const { promise, resolve, reject } = deferred();
   request.once('error', reject);
   request.once('response', resolve);
@@ -23,7 +25,7 @@ function open(url, method, path, { headers = {}, body } = {}) {
     resolve(response);
   });
   request.end(body);
-  return withTimeout(promise, `a response to ${method} ${path}`, 60_000);
+  return withTimeout(promise, `a response to ${method} ${path}`, timeoutMs);
 }
 
 async function readText(response) {
@@ -62,22 +64,24 @@ const UPGRADE = {
  */
 
 export class Web {
-  /** @param {{url: string, token: string | null}} options */
-  constructor({ url, token }) {
+  /** @param {{url: string, token: string | null, agent?: http.Agent | false}} options `agent`: keeps connections open */
+  constructor({ url, token, agent = false }) {
     this.url = url;
     this.token = token;
+    this.agent = agent;
   }
 
   /**
    * @param {string} method
    * @param {string} path
-   * @param {{headers?: Record<string, string>, body?: unknown, raw?: string}} [options] `body` is sent as JSON, `raw`
-   *   unchanged
+   * @param {{headers?: Record<string, string>, body?: unknown, raw?: string, timeoutMs?: number}} [options] `body` is sent as
+   *   JSON, `raw` unchanged
    * @returns {Promise<Answer>}
    */
-  async request(method, path, { headers = {}, body, raw = body === undefined ? undefined : JSON.stringify(body) } = {}) {
+  async request(method, path, { headers = {}, body, raw = body === undefined ? undefined : JSON.stringify(body), timeoutMs } = {}) {
     const type = raw === undefined ? {} : { 'content-type': 'application/json' };
-    const response = await open(this.url, method, path, { headers: { ...this.#authorization(), ...type, ...headers }, body: raw });
+    const options = { headers: { ...this.#authorization(), ...type, ...headers }, body: raw, agent: this.agent, timeoutMs };
+    const response = await open(this.url, method, path, options);
     return toAnswer(`${method} ${path}`, response, await readText(response));
   }
 

@@ -1,0 +1,186 @@
+// The clients of a smoke test: a web client that measures its requests, and CLIs. Everything that they create has the tag of this
+// run, and is removed by `cleanUp`.
+
+import { randomUUID } from 'node:crypto';
+import http from 'node:http';
+import https from 'node:https';
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { inLanes } from '../../../bench/lib/measure.mjs';
+import { Cli } from '../../../tests/e2e/lib/cli.mjs';
+import { Web } from '../../../tests/e2e/lib/web.mjs';
+import { parseServerTiming } from './figures.mjs';
+
+/** What is wrong with the hub, as a sentence for the user. */
+export class Failure extends Error {}
+
+/** Why a check cannot be made here, which is no fault of the hub. */
+export class Skipped extends Error {}
+
+/** Connections of the web client, and requests at a time. */
+export const LANES = 16;
+
+/** How long a connection may be unused. A server closes one after some seconds, and a request sent at that moment fails. */
+const IDLE_SOCKET_MS = 1_000;
+
+/** How long the removal of sessions is repeated after errors, and the pause between attempts. */
+const CLEAN_UP_MS = 60_000;
+const RETRY_MS = 1_000;
+
+const KEEP_ALIVE_MS = 10_000;
+
+export class SmokeClient {
+  /** Where worker and D1 ran, as far as the platform said. */
+  regions = { worker: new Set(), d1: new Set() };
+  /** @type {Map<string, string | undefined>} the ids of the created sessions by tag; undefined until the hub has answered */
+  #sessions = new Map();
+  #pending = new Set();
+  #clis = new Set();
+  #keepAlives = new Set();
+  #run = `smoke-${randomUUID()}`;
+  #cleaning;
+
+  /** @param {{url: string, token: string}} options `url`: without a trailing slash */
+  constructor({ url, token }) {
+    this.url = url;
+    this.token = token;
+    const { Agent } = url.startsWith('https:') ? https : http;
+    this.agent = new Agent({ keepAlive: true, maxSockets: LANES, timeout: IDLE_SOCKET_MS });
+    this.web = new Web({ url, token, agent: this.agent });
+  }
+
+  /** A web client with another token. @param {string | null} token */
+  webWith(token) {
+    return new Web({ url: this.url, token, agent: this.agent });
+  }
+
+  /**
+   * Sends a request and records its latency.
+   * @param {string} method
+   * @param {string} path
+   * @param {{figures?: import('./figures.mjs').Figures, web?: Web, status?: number, body?: unknown, timeoutMs?: number}} [options]
+   *   `status`: the expected one
+   * @returns {Promise<import('../../../tests/e2e/lib/web.mjs').Answer & {timing: import('./figures.mjs').ServerTiming}>}
+   * @throws {Failure} without an answer, or after another status
+   */
+  async request(method, path, { figures, web = this.web, status = 200, ...options } = {}) {
+    const startedAt = performance.now();
+    let answer;
+    try {
+      answer = await web.request(method, path, options);
+    } catch (error) {
+      throw new Failure(`No answer to ${method} ${path}: ${error.message || error.code}`);
+    }
+    const timing = parseServerTiming(answer.headers['server-timing']);
+    figures?.add(performance.now() - startedAt, timing);
+    const colo = answer.headers['cf-ray']?.split('-')[1];
+    if (colo) this.regions.worker.add(colo);
+    if (timing.region) this.regions.d1.add(timing.region);
+    if (answer.status !== status) {
+      throw Object.assign(new Failure(`${method} ${path} was answered with status ${answer.status}: ${answer.body?.error ?? answer.text.slice(0, 200)}`), { status: answer.status });
+    }
+    return { ...answer, timing };
+  }
+
+  /**
+   * Creates a session of this run.
+   * @param {string} name
+   * @param {import('./figures.mjs').Figures} [figures]
+   */
+  async openSession(name, figures) {
+    if (this.#cleaning) throw new Failure('The run was ended.');
+    const tag = `${this.#run}-${name}`;
+    // Before the request: the hub may create the session although its answer is lost.
+    this.#sessions.set(tag, undefined);
+    const opening = this.#open(tag, figures);
+    this.#pending.add(opening);
+    try {
+      const session = await opening;
+      this.#sessions.set(tag, session.id);
+      return session;
+    } finally {
+      this.#pending.delete(opening);
+    }
+  }
+
+  async #open(tag, figures) {
+    const metadata = { path: '/smoke-test', host: hostname() || 'unknown', name: 'Smoke test' };
+    return (await this.request('POST', '/cli/sessions', { figures, body: { tag, metadata } })).body.session;
+  }
+
+  /**
+   * Connects a CLI for a session.
+   * @param {string} sessionId
+   * @param {import('../../../tests/e2e/lib/cli.mjs').TokenIn} [tokenIn]
+   */
+  async connectCli(sessionId, tokenIn = 'header') {
+    if (this.#cleaning) throw new Failure('The run was ended.');
+    const cli = new Cli(this, { token: this.token, tokenIn, auth: { sessionId } });
+    this.#clis.add(cli);
+    try {
+      return await cli.connect();
+    } catch (error) {
+      throw new Failure(`A CLI could not connect: ${error.description?.message ?? error.message}`);
+    }
+  }
+
+  /** Keeps a session active until `stopKeepAlives`. */
+  startKeepAlive(cli, sessionId) {
+    const send = () => cli.socket.connected && cli.socket.emit('session-alive', { sid: sessionId, time: Date.now() });
+    this.#keepAlives.add(setInterval(send, KEEP_ALIVE_MS));
+  }
+
+  stopKeepAlives() {
+    for (const timer of this.#keepAlives) clearInterval(timer);
+    this.#keepAlives.clear();
+  }
+
+  /**
+   * Disconnects the CLIs and deletes the sessions of this run. Later calls wait for the first one.
+   * @returns {Promise<number>} how many were deleted
+   * @throws {Failure} with the ids of those that remain
+   */
+  cleanUp() {
+    return (this.#cleaning ??= this.#removeAll());
+  }
+
+  async #removeAll() {
+    this.stopKeepAlives();
+    for (const cli of this.#clis) cli.close();
+    // A session that is created after its deletion would stay.
+    await Promise.allSettled(this.#pending);
+    const deadline = Date.now() + CLEAN_UP_MS;
+    const count = this.#sessions.size;
+    let problem;
+    await inLanes([...this.#sessions], LANES, async ([tag, id]) => {
+      try {
+        await this.#remove(tag, id, deadline);
+        this.#sessions.delete(tag);
+      } catch (error) {
+        problem = error;
+      }
+    });
+    this.agent.destroy();
+    if (problem === undefined) return count;
+    const remaining = [...this.#sessions].map(([tag, id]) => id ?? `the one with tag ${tag}`);
+    throw new Failure(`${remaining.length} sessions were not deleted. ${problem.message}. Delete them in the console: ${remaining.join(', ')}`);
+  }
+
+  async #remove(tag, knownId, deadline) {
+    for (;;) {
+      try {
+        const id = knownId ?? (await this.#open(tag)).id;
+        // Ends the session without its CLI, which may be disconnected. Only inactive sessions can be deleted.
+        for (const [method, path] of [['POST', `/api/sessions/${id}/archive`], ['DELETE', `/api/sessions/${id}`]]) {
+          await this.request(method, path).catch((error) => {
+            if (error.status !== 404) throw error;
+          });
+        }
+        return;
+      } catch (error) {
+        if (Date.now() + RETRY_MS > deadline) throw error;
+        await sleep(RETRY_MS);
+      }
+    }
+  }
+}

@@ -1,0 +1,60 @@
+// Runs the checks of a smoke test and removes what they created.
+
+import { CHECKS } from './checks.mjs';
+import { Failure, Skipped } from './client.mjs';
+import { Figures } from './figures.mjs';
+
+/**
+ * @typedef {object} CheckReport
+ * @property {string} name
+ * @property {'ok' | 'failed' | 'skipped'} result
+ * @property {string} detail why it failed or was skipped, or more about the result
+ * @property {number} count of measured operations; `p50` and `p99` are their latencies in milliseconds
+ * @property {number} [p50]
+ * @property {number} [p99]
+ * @property {Record<string, {count: number, p50: number, p99: number}>} server what the hub reported
+ *
+ * @typedef {object} Report
+ * @property {string} hub
+ * @property {string} [version]
+ * @property {boolean} passed
+ * @property {number} seconds
+ * @property {{worker: string[], d1: string[]}} regions empty if the platform did not say
+ * @property {CheckReport[]} checks
+ */
+
+/**
+ * @param {import('./client.mjs').SmokeClient} smoke
+ * @param {(check: CheckReport) => void} onCheck called after each check
+ * @returns {Promise<Report>}
+ */
+export async function runSmoke(smoke, onCheck) {
+  const startedAt = Date.now();
+  const state = {};
+  /** @type {CheckReport[]} */
+  const checks = [];
+  const run = async (name, needs, work) => {
+    const figures = new Figures();
+    const missing = needs.find((need) => checks.find((check) => check.name === need)?.result !== 'ok');
+    const outcome = missing ? { result: 'skipped', detail: `needs ${missing}` } : await outcomeOf(() => work(figures));
+    const check = { name, ...outcome, ...figures.summarize() };
+    checks.push(check);
+    onCheck(check);
+  };
+  for (const { name, needs, run: work } of CHECKS) await run(name, needs, (figures) => work(smoke, figures, state));
+  await run('clean-up', [], async () => `${await smoke.cleanUp()} sessions deleted`);
+  const regions = Object.fromEntries(Object.entries(smoke.regions).map(([name, found]) => [name, [...found]]));
+  const passed = checks.every(({ result }) => result !== 'failed');
+  return { hub: smoke.url, version: state.version, passed, seconds: Math.round((Date.now() - startedAt) / 1000), regions, checks };
+}
+
+/** @param {() => Promise<string | void>} work */
+async function outcomeOf(work) {
+  try {
+    return { result: 'ok', detail: (await work()) ?? '' };
+  } catch (error) {
+    if (error instanceof Skipped) return { result: 'skipped', detail: error.message };
+    if (error instanceof Failure || error.constructor === Error) return { result: 'failed', detail: error.message };
+    return { result: 'failed', detail: `${error.stack ?? error}` };
+  }
+}

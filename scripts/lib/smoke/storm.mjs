@@ -1,0 +1,38 @@
+// The check `reconnect`: many CLIs lose their connections and return at once, as after a deployment of the hub.
+
+import { inLanes } from '../../../bench/lib/measure.mjs';
+import { Failure, LANES } from './client.mjs';
+
+const CLI_COUNT = 200;
+/** All CLIs must be served within this time. */
+const LIMIT_MS = 60_000;
+
+/** Does what a CLI does when it starts: connects, registers a method, and sends a keep-alive. */
+async function start(smoke, id) {
+  const cli = await smoke.connectCli(id);
+  const acks = [await cli.serve(`${id}:listSkills`, () => ({ success: true, skills: [{ name: id }] })), await cli.keepAlive(id)];
+  const refused = acks.find((ack) => ack?.ok !== true);
+  if (refused) throw new Failure(`A CLI was refused: ${JSON.stringify(refused)}.`);
+  return cli;
+}
+
+/** @type {import('./checks.mjs').Check['run']} */
+export async function reconnectStorm(smoke, figures) {
+  const ids = [];
+  const clis = [];
+  await inLanes(Array.from({ length: CLI_COUNT }, (_, index) => index), LANES, async (index) => {
+    const { id } = await smoke.openSession(`storm-${index}`);
+    ids.push(id);
+    clis.push(await start(smoke, id));
+  });
+  for (const cli of clis) cli.terminate();
+  const startedAt = performance.now();
+  await Promise.all(ids.map((id) => figures.time(() => start(smoke, id))));
+  const ms = performance.now() - startedAt;
+  if (ms > LIMIT_MS) throw new Failure(`${CLI_COUNT} CLIs were served again only after ${Math.round(ms / 1000)} s.`);
+  await inLanes(ids, LANES, async (id) => {
+    const { body } = await smoke.request('GET', `/api/sessions/${id}/skills`);
+    if (body.skills?.[0]?.name !== id) throw new Failure(`The CLI of session ${id} cannot be called after it reconnected: ${body.error}`);
+  });
+  return `${CLI_COUNT} CLIs served again in ${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,63 @@
+// `npm run smoke -- --hub URL --token T`: checks a running hub from outside, measures it, and removes what it created.
+
+import { parseCommandLine } from './lib/command-line.mjs';
+import { main, UsageError } from './lib/errors.mjs';
+import { ensurePackages } from './lib/setup.mjs';
+import { onStop } from './lib/signals.mjs';
+
+const USAGE = `Usage: npm run smoke -- --hub URL [--token TOKEN] [--json]
+
+Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 messages, an upload of 50 MB, hibernation, replay,
+and 200 CLIs that reconnect at once. Prints latencies and what the hub reports about itself, and deletes its sessions. Takes
+about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
+
+  --hub URL      address of the hub, such as https://hub.example.com
+  --token TOKEN  access token; default: the environment variable CLI_API_TOKEN. Best of a namespace that nobody else uses:
+                 SECRET:smoke, or what \`npm run token -- smoke\` prints
+  --json         print the report as JSON
+  --help         this text`;
+
+/** @param {string | undefined} hub */
+function parseAddress(hub) {
+  if (!hub) throw new UsageError('Name the hub with --hub.', USAGE);
+  if (!URL.canParse(hub)) throw new UsageError(`The address \`${hub}\` is not a URL.`, 'Example: --hub https://hub.example.com');
+  const { protocol, pathname, search, origin } = new URL(hub);
+  if (!['http:', 'https:'].includes(protocol) || pathname !== '/' || search) {
+    throw new UsageError(`The address \`${hub}\` must be http or https without a path.`, 'Example: --hub https://hub.example.com');
+  }
+  return origin;
+}
+
+/** @param {import('./lib/smoke/run.mjs').CheckReport} check */
+function printProgress({ name, result, detail }) {
+  const mark = { ok: '✓', failed: '✗', skipped: '-' }[result];
+  // Standard output has only the report: it may be JSON.
+  console.error(`  ${mark} ${name}${detail ? `: ${detail}` : ''}`);
+}
+
+await main(async () => {
+  const options = parseCommandLine(process.argv.slice(2), USAGE, {
+    hub: { type: 'string' },
+    token: { type: 'string', default: process.env.CLI_API_TOKEN },
+    json: { type: 'boolean', default: false },
+  });
+  if (options.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const url = parseAddress(options.hub);
+  if (!options.token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
+  await ensurePackages();
+  // Only now: they need the npm packages.
+  const [{ SmokeClient }, { runSmoke }, { describeReport }] = await Promise.all(
+    ['client', 'run', 'report'].map((name) => import(`./lib/smoke/${name}.mjs`)),
+  );
+  const smoke = new SmokeClient({ url, token: options.token });
+  onStop(async () => {
+    console.error('\nRemoving the sessions of this run.');
+    await smoke.cleanUp();
+  });
+  const report = await runSmoke(smoke, printProgress);
+  console.log(options.json ? JSON.stringify(report, null, 2) : `\n${describeReport(report)}`);
+  return report.passed ? 0 : 1;
+});

@@ -1,0 +1,103 @@
+/** `npm run smoke`: passes on a working hub, says what is wrong with a broken one, and leaves nothing behind. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { after, describe, test } from 'node:test';
+import { freePort, start } from './lib/children.mjs';
+import { liveSession } from './lib/cli.mjs';
+import { ROOT, startHub } from './lib/hub.mjs';
+
+const SCRIPT = path.join(ROOT, 'scripts', 'smoke.mjs');
+
+const hub = await startHub();
+after(() => hub.stop());
+
+/** Runs the command. @returns {Promise<{code: number, stdout: string, stderr: string}>} */
+function runSmoke(...args) {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [SCRIPT, ...args], (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr }));
+  });
+}
+
+/** The ids of a namespace's sessions, with archived ones. */
+async function sessionIds(target, namespace) {
+  const { body } = await target.web(namespace).get('/api/sessions?archived=include');
+  return body.sessions.map(({ id }) => id);
+}
+
+/** The results by check, and the details of failed checks. */
+function outcomes({ checks }) {
+  const results = Object.fromEntries(checks.map(({ name, result }) => [name, result]));
+  const reasons = Object.fromEntries(checks.filter(({ result }) => result === 'failed').map(({ name, detail }) => [name, detail]));
+  return { results, reasons };
+}
+
+const ALL = ['health', 'sign-in', 'timing', 'cli', 'rpc', 'messages', 'history', 'upload', 'events', 'sleep', 'replay', 'reconnect', 'clean-up'];
+
+describe('npm run smoke', { concurrency: true }, () => {
+  test('passes on a working hub, measures it, and leaves other sessions of the namespace unchanged', async () => {
+    const web = hub.web('used');
+    const other = await web.openSession({ tag: 'other' });
+    const { code, stdout, stderr } = await runSmoke('--hub', hub.url, '--token', hub.token('used'), '--json');
+    assert.equal(code, 0, stdout + stderr);
+    const report = JSON.parse(stdout);
+    assert.deepEqual(outcomes(report).results, Object.fromEntries(ALL.map((name) => [name, 'ok'])));
+    const check = (name) => report.checks.find((found) => found.name === name);
+    assert.equal(check('messages').count, 5000);
+    assert.equal(check('reconnect').count, 200);
+    assert.ok(check('rpc').p50 <= check('rpc').p99);
+    assert.deepEqual(Object.keys(check('timing').server), ['worker', 'object', 'd1', 'batches']);
+    assert.deepEqual(report.regions, { worker: [], d1: [] }, 'the local runtime has no regions');
+    assert.deepEqual(await sessionIds(hub, 'used'), [other.id]);
+    assert.deepEqual(await web.readSession(other.id), other);
+  });
+
+  test('says what an old hub without Server-Timing and without answers to calls lacks', async (t) => {
+    const degraded = await startHub({ wrappers: ['degraded.worker.js'], vars: { RPC_TIMEOUT_MS: 1000 } });
+    t.after(() => degraded.stop());
+    const { code, stdout, stderr } = await runSmoke('--hub', degraded.url, '--token', degraded.token('degraded'));
+    assert.equal(code, 1, stdout + stderr);
+    assert.match(stdout, /^ {2}timing: .*older than this script: deploy the current version\.$/m);
+    assert.match(stdout, /^ {2}rpc: The hub did not answer call 1 to the CLI: RPC timed out: listSlashCommands\.$/m);
+    assert.match(stdout, /^ {2}sleep: needs timing$/m);
+    assert.match(stdout, /^FAILED: 2 of 13 checks, in \d+ s\.$/m);
+    assert.match(stdout, /^messages +ok +5000 /m, 'the other checks are made');
+    assert.deepEqual(await sessionIds(degraded, 'degraded'), []);
+  });
+
+  test('says that the token is wrong', async () => {
+    const { code, stdout } = await runSmoke('--hub', hub.url, '--token', 'wrong token', '--json');
+    const { results, reasons } = outcomes(JSON.parse(stdout));
+    assert.equal(code, 1);
+    assert.match(reasons['sign-in'], /does not accept the token.*CLI_API_TOKEN/);
+    const skipped = ALL.filter((name) => results[name] === 'skipped');
+    assert.deepEqual(skipped, ALL.slice(2, -1), 'nothing else is tried');
+  });
+
+  test('says that the hub cannot be reached', async () => {
+    const { code, stdout } = await runSmoke('--hub', `http://127.0.0.1:${await freePort()}`, '--token', 'any');
+    assert.equal(code, 1);
+    assert.match(stdout, /^ {2}health: No answer to GET \/health: connect ECONNREFUSED/m);
+    assert.match(stdout, /^FAILED: 1 of 13 checks/m);
+  });
+
+  test('removes its sessions when it is interrupted', async (t) => {
+    const bystander = await liveSession(t, hub, { namespace: 'interrupted', tag: 'bystander' });
+    const smoke = start(t, 'the smoke test', process.execPath, [SCRIPT, '--hub', hub.url, '--token', hub.token('interrupted')]);
+    await smoke.lines.next((line) => line.includes('✓ rpc'), 'the check of calls');
+    assert.equal((await sessionIds(hub, 'interrupted')).length, 2);
+    smoke.interrupt();
+    assert.deepEqual(await smoke.exited, [130, null]);
+    assert.deepEqual(await sessionIds(hub, 'interrupted'), [bystander.session.id]);
+    assert.equal(bystander.cli.socket.connected, true);
+  });
+
+  test('refuses a command line without a hub or token', async () => {
+    for (const [args, message] of [[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', hub.url], /no access token/]]) {
+      const { code, stderr } = await runSmoke(...args);
+      assert.equal(code, 2);
+      assert.match(stderr, message);
+    }
+  });
+});
