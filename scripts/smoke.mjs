@@ -55,7 +55,7 @@ await main(async () => {
   const smoke = new SmokeClient({ url, token: options.token });
   onStop(async () => {
     console.error('\nRemoving the sessions of this run.');
-    await smoke.cleanUp();
+    await smoke.cleanUp().catch(({ message }) => console.error(message));
   });
   const report = await runSmoke(smoke, printProgress);
   console.log(options.json ? JSON.stringify(report, null, 2) : `\n${describeReport(report)}`);

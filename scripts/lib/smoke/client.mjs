@@ -23,8 +23,7 @@ export const LANES = 16;
 /** How long a connection may be unused. A server closes one after some seconds, and a request sent at that moment fails. */
 const IDLE_SOCKET_MS = 1_000;
 
-/** How long the removal of sessions is repeated after errors, and the pause between attempts. */
-const CLEAN_UP_MS = 60_000;
+/** The pause before a removal is tried again. */
 const RETRY_MS = 1_000;
 
 const KEEP_ALIVE_MS = 10_000;
@@ -40,10 +39,14 @@ export class SmokeClient {
   #run = `smoke-${randomUUID()}`;
   #cleaning;
 
-  /** @param {{url: string, token: string}} options `url`: without a trailing slash */
-  constructor({ url, token }) {
+  /**
+   * @param {{url: string, token: string, cleanUpMs?: number}} options `url`: without a trailing slash; `cleanUpMs`: how long
+   *   removals are repeated after errors
+   */
+  constructor({ url, token, cleanUpMs = 60_000 }) {
     this.url = url;
     this.token = token;
+    this.cleanUpMs = cleanUpMs;
     const { Agent } = url.startsWith('https:') ? https : http;
     this.agent = new Agent({ keepAlive: true, maxSockets: LANES, timeout: IDLE_SOCKET_MS });
     this.web = new Web({ url, token, agent: this.agent });
@@ -149,7 +152,7 @@ export class SmokeClient {
     for (const cli of this.#clis) cli.close();
     // A session that is created after its deletion would stay.
     await Promise.allSettled(this.#pending);
-    const deadline = Date.now() + CLEAN_UP_MS;
+    const deadline = Date.now() + this.cleanUpMs;
     const count = this.#sessions.size;
     let problem;
     await inLanes([...this.#sessions], LANES, async ([tag, id]) => {

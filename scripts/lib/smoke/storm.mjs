@@ -4,8 +4,6 @@ import { inLanes } from '../../../bench/lib/measure.mjs';
 import { Failure, LANES } from './client.mjs';
 
 const CLI_COUNT = 200;
-/** All CLIs must be served within this time. */
-const LIMIT_MS = 60_000;
 
 /** Does what a CLI does when it starts: connects, registers a method, and sends a keep-alive. */
 async function start(smoke, id) {
@@ -29,7 +27,6 @@ export async function reconnectStorm(smoke, figures) {
   const startedAt = performance.now();
   await Promise.all(ids.map((id) => figures.time(() => start(smoke, id))));
   const ms = performance.now() - startedAt;
-  if (ms > LIMIT_MS) throw new Failure(`${CLI_COUNT} CLIs were served again only after ${Math.round(ms / 1000)} s.`);
   await inLanes(ids, LANES, async (id) => {
     const { body } = await smoke.request('GET', `/api/sessions/${id}/skills`);
     if (body.skills?.[0]?.name !== id) throw new Failure(`The CLI of session ${id} cannot be called after it reconnected: ${body.error}`);
