@@ -10,6 +10,7 @@ import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs'
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
+import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
 import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
@@ -26,6 +27,9 @@ const CONCURRENCY = Math.min(4, availableParallelism());
 
 /** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They all run at once, in their own lane. */
 const TIMER_TESTS = ['connecting', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map((name) => `tests/e2e/${name}.test.mjs`);
+
+/** The test that needs the worker of the previous commit. */
+const SKEW_TEST = 'tests/e2e/skew.test.mjs';
 
 /** The real agents of `npm test`. `npm run test:agents` tests all. */
 const AGENTS_IN_BROWSER = ['claude', 'opencode'];
@@ -128,13 +132,25 @@ export const CHECKS = [
   ),
   nodeTests(
     {
+      title: 'Version skew',
+      lane: 'timers',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e'],
+      inputs: BUILT_HUB,
+      skipReason: () => findPreviousCommit().reason,
+      prepare: buildPreviousWorker,
+    },
+    () => [SKEW_TEST],
+  ),
+  nodeTests(
+    {
       title: 'End-to-end tests',
       lane: 'wasm',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
       inputs: BUILT_HUB,
     },
-    () => testFiles('tests/e2e').filter((file) => !TIMER_TESTS.includes(file)),
+    () => testFiles('tests/e2e').filter((file) => ![...TIMER_TESTS, SKEW_TEST].includes(file)),
   ),
   nodeTests(
     {
@@ -203,6 +219,12 @@ async function buildWithinBudget({ result }) {
 }
 
 /** @param {import('./lanes.mjs').Report} report */
+async function buildPreviousWorker({ update, result }) {
+  const commit = await buildPrevious(update);
+  result(`The previous commit is ${commit.slice(0, 12)}.`);
+}
+
+/** @param {import('./lanes.mjs').Report} report */
 async function buildConsoleWithinBudget({ result }) {
   const built = await buildConsole();
   result(describeConsole(built).trim());
@@ -258,12 +280,17 @@ async function missingBrowserOrAgents() {
 
 /**
  * A check that runs test files under Node.
- * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number}} check `concurrency`: how many files run at a time
+ * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number, prepare?: ProjectCheck['run']}} check `concurrency`: how
+ *   many files run at a time; `prepare` runs before them
  * @param {() => string[]} files
  * @returns {ProjectCheck}
  */
-function nodeTests({ concurrency = CONCURRENCY, ...check }, files) {
-  return { ...check, files, run: (report, chosen = files()) => runNodeTests(report, chosen, concurrency) };
+function nodeTests({ concurrency = CONCURRENCY, prepare, ...check }, files) {
+  const runFiles = async (report, chosen = files()) => {
+    await prepare?.(report);
+    await runNodeTests(report, chosen, concurrency);
+  };
+  return { ...check, files, run: runFiles };
 }
 
 /**

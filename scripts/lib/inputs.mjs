@@ -2,17 +2,18 @@
 
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { inProject, ROOT } from './paths.mjs';
+import { ROOT } from './paths.mjs';
 
 /**
  * Adds the names and contents of files and folders to a hash.
  * @param {import('node:crypto').Hash} hash
- * @param {string[]} names paths relative to the project's root
+ * @param {string[]} names paths relative to `root`
+ * @param {string} [root]
  * @returns {import('node:crypto').Hash} the same hash
  */
-export function addFiles(hash, names) {
-  for (const file of names.flatMap((name) => listFiles(inProject(name)))) {
-    hash.update(`\0${path.relative(ROOT, file)}\0`);
+export function addFiles(hash, names, root = ROOT) {
+  for (const file of names.flatMap((name) => listFiles(path.join(root, name)))) {
+    hash.update(`\0${path.relative(root, file)}\0`);
     hash.update(readFileSync(file));
   }
   return hash;

@@ -23,6 +23,9 @@ export const BUILD_DIR = inProject('build');
 /** The development build of the worker, which `npm run dev` runs. */
 export const DEV_BUILD_DIR = inProject('build', 'dev');
 
+/** The development build of the previous commit, for the test of version skew. */
+export const PREVIOUS_BUILD_DIR = inProject('build', 'previous');
+
 /** The local D1 database and Durable Objects of `wrangler dev`. */
 export const LOCAL_STATE_DIR = inProject('.wrangler', 'state');
 

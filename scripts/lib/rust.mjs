@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs
 import path from 'node:path';
 import { UserError } from './errors.mjs';
 import { addFiles } from './inputs.mjs';
-import { exe, inProject, TOOLS_DIR } from './paths.mjs';
+import { exe, inProject, ROOT, TOOLS_DIR } from './paths.mjs';
 import { CARGO_PROGRESS, cargoProgress } from './progress.mjs';
 import { outputOf, run } from './run.mjs';
 
@@ -72,24 +72,28 @@ export async function installToolchain(update) {
 /** The sources of the program that generates the JavaScript bindings of the wasm. */
 const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
 
-/** The path of the compiled bindings program. Its name has a hash of its sources. */
-export function bindTool() {
-  const sources = addFiles(createHash('sha256'), BIND_SOURCES).digest('hex').slice(0, 16);
+/** The path of the compiled bindings program. Its name has a hash of its sources. @param {string} [root] of the sources */
+export function bindTool(root = ROOT) {
+  const sources = addFiles(createHash('sha256'), BIND_SOURCES, root).digest('hex').slice(0, 16);
   return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
 }
 
-export const bindToolIsReady = () => existsSync(bindTool());
+/** @param {string} [root] */
+export const bindToolIsReady = (root) => existsSync(bindTool(root));
 
-/** @param {(state: string) => void} update */
-export async function installBindTool(update) {
+/**
+ * @param {(state: string) => void} update
+ * @param {string} [root] of the sources
+ */
+export async function installBindTool(update, root = ROOT) {
   const target = path.join(TOOLS_DIR, 'bind');
-  const manifest = inProject('tools', 'bind', 'Cargo.toml');
+  const manifest = path.join(root, 'tools', 'bind', 'Cargo.toml');
   await run('cargo', ['build', '--release', '--locked', '--manifest-path', manifest, '--target-dir', target], {
     env: hostToolEnv(),
     onLine: cargoProgress(update),
   });
-  mkdirSync(path.dirname(bindTool()), { recursive: true });
-  renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool());
+  mkdirSync(path.dirname(bindTool(root)), { recursive: true });
+  renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool(root));
   // Only the program is needed, not the compiled crates.
   rmSync(target, { recursive: true, force: true });
 }

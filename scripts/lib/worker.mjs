@@ -30,16 +30,20 @@ const WASM_FEATURES = [
   'exception-handling',
 ];
 
+/** Cargo's folder for compiled crates. */
+export const CARGO_TARGET_DIR = path.resolve(process.env.CARGO_TARGET_DIR ?? inProject('target'));
+
 /**
  * Compiles the crate.
  * @param {boolean} optimize
  * @param {(state: string) => void} update
+ * @param {{root?: string, target?: string}} [folders] of the sources and of the compiled crates
  * @returns {Promise<string>} the path of the wasm
  */
-export async function compile(optimize, update) {
+export async function compile(optimize, update, { root = ROOT, target = CARGO_TARGET_DIR } = {}) {
   const profile = optimize ? PROFILES.release : PROFILES.dev;
-  const target = path.resolve(process.env.CARGO_TARGET_DIR ?? inProject('target'));
   await run('cargo', ['build', '--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target], {
+    cwd: root,
     env: { ...CARGO_PROGRESS, CARGO_TERM_COLOR: process.stderr.isTTY ? 'always' : 'never' },
     onLine: cargoProgress(update),
   });
@@ -51,16 +55,17 @@ export async function compile(optimize, update) {
  * @param {string} wasm
  * @param {string} folder for the two files
  * @param {boolean} optimize
+ * @param {string} [root] the folder of the sources
  */
-export async function bundle(wasm, folder, optimize) {
+export async function bundle(wasm, folder, optimize, root = ROOT) {
   const bindingsFolder = path.join(folder, 'bindings');
   rmSync(bindingsFolder, { recursive: true, force: true });
-  await run(bindTool(), [wasm, bindingsFolder]);
+  await run(bindTool(root), [wasm, bindingsFolder]);
   const bindings = path.join(bindingsFolder, 'index.js');
   writeFileSync(bindings, adaptBindings(readFileSync(bindings, 'utf8')));
   const wasmWithBindings = path.join(bindingsFolder, 'index_bg.wasm');
   if (optimize) await optimizeWasm(wasmWithBindings);
-  await bundleScript(bindings, path.join(bindingsFolder, 'bundle.js'), optimize);
+  await bundleScript(root, bindings, path.join(bindingsFolder, 'bundle.js'), optimize);
   // Moved last, so that a failed step keeps the previous build.
   renameSync(wasmWithBindings, path.join(folder, 'index_bg.wasm'));
   renameSync(path.join(bindingsFolder, 'bundle.js'), path.join(folder, 'index.js'));
@@ -85,16 +90,17 @@ export function adaptBindings(script) {
 }
 
 /**
+ * @param {string} root
  * @param {string} bindings
  * @param {string} outfile
  * @param {boolean} minify
  */
-async function bundleScript(bindings, outfile, minify) {
+async function bundleScript(root, bindings, outfile, minify) {
   // Imported dynamically, because this process may have installed the packages just now.
   const { default: esbuild } = await import(pathToFileURL(inProject('node_modules', 'esbuild', 'lib', 'main.js')).href);
   await esbuild.build({
-    absWorkingDir: ROOT,
-    entryPoints: [inProject('src', 'platform', 'entry.js')],
+    absWorkingDir: root,
+    entryPoints: [path.join(root, 'src', 'platform', 'entry.js')],
     alias: { 'hub-bindings': bindings },
     external: ['./index_bg.wasm', 'cloudflare:*'],
     bundle: true,

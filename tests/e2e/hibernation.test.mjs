@@ -5,6 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { connectAll } from './lib/all-sockets.mjs';
 import { deferred, eventually } from './lib/await.mjs';
 import { CHANNELS, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
@@ -35,27 +36,6 @@ const CONNECTION_METHODS = {
 
 /** The statements that write. */
 const writes = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
-
-/** Opens all kinds of sockets in one namespace: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
-async function connectAll(t, { target, namespace, tokenIn }) {
-  const web = target.web(namespace);
-  const { session, cli } = await liveSession(t, target, { namespace, tag: namespace, tokenIn });
-  const second = await connectCli(t, target, { namespace, tokenIn, auth: { sessionId: session.id } });
-  const machine = await web.registerMachine({ id: `machine of ${namespace}` });
-  const runner = await connectCli(t, target, { namespace, tokenIn, auth: { machineId: machine.id } });
-  await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
-  const query = { all: 'true', sessionId: session.id };
-  const feeds = [await web.openStream(query), await web.openSocket({ ...query, visibility: 'hidden' })];
-  for (const feed of feeds) {
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
-  }
-  await cli.serve('listSkills', () => ({ success: true, skills: [] }));
-  await cli.serve(`${session.id}:permission`, () => ({ success: true }));
-  await runner.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
-  const ids = [cli, second, runner].map(({ socket }) => socket.id);
-  return { target, namespace, tokenIn, web, session, cli, second, machine, runner, feeds, ids };
-}
 
 describe('a hibernating object', { concurrency: true }, () => {
   for (const [name, method] of Object.entries(CONNECTION_METHODS)) {

@@ -46,17 +46,20 @@ function readSettings() {
 
 /** miniflare's list of the hub's modules. `wrappers`: files of this folder that wrap the built worker, the entry first. */
 function modulesOf(wrappers) {
-  if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
-    throw new Error('There is no built hub in build/. Build it with: npm run build');
-  }
+  const folders = wrappers.includes('skew.worker.js') ? [BUILD, path.join(BUILD, 'previous')] : [BUILD];
+  const isMissing = (folder) => ['index.js', 'index_bg.wasm'].some((name) => !existsSync(path.join(folder, name)));
+  const missing = folders.find(isMissing);
+  if (missing !== undefined) throw new Error(`There is no built hub in ${missing}. Build it with: npm test -- --file FILE`);
   const toModule = (name) => {
     const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
     return { type: 'ESModule', path: path.join(BUILD, name), contents };
   };
   return [
     ...wrappers.map(toModule),
-    { type: 'ESModule', path: path.join(BUILD, 'index.js') },
-    { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
+    ...folders.flatMap((folder) => [
+      { type: 'ESModule', path: path.join(folder, 'index.js') },
+      { type: 'CompiledWasm', path: path.join(folder, 'index_bg.wasm') },
+    ]),
   ];
 }
 
@@ -86,6 +89,9 @@ const SCHEMA_WORKER = `export default {
 
 /** The wrappers for `setFaults` and `wasmMemory`. */
 export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
+
+/** The wrapper for the variables `WORKER_BUILD` and `OBJECT_BUILD`, `current` or `previous`, and for `useBuilds`. */
+export const SKEW_WORKER = ['skew.worker.js'];
 
 export class Hub {
   /** The runtime's standard error. */
@@ -226,6 +232,14 @@ export class Hub {
    */
   async setFaults(faults) {
     await this.web().post('/e2e/faults', faults);
+  }
+
+  /**
+   * Sets the builds of later requests to the worker and of objects that are loaded later. Needs `SKEW_WORKER`.
+   * @param {{worker: 'current' | 'previous', object: 'current' | 'previous'}} builds
+   */
+  async useBuilds(builds) {
+    await this.web().post('/e2e/builds', builds);
   }
 
   /** The size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */

@@ -1,0 +1,89 @@
+// Builds the worker of the previous commit, for the test of version skew (tests/e2e/skew.test.mjs).
+
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { UserError } from './errors.mjs';
+import { addFiles } from './inputs.mjs';
+import { withLock } from './lock.mjs';
+import { PREVIOUS_BUILD_DIR } from './paths.mjs';
+import { outputOf, run } from './run.mjs';
+import { bindToolIsReady, installBindTool } from './rust.mjs';
+import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
+
+/** What is taken from the previous commit. The compiler and its settings are the current ones. */
+const SOURCES = ['src', 'Cargo.toml', 'Cargo.lock', 'tools/bind'];
+/** Changes of tests do not change the worker. */
+const WITHOUT_TESTS = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclude,glob)src/**/*_tests.rs'];
+const SETTINGS = ['.cargo', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
+
+const OUTPUTS = ['index.js', 'index_bg.wasm'];
+const STAMP = path.join(PREVIOUS_BUILD_DIR, 'stamp.json');
+
+/** @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
+const git = (...args) => outputOf('git', args);
+
+/**
+ * Finds the commit whose worker a deployment of the current sources replaces: HEAD if the worker has uncommitted changes,
+ * otherwise the parent of the last commit that changed it. The variable PREVIOUS_COMMIT selects another one.
+ * @returns {{commit: string, reason?: undefined} | {commit?: undefined, reason: string}} `reason`: why there is none
+ */
+export function findPreviousCommit() {
+  const resolve = (revision) => git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`);
+  const wanted = process.env.PREVIOUS_COMMIT;
+  if (wanted) {
+    const commit = resolve(wanted);
+    if (!commit) throw new UserError(`PREVIOUS_COMMIT is ${wanted}, which is not a commit of this clone.`, 'Set it to a commit, tag or branch.');
+    return { commit };
+  }
+  const head = resolve('HEAD');
+  if (!head) return { reason: 'It needs the previous commit, and this folder is not a git clone.' };
+  if (git('status', '--porcelain', '--', ...WITHOUT_TESTS) !== '') return { commit: head };
+  const last = git('log', '-1', '--first-parent', '--format=%H', '--', ...WITHOUT_TESTS);
+  const commit = last && resolve(`${last}^`);
+  return commit ? { commit } : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
+}
+
+/**
+ * Builds the worker of the previous commit in build/previous/, not optimised, if it is not there.
+ * @param {(state: string) => void} update
+ * @returns {Promise<string>} the commit
+ */
+export async function buildPrevious(update) {
+  const { commit, reason } = findPreviousCommit();
+  if (!commit) throw new UserError(reason);
+  const stamp = addFiles(createHash('sha256').update(commit), SETTINGS).digest('hex');
+  await withLock(path.join(PREVIOUS_BUILD_DIR, '.lock'), 'build of the previous commit', async () => {
+    if (isUpToDate(stamp)) return;
+    rmSync(STAMP, { force: true });
+    const root = await checkOut(commit);
+    if (!bindToolIsReady(root)) await installBindTool(update, root);
+    // Cargo names the library without a hash of its path. In the folder of the current crate it would replace the current one.
+    const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
+    await bundle(wasm, PREVIOUS_BUILD_DIR, false, root);
+    writeFileSync(STAMP, stamp);
+  });
+  return commit;
+}
+
+/** @param {string} stamp */
+function isUpToDate(stamp) {
+  const files = [STAMP, ...OUTPUTS.map((name) => path.join(PREVIOUS_BUILD_DIR, name))];
+  return files.every((file) => existsSync(file)) && readFileSync(STAMP, 'utf8') === stamp;
+}
+
+/**
+ * Writes the sources of a commit. Their modification time is the current time, by which cargo detects changes.
+ * @param {string} commit
+ * @returns {Promise<string>} their folder
+ */
+async function checkOut(commit) {
+  const folder = path.join(PREVIOUS_BUILD_DIR, 'source');
+  const index = path.join(PREVIOUS_BUILD_DIR, 'index');
+  rmSync(folder, { recursive: true, force: true });
+  rmSync(index, { force: true });
+  mkdirSync(folder, { recursive: true });
+  const env = { GIT_DIR: git('rev-parse', '--absolute-git-dir'), GIT_WORK_TREE: folder, GIT_INDEX_FILE: index };
+  await run('git', ['checkout', '--quiet', '--force', commit, '--', ...SOURCES], { cwd: folder, env });
+  return folder;
+}
