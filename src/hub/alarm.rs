@@ -46,7 +46,8 @@ impl Hub {
             let mut state = self.state();
             (state.schedule.on_alarm(now), state.is_idle())
         };
-        if !is_idle {
+        // Between two ticks, the stored time has the same next tick.
+        if !is_idle && (due.ping || due.heartbeat) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.state().rpc.expire(now);

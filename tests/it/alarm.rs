@@ -224,6 +224,22 @@ async fn an_alarm_that_wakes_the_hub_sets_the_next_alarm_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_between_two_ticks_writes_only_the_next_alarm() {
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    world.advance(FIRST_PING - world.now()).await;
+    let writes = world.rt.kv_writes();
+    world.fire_alarm_at(FIRST_PING + 10_000).await;
+    assert_eq!(world.rt.kv_writes(), writes);
+    cli.emit_with_ack("ping", &Value::Null).await;
+    cli.socket.drain().await;
+    world.hibernate_and_wake().await;
+    world.advance(FIRST_PING + 30_000 - world.now()).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 1, "the next tick is not late");
+    assert_eq!(world.rt.kv_writes(), writes + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ping_is_sent_if_a_frame_wakes_the_hub_just_before_the_alarm() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
