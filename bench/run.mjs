@@ -13,7 +13,7 @@ import { hubWorker } from './lib/hub.mjs';
 import { rerunUnderNewerNode } from './lib/node.mjs';
 import { readOptions } from './lib/options.mjs';
 import { ROOT, versionOf } from './lib/packages.mjs';
-import { formatTable, makeRow } from './lib/report.mjs';
+import { formatRows, formatTable, makeRow } from './lib/report.mjs';
 import { loadScenario } from './lib/scenarios.mjs';
 
 /** Prints progress to standard error: standard output has only the result. */
@@ -35,11 +35,12 @@ function readVersions() {
   };
 }
 
-/** Runs one scenario and returns its rows in the order of their declaration. */
+/** Runs one scenario and returns its rows in the order of their declaration, and its own tables. */
 async function measure(name, options) {
   const scenario = await loadScenario(name);
   const figures = new Map();
   const notes = [];
+  const tables = [];
   const problems = [];
   const reportProblem = (text, stack) => {
     problems.push(`${name}: ${text}`);
@@ -51,6 +52,7 @@ async function measure(name, options) {
     await runScenario(scenario, options, {
       report: (id, figure) => figures.set(id, figure),
       addNote: (text) => notes.push(`${name}: ${text}`),
+      addTable: (title, table) => tables.push({ title, ...table }),
       reportProblem,
     });
   } catch (error) {
@@ -58,7 +60,7 @@ async function measure(name, options) {
   }
   log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
   const rows = scenario.rows.filter(({ id }) => figures.has(id)).map((row) => makeRow(row, figures.get(row.id)));
-  return { rows, notes, problems };
+  return { rows, tables, notes, problems };
 }
 
 function writeResult(result, out) {
@@ -70,9 +72,10 @@ function writeResult(result, out) {
 }
 
 function print(result) {
-  const { machine, versions, notes, problems } = result;
+  const { machine, versions, tables, notes, problems } = result;
   console.log(`${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`);
-  console.log(formatTable(result.rows));
+  console.log(formatRows(result.rows));
+  for (const table of tables) console.log(`\n${table.title}:\n\n${formatTable(table)}`);
   if (notes.length > 0) console.log(`\n${notes.map((note) => `- ${note}`).join('\n')}`);
   if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
 }
@@ -97,12 +100,14 @@ async function main() {
     versions: readVersions(),
     options: { names, quick, way, floorOnly: options.floor },
     rows: [],
+    tables: [],
     notes: [],
     problems: [],
   };
   for (const name of names) {
-    const { rows, notes, problems } = await measure(name, { kinds: options.kinds, build, quick, way });
+    const { rows, tables, notes, problems } = await measure(name, { kinds: options.kinds, build, quick, way });
     result.rows.push(...rows);
+    result.tables.push(...tables);
     result.notes.push(...notes);
     result.problems.push(...problems);
   }

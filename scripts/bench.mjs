@@ -1,4 +1,4 @@
-// `npm run bench`, `npm run load`, `npm run idle`: makes the optimised build and runs bench/run.mjs under a Node version that
+// `npm run bench`, `npm run load`, `npm run idle`, `npm run cost`: makes the optimised build and runs bench/run.mjs under a Node version that
 // the runtime supports.
 
 import { readOptions } from '../bench/lib/options.mjs';

@@ -1,4 +1,4 @@
-/** The command lines of `npm run bench`, `npm run load` and `npm run idle`. */
+/** The command lines of `npm run bench`, `npm run load`, `npm run idle` and `npm run cost`. */
 
 import { resolve } from 'node:path';
 
@@ -34,6 +34,12 @@ ${COMMON_HELP}`,
 Runs the scenario idle of \`npm run bench\`: counts what an idle namespace uses. Takes about five minutes.
 
 ${COMMON_HELP}`,
+  cost: `Usage: npm run cost -- [options]
+
+Runs the scenario cost of \`npm run bench\`: counts what a working day of a busy namespace uses, and prints what a month of
+such days costs by the platform's list prices. Takes about four minutes.
+
+${COMMON_HELP}`,
 };
 
 const COMMON_OPTIONS = {
@@ -47,10 +53,10 @@ const COMMON_OPTIONS = {
 const BENCH_OPTIONS = { ...COMMON_OPTIONS, only: { type: 'string' }, floor: { type: 'boolean', default: false } };
 
 /** The scenarios of the commands without `--only`. */
-const SCENARIOS = { load: ['load', 'tenants'], idle: ['idle'] };
+const SCENARIOS = { load: ['load', 'tenants'], idle: ['idle'], cost: ['cost'] };
 
 /**
- * @param {string[]} args may start with the command `load` or `idle`; the default is `bench`
+ * @param {string[]} args may start with the command `load`, `idle` or `cost`; the default is `bench`
  * @returns the options, the `usage` of the command, and the `names` of the scenarios in their fixed order
  * @throws {UsageError}
  */

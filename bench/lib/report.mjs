@@ -12,6 +12,7 @@ const FIGURES = {
   perMinute: { better: 'less', text: (value) => `${value.toFixed(1)}/min` },
   count: { better: 'less', text: rounded },
   percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
+  dollars: { better: 'less', text: (value) => `$${value.toFixed(2)}` },
 };
 
 function rounded(value) {
@@ -77,12 +78,15 @@ function cellsOf({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
   ];
 }
 
-/** The rows as a Markdown table with aligned columns. */
-export function formatTable(rows) {
-  const lines = [HEADINGS, ...rows.map(cellsOf)];
-  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length), 3));
+/** The rows of a result as a table. */
+export function formatRows(rows) {
+  return formatTable({ headings: HEADINGS, lines: rows.map(cellsOf) });
+}
+
+/** A Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */
+export function formatTable({ headings, lines }) {
+  const widths = headings.map((heading, column) => Math.max(...[heading, ...lines.map((line) => line[column])].map(({ length }) => length), 3));
   const print = (line) => `| ${line.map((text, column) => text.padEnd(widths[column])).join(' | ')} |`;
   const rule = `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`;
-  const [head, ...body] = lines.map(print);
-  return [head, rule, ...body].join('\n');
+  return [print(headings), rule, ...lines.map(print)].join('\n');
 }

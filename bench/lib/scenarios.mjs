@@ -3,7 +3,7 @@
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'list', 'page', 'post', 'clis'];
 
 /** Long scenarios, which run only when `--only` names them. */
-const LONG = ['load', 'tenants', 'idle'];
+const LONG = ['load', 'tenants', 'idle', 'cost'];
 
 export function scenarioNames() {
   return [...NAMES, ...LONG];

@@ -1,14 +1,16 @@
 /**
  * An idle namespace over minutes: how long its object is in memory, how long it runs, and how many statements it sends to D1.
- * Then the same with keep-alives. This scenario counts, so it uses the counting hub and has no floor.
+ * Then the same with keep-alives, and what a month of each costs. This scenario counts, so it uses the counting hub and has no floor.
  */
 
+import { idleTable } from '../lib/cost-report.mjs';
 import { SECRET } from '../lib/hub.mjs';
 import { sendOnce } from '../lib/http.mjs';
 import { sleep } from '../lib/measure.mjs';
 import { startFresh } from '../lib/runtime.mjs';
 import { Hub } from '../lib/sides.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
+import { readUsage, scale, subtract } from '../lib/usage.mjs';
 
 export const where = 'host';
 
@@ -17,6 +19,7 @@ const WEB_CLIENTS = 5;
 const KEEP_ALIVE_MS = 10_000;
 /** How long the runtime keeps an object in memory after its last event. */
 const HIBERNATION_DELAY_MS = 10_000;
+const MINUTES_PER_MONTH = 30 * 24 * 60;
 
 const IDLE = `${CLIS} CLIs and ${WEB_CLIENTS} web clients, idle`;
 const KEEP_ALIVES = `${CLIS} CLIs, keep-alive every 10 s`;
@@ -71,23 +74,26 @@ function millisecondsInMemory(events, from, to) {
   return total;
 }
 
-/** Waits, and resolves to the figures of each namespace over that time. */
+/** Waits, and resolves to the `figures` of each namespace over that time, and to its usage in a `month` of it. */
 async function observe(namespaces, seconds) {
   const before = await Promise.all(namespaces.map(readTally));
+  const usedBefore = await Promise.all(namespaces.map(({ hub, namespace }) => readUsage(hub, namespace)));
   const from = Date.now();
   await sleep(seconds * 1000);
   const to = Date.now();
   const minutes = (to - from) / 60_000;
   const after = await Promise.all(namespaces.map(readTally));
+  const usedAfter = await Promise.all(namespaces.map(({ hub, namespace }) => readUsage(hub, namespace)));
   return after.map(({ wakes, events, statements }, n) => {
     const observed = events.slice(before[n].events.length).filter((event) => event.from <= to);
     const busyMs = observed.reduce((sum, event) => sum + (event.to ?? to) - event.from, 0);
-    return {
+    const figures = {
       memory: { percent: (millisecondsInMemory(observed, from, to) / (to - from)) * 100 },
       wakes: { perMinute: (wakes - before[n].wakes) / minutes },
       work: { milliseconds: busyMs / minutes },
       statements: { count: statements.length - before[n].statements.length },
     };
+    return { figures, month: scale(subtract(usedAfter[n], usedBefore[n]), MINUTES_PER_MONTH / minutes) };
   });
 }
 
@@ -101,9 +107,9 @@ function startKeepAlives({ hub, sockets, sessions }) {
   return () => clearInterval(timer);
 }
 
-export async function run({ kinds, build, quick, report, reportProblem }) {
+export async function run({ kinds, build, quick, report, addTable, reportProblem }) {
   if (!kinds.includes('hub')) return;
-  const reportAll = (id, figures) => Object.entries(figures).forEach(([row, figure]) => report(`${id}-${row}`, { hub: figure }));
+  const reportAll = (id, { figures }) => Object.entries(figures).forEach(([row, figure]) => report(`${id}-${row}`, { hub: figure }));
   const runtime = await startFresh('counting', build);
   try {
     const shared = await populate(runtime, 'idle', CLIS, WEB_CLIENTS);
@@ -120,6 +126,8 @@ export async function run({ kinds, build, quick, report, reportProblem }) {
     const [withKeepAlives] = await observe([shared], quick ? 20 : 60);
     stop();
     reportAll('keep-alives', withKeepAlives);
+    const months = [[IDLE, idle], [LONE, loneFigures], [KEEP_ALIVES, withKeepAlives]].map(([title, { month }]) => [title, month]);
+    addTable('What a month of 30 such days and nights uses', idleTable(months));
     const lost = [...shared.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} CLIs lost their connection`);
     const missing = shared.heartbeats.filter((count) => count < (quick ? 3 : 8)).length;

@@ -249,10 +249,11 @@ export class Hub {
 
   /**
    * What a namespace's object did: how often it was loaded, the events that it handled (times in Unix milliseconds; `to` is
-   * null for the current one), and the SQL that it sent to D1. Needs `tally.worker.js`.
+   * null for the current one), the SQL that it sent to D1, and the rows of D1 that this read and wrote. Needs
+   * `tally.worker.js`, which counts more.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
-   *   statements: string[]}>}
+   *   statements: string[], rowsRead: number, rowsWritten: number}>}
    */
   async tally(namespace) {
     return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;

@@ -1,6 +1,7 @@
 /**
- * The built worker with counters of its objects: how often each was loaded, which events it handled, and which SQL it sent to
- * D1. Replaces the entry module.
+ * The built worker with counters of what the platform bills: for each object how often it was loaded, which events it handled,
+ * how long it was busy, which SQL it sent to D1, and which rows that read and wrote; for the worker its requests and its rows.
+ * Replaces the entry module.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
@@ -8,40 +9,111 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** By object id. The worker and all objects share them, and the hibernation of an object keeps them. */
 const tallies = new Map();
 
+/** The counts of a client of D1. `trips` are requests to the database: a batch is one. `databaseBytes` is its last size. */
+const newDatabaseCounts = () => ({ trips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
+
+/** What the worker itself uses, outside of objects. */
+const worker = { requests: 0, ...newDatabaseCounts() };
+
+/** Lines of the log, of the worker and of all objects. */
+let logLines = 0;
+for (const level of ['debug', 'log', 'info', 'warn', 'error']) {
+  const write = console[level];
+  console[level] = (...args) => {
+    logLines += 1;
+    write.apply(console, args);
+  };
+}
+
+/** `busyMs`: how long the object handled events or waited for D1. That is what the platform bills as its duration. */
 function tallyOf(id) {
   const key = id.toString();
-  if (!tallies.has(key)) tallies.set(key, { wakes: 0, events: [], statements: [] });
+  if (!tallies.has(key)) {
+    const storage = { rowsRead: 0, rowsWritten: 0, alarmsSet: 0 };
+    tallies.set(key, { wakes: 0, events: [], active: 0, since: 0, busyMs: 0, storage, ...newDatabaseCounts() });
+  }
   return tallies.get(key);
+}
+
+/** Runs `work`, and adds its time to `busyMs` unless something else of the object runs at the same time. */
+async function whileBusy(tally, work) {
+  tally.active += 1;
+  if (tally.active === 1) tally.since = Date.now();
+  try {
+    return await work();
+  } finally {
+    tally.active -= 1;
+    if (tally.active === 0) tally.busyMs += Date.now() - tally.since;
+  }
 }
 
 /** `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
-function wrapStatement(statement, sql, statements) {
-  const recorded = (method) => [method, (...args) => (statements.push(sql), statement[method](...args))];
+function addRows(counts, results) {
+  counts.trips += 1;
+  for (const { meta } of results) {
+    // What D1 bills: rows of tables and entries of indexes.
+    counts.rowsRead += meta.rows_read;
+    counts.rowsWritten += meta.rows_written;
+    counts.databaseBytes = meta.size_after;
+  }
+}
+
+function wrapStatement(statement, sql, counts) {
   return override(statement, {
     sql,
-    bind: (...values) => wrapStatement(statement.bind(...values), sql, statements),
-    ...Object.fromEntries(['all', 'first', 'raw', 'run'].map(recorded)),
+    bind: (...values) => wrapStatement(statement.bind(...values), sql, counts),
+    // `raw` of D1 returns no counts.
+    async raw() {
+      counts.statements.push(sql);
+      const result = await statement.all();
+      addRows(counts, [result]);
+      return result.results.map(Object.values);
+    },
   });
 }
 
-const withTally = (env, { statements }) => ({
+/** The bindings with a database whose use is added to `counts`. `run` runs each batch. */
+const withCounts = (env, counts, run = (batch) => batch()) => ({
   ...env,
   DB: override(env.DB, {
-    prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql, statements),
-    batch(batch) {
-      statements.push(...batch.map(({ sql }) => sql));
-      return env.DB.batch(batch);
+    prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql, counts),
+    async batch(batch) {
+      counts.statements.push(...batch.map(({ sql }) => sql));
+      const results = await run(() => env.DB.batch(batch));
+      addRows(counts, results);
+      return results;
     },
   }),
 });
+
+/** Counts the rows of the object's own storage. Each alarm that is set is a written row, too. */
+function countStorage(storage, counts) {
+  const { sql } = storage;
+  const exec = sql.exec.bind(sql);
+  sql.exec = (...args) => {
+    const cursor = exec(...args);
+    counts.rowsWritten += cursor.rowsWritten;
+    // The caller reads the rows at once.
+    queueMicrotask(() => (counts.rowsRead += cursor.rowsRead));
+    return cursor;
+  };
+  const setAlarm = storage.setAlarm.bind(storage);
+  storage.setAlarm = (...args) => {
+    counts.alarmsSet += 1;
+    return setAlarm(...args);
+  };
+}
 
 export class NamespaceHub extends BuiltHub {
   constructor(state, env) {
     const tally = tallyOf(state.id);
     tally.wakes += 1;
-    super(state, withTally(env, tally));
+    // The object before it may have been removed while it was busy.
+    tally.active = 0;
+    countStorage(state.storage, tally.storage);
+    super(state, withCounts(env, tally, (batch) => whileBusy(tally, batch)));
     this.tally = tally;
   }
 }
@@ -52,7 +124,7 @@ for (const name of ['fetch', 'webSocketMessage', 'webSocketClose', 'webSocketErr
     const event = { name, wake: wakes, from: Date.now(), to: null };
     events.push(event);
     try {
-      return await BuiltHub.prototype[name].apply(this, args);
+      return await whileBusy(this.tally, () => BuiltHub.prototype[name].apply(this, args));
     } finally {
       event.to = Date.now();
     }
@@ -60,9 +132,16 @@ for (const name of ['fetch', 'webSocketMessage', 'webSocketClose', 'webSocketErr
 }
 
 export default class extends Worker {
+  constructor(context, env) {
+    super(context, withCounts(env, worker));
+  }
+
   async fetch(request) {
     const { pathname, searchParams } = new URL(request.url);
-    if (pathname !== '/e2e/tally') return super.fetch(request);
-    return Response.json(tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))));
+    if (pathname === '/e2e/tally') {
+      return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker, logLines });
+    }
+    worker.requests += 1;
+    return super.fetch(request);
   }
 }

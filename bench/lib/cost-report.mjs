@@ -1,0 +1,85 @@
+/** The tables and notes about cost of `npm run cost` and `npm run idle`. */
+
+import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from './prices.mjs';
+import { D1_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
+
+/**
+ * The first estimate of such a month, of November 2026, when a message wrote five or six rows and each invocation was logged.
+ * It was calculated from the statements of the hub and covered only the minutes of work.
+ */
+const FIRST_ESTIMATE = {
+  d1RowsWritten: 1_650_000,
+  d1RowsRead: 10_000_000,
+  objectRequests: 104_000,
+  objectGbSeconds: 1_500,
+  objectRowsWritten: 66_000,
+  objectRowsRead: 0,
+  workerRequests: 0,
+  workerCpuMs: 0,
+  logEvents: 1_000_000,
+};
+
+/** How each amount was found. */
+const SOURCES = {
+  d1RowsWritten: 'counted by D1',
+  d1RowsRead: 'counted by D1',
+  objectRequests: 'counted; 20 messages are one',
+  objectGbSeconds: `counted, plus ${D1_TRIP_MS} ms assumed for each request to D1`,
+  objectRowsWritten: 'counted, alarms included',
+  objectRowsRead: 'counted',
+  workerRequests: 'counted',
+  workerCpuMs: `assumed: ${REQUEST_CPU_MS} ms a request, ${FRAME_CPU_MS} ms a frame`,
+  logEvents: 'lines counted; invocations as in wrangler.toml',
+};
+
+const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
+const amount = (number) => Math.round(number).toLocaleString('en-US');
+
+/** The items of a month with their prices: of the work alone, of the first estimate of it, and of everything. */
+export function monthTable(work, all) {
+  const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
+  const lines = Object.keys(PRICES).map((item) => [
+    PRICES[item].title,
+    ...[work, FIRST_ESTIMATE, all].flatMap((amounts, n) => [amount(amounts[item]), dollars(prices[n][item])]),
+    SOURCES[item],
+  ]);
+  const sums = [work, FIRST_ESTIMATE, all].flatMap((amounts) => ['', dollars(marginalPrice(amounts))]);
+  const headings = ['', 'messages, keep-alives', 'price', 'first estimate of them', 'price', 'everything', 'price', 'how the amount is known'];
+  return { headings, lines: [...lines, ['sum', ...sums, `list prices of ${PRICES_READ_ON}`]] };
+}
+
+/** What each part uses once, and its price in a month. */
+export function partsTable(parts) {
+  const headings = ['part', 'times a month', 'D1 rows written', 'D1 rows read', 'D1 requests', 'wakes', 'object events', 'object rows', 'busy ms', 'price a month'];
+  const decimal = (number) => number.toLocaleString('en-US', { maximumFractionDigits: 1 });
+  const lines = parts.map(({ title, times, once, month }) => [
+    title,
+    amount(times),
+    ...[once.d1RowsWritten, once.d1RowsRead, once.objectTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(decimal),
+    dollars(marginalPrice(billedAmounts(month))),
+  ]);
+  return { headings, lines };
+}
+
+/** What namespaces use in a month in which they stay as they were observed. @param {[string, object][]} months usage by title */
+export function idleTable(months) {
+  const headings = ['namespace', 'wakes', 'D1 rows written', 'object requests', 'object rows', 'GB-s', 'log events', 'price a month'];
+  const lines = months.map(([title, month]) => {
+    const amounts = billedAmounts(month);
+    const items = ['d1RowsWritten', 'objectRequests', 'objectRowsWritten', 'objectGbSeconds', 'logEvents'];
+    return [title, amount(month.wakes), ...items.map((item) => amount(amounts[item])), dollars(marginalPrice(amounts))];
+  });
+  return { headings, lines };
+}
+
+/** What the plan and a database carry. `gigabytes`: how much a namespace adds to the database in a month. */
+export function planNotes(amounts, gigabytes) {
+  const { item, count } = namespacesInPlan(amounts);
+  const bills = [10, 20, 50, 100].map((namespaces) => `${namespaces}: ${dollars(accountBill(amounts, namespaces))}`);
+  return [
+    `the $5 plan includes ${count} such namespaces; with more, ${PRICES[item].title} are the first that are charged`,
+    `bills of an account with so many such namespaces: ${bills.join(', ')}`,
+    `storage: the database grows by ${gigabytes.toFixed(2)} GB a month, for which each later month costs ${dollars(gigabytes * D1_GB_MONTH.price)}; ` +
+      `${Math.floor(D1_MAX_GB / gigabytes)} such months fill a database of ${D1_MAX_GB} GB`,
+  ];
+}

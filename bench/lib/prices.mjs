@@ -1,0 +1,72 @@
+/**
+ * What the platform charges: its list prices, and the price of what a namespace uses in a month. Prices are in US dollars,
+ * without tax, on the Workers Paid plan.
+ */
+
+/** When the pages under `source` were last compared with this table. */
+export const PRICES_READ_ON = '2026-11-23';
+
+/** The monthly charge of the plan, which includes the amounts below. */
+export const PLAN_PRICE = 5;
+
+const D1 = 'https://developers.cloudflare.com/d1/platform/pricing/';
+const OBJECTS = 'https://developers.cloudflare.com/durable-objects/platform/pricing/';
+const WORKERS = 'https://developers.cloudflare.com/workers/platform/pricing/';
+const LOGS = 'https://developers.cloudflare.com/workers/observability/logs/workers-logs/#pricing';
+
+const MILLION = 1_000_000;
+
+/**
+ * By item: `included` in the plan each month, and the `price` of `per` units beyond that. The same amounts of `GB` and rows
+ * are included once for D1 and once for the storage of objects.
+ */
+export const PRICES = {
+  d1RowsWritten: { title: 'D1 rows written', included: 50 * MILLION, price: 1, per: MILLION, source: D1 },
+  d1RowsRead: { title: 'D1 rows read', included: 25_000 * MILLION, price: 0.001, per: MILLION, source: D1 },
+  objectRequests: { title: 'object requests', included: MILLION, price: 0.15, per: MILLION, source: OBJECTS },
+  objectGbSeconds: { title: 'object duration, GB-s', included: 400_000, price: 12.5, per: MILLION, source: OBJECTS },
+  objectRowsWritten: { title: 'object rows written', included: 50 * MILLION, price: 1, per: MILLION, source: OBJECTS },
+  objectRowsRead: { title: 'object rows read', included: 25_000 * MILLION, price: 0.001, per: MILLION, source: OBJECTS },
+  workerRequests: { title: 'worker requests', included: 10 * MILLION, price: 0.3, per: MILLION, source: WORKERS },
+  workerCpuMs: { title: 'worker CPU, ms', included: 30 * MILLION, price: 0.02, per: MILLION, source: WORKERS },
+  logEvents: { title: 'log events', included: 20 * MILLION, price: 0.6, per: MILLION, source: LOGS },
+};
+
+/** The price of a GB stored in D1 for a month. The plan includes 5 GB. */
+export const D1_GB_MONTH = { included: 5, price: 0.75, source: D1 };
+
+/** The largest database, in GB. Source: https://developers.cloudflare.com/d1/platform/limits/ */
+export const D1_MAX_GB = 10;
+
+/** How many WebSocket messages to an object count as one request. Source: the page of `OBJECTS`. */
+export const MESSAGES_PER_REQUEST = 20;
+
+/** The memory for which an active object is charged, in GB, whatever it uses. Source: the page of `OBJECTS`. */
+export const OBJECT_GB = 0.128;
+
+/**
+ * The price of each item beyond the included amounts: what one more namespace costs.
+ * @param {Record<string, number>} amounts by item, for a month
+ * @returns {Record<string, number>} dollars by item
+ */
+export function marginalPrices(amounts) {
+  return Object.fromEntries(Object.entries(amounts).map(([item, amount]) => [item, (amount / PRICES[item].per) * PRICES[item].price]));
+}
+
+/** The sum of `marginalPrices`. */
+export function marginalPrice(amounts) {
+  return Object.values(marginalPrices(amounts)).reduce((sum, price) => sum + price, 0);
+}
+
+/** The monthly bill of an account with `count` namespaces that use `amounts` each: the plan, and what exceeds it. */
+export function accountBill(amounts, count) {
+  const excess = Object.entries(amounts).map(([item, amount]) => [item, Math.max(0, amount * count - PRICES[item].included)]);
+  return PLAN_PRICE + marginalPrice(Object.fromEntries(excess));
+}
+
+/** How many namespaces the plan carries without exceeding an included amount, and the item that is exceeded first. */
+export function namespacesInPlan(amounts) {
+  const used = Object.entries(amounts).filter(([, amount]) => amount > 0);
+  const limits = used.map(([item, amount]) => ({ item, count: Math.floor(PRICES[item].included / amount) }));
+  return limits.reduce((first, limit) => (limit.count < first.count ? limit : first));
+}

@@ -1,0 +1,66 @@
+/** What a namespace used between two moments, from the counts of `tests/e2e/lib/tally.worker.js`, and what of it is billed. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { sendOnce } from './http.mjs';
+import { ROOT } from './packages.mjs';
+import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
+
+/** How long a request to D1 takes on the platform, in milliseconds: an assumption for an object near its database. */
+export const D1_TRIP_MS = 30;
+/** The CPU time of a request in the worker, and of a frame that passes through it, in milliseconds: assumptions. */
+export const REQUEST_CPU_MS = 2;
+export const FRAME_CPU_MS = 0.1;
+
+/** Whether the deployed worker logs each of its invocations, from wrangler.toml. */
+function hasInvocationLogs() {
+  return !/^invocation_logs\s*=\s*false/m.test(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));
+}
+
+/** The counts of a namespace since the start of its runtime. The worker's part is that of the whole runtime. */
+export async function readUsage({ url }, namespace) {
+  const tally = (await sendOnce(url, 'GET', `/e2e/tally?namespace=${namespace}`)).json();
+  const { events, storage, worker } = tally;
+  const count = (name) => events.filter((event) => event.name === name).length;
+  return {
+    wakes: tally.wakes,
+    alarms: count('alarm'),
+    fetches: count('fetch'),
+    messages: count('webSocketMessage'),
+    events: events.length,
+    busyMs: tally.busyMs,
+    objectTrips: tally.trips,
+    d1RowsWritten: tally.rowsWritten + worker.rowsWritten,
+    d1RowsRead: tally.rowsRead + worker.rowsRead,
+    databaseBytes: Math.max(tally.databaseBytes, worker.databaseBytes),
+    storageRowsWritten: storage.rowsWritten + storage.alarmsSet,
+    storageRowsRead: storage.rowsRead,
+    workerRequests: worker.requests,
+    logLines: tally.logLines,
+  };
+}
+
+const combine = (a, b, operation) => Object.fromEntries(Object.keys(a).map((key) => [key, operation(a[key], b[key])]));
+
+export const subtract = (after, before) => combine(after, before, (a, b) => a - b);
+export const add = (a, b) => combine(a, b, (left, right) => left + right);
+export const scale = (usage, factor) => combine(usage, usage, (count) => count * factor);
+
+/**
+ * The billed amounts of `prices.mjs`. Rows, requests and lines of the log are counted. The duration is counted and computed,
+ * because a local D1 answers at once. The CPU time is computed as if each frame of a CLI, and a reply, passed through the worker.
+ */
+export function billedAmounts(usage, invocationLogs = hasInvocationLogs()) {
+  return {
+    d1RowsWritten: usage.d1RowsWritten,
+    d1RowsRead: usage.d1RowsRead,
+    objectRequests: usage.fetches + usage.alarms + usage.messages / MESSAGES_PER_REQUEST,
+    objectGbSeconds: ((usage.busyMs + usage.objectTrips * D1_TRIP_MS) / 1000) * OBJECT_GB,
+    objectRowsWritten: usage.storageRowsWritten,
+    objectRowsRead: usage.storageRowsRead,
+    workerRequests: usage.workerRequests,
+    workerCpuMs: usage.workerRequests * REQUEST_CPU_MS + usage.messages * 2 * FRAME_CPU_MS,
+    logEvents: usage.logLines + (invocationLogs ? usage.events + usage.workerRequests : 0),
+  };
+}

@@ -1,0 +1,198 @@
+/**
+ * A working day of a busy namespace, and the monthly price of it. Each part of the day is done and counted; a month is the sum
+ * of the parts, each as often as it happens. Minutes without messages run in real time, because pings, heartbeats and alarms
+ * follow the clock; messages are sent one after another. This scenario counts, so it uses the counting hub and has no floor.
+ */
+
+import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
+import { expectOk } from '../lib/http.mjs';
+import { SECRET } from '../lib/hub.mjs';
+import { sleep, waitUntil } from '../lib/measure.mjs';
+import { marginalPrice } from '../lib/prices.mjs';
+import { startFresh } from '../lib/runtime.mjs';
+import { Hub } from '../lib/sides.mjs';
+import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
+import { add, billedAmounts, readUsage, scale, subtract } from '../lib/usage.mjs';
+
+export const where = 'host';
+
+const NAMESPACE = 'busy';
+const SESSIONS = 5;
+const WEB_CLIENTS = 2;
+const HOURS = 8;
+const DAYS = 30;
+const MESSAGES_PER_MINUTE = 4;
+const MESSAGE_BYTES = 2_000;
+const KEEP_ALIVE_MS = 10_000;
+/** A web client's token is valid for 15 minutes. */
+const RENEWALS_PER_HOUR = 4;
+/** How often a user opens a session in the console. */
+const PAGES_PER_HOUR = 12;
+/** How often a user sends a message to an agent, which asks for one permission. */
+const TURNS_PER_HOUR = 6;
+/** More events than the log of the hub retains, so that the oldest are dropped as in the middle of a day. */
+const FULL_LOG = 1_300;
+/** How many messages are counted: the log drops its oldest events 250 at a time. */
+const MESSAGES = 1_000;
+
+export const rows = [
+  { id: 'message-rows', work: 'D1 rows written for a message', headline: 'count', target: { of: 'hub', most: 3 } },
+  { id: 'cost-work', work: 'a month: messages and keep-alives', headline: 'dollars', target: { of: 'hub', most: 1 } },
+  { id: 'cost-all', work: 'a month: everything', headline: 'dollars' },
+];
+
+/** The parts of a month: what is done once to count it, and how often it happens. `work`: part of the first estimate. */
+const PARTS = {
+  start: { title: 'a day starts', times: DAYS },
+  minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, work: true },
+  message: { title: 'an agent’s message', times: DAYS * HOURS * 60 * SESSIONS * MESSAGES_PER_MINUTE, work: true },
+  turn: { title: 'a user’s message and an approval', times: DAYS * HOURS * SESSIONS * TURNS_PER_HOUR },
+  renewal: { title: 'a web client renews its token', times: DAYS * HOURS * WEB_CLIENTS * RENEWALS_PER_HOUR },
+  page: { title: 'a web client opens a session', times: DAYS * HOURS * WEB_CLIENTS * PAGES_PER_HOUR },
+  end: { title: 'a day ends', times: DAYS },
+};
+
+/** Waits until the hub's commits, which follow acknowledgements and responses, are counted, too. */
+const settle = () => sleep(500);
+
+class Day {
+  cache = { eventId: null };
+  agents = [];
+  feeds = [];
+
+  constructor(runtime) {
+    this.runtime = runtime;
+    this.hub = new Hub({ ...runtime, secret: SECRET });
+  }
+
+  /** Does `work` and resolves to its usage. */
+  async count(work) {
+    const before = await readUsage(this.runtime, NAMESPACE);
+    await work();
+    await settle();
+    return subtract(await readUsage(this.runtime, NAMESPACE), before);
+  }
+
+  async request(method, path, body) {
+    const connection = this.hub.newConnection();
+    const request = body === undefined ? connection.get(path) : connection.withBody(method, path, body);
+    const response = expectOk(await connection.send(request), `${method} ${path}`);
+    connection.close();
+    return response.json();
+  }
+
+  /** Signs web client `n` in, and opens its event channel, which continues after the last event. */
+  async openFeed(n) {
+    await this.hub.signIn(NAMESPACE);
+    const open = n % 2 === 0 ? subscribe : subscribeSocket;
+    const resume = this.cache.eventId === null ? '' : `&lastEventId=${encodeURIComponent(this.cache.eventId)}`;
+    const listener = ({ eventId }) => eventId && (this.cache.eventId = eventId);
+    const path = `/api/events?all=true&sessionId=${this.agents[n % SESSIONS].session.id}${resume}`;
+    this.feeds[n] = await open(this.hub.newConnection(), path, listener);
+  }
+
+  async renew(n) {
+    this.feeds[n]();
+    await this.openFeed(n);
+  }
+
+  /** Opens the sessions, connects their CLIs, half of them through the worker, and then the web clients. */
+  async start() {
+    await this.hub.signIn(NAMESPACE);
+    const tags = Array.from({ length: SESSIONS }, (_, n) => `agent-${n}`);
+    for (const [n, session] of (await this.hub.openSessions(tags)).entries()) {
+      const socket = await this.hub.connectCli(session, n % 2 === 0 ? 'connect' : 'header');
+      socket.on('rpc-request', (_, reply) => reply(JSON.stringify({ success: true })));
+      await socket.emitWithAck('rpc-register', { method: `${session.id}:permission` });
+      this.agents[n] = { session, socket, stateVersion: 1 };
+      await this.keepAlive(this.agents[n]);
+    }
+    for (let n = 0; n < WEB_CLIENTS; n += 1) await this.openFeed(n);
+  }
+
+  keepAlive({ session, socket }, thinking = false) {
+    return socket.emitWithAck('session-alive', { sid: session.id, time: Date.now(), thinking, mode: 'remote' });
+  }
+
+  async send({ session, socket }) {
+    const message = { role: 'agent', content: { type: 'output', data: { text: 'x'.repeat(MESSAGE_BYTES - 80) } } };
+    const ack = await socket.emitWithAck('message', { sid: session.id, message, localId: crypto.randomUUID() });
+    if (!ack.ok) throw new Error(`A message was refused: ${JSON.stringify(ack)}`);
+  }
+
+  /** Sends messages one after another, each from the next agent. */
+  async sendMany(count) {
+    for (let n = 0; n < count; n += 1) await this.send(this.agents[n % SESSIONS]);
+  }
+
+  /** Minutes of keep-alives, evenly spread. */
+  async keepAlives(minutes) {
+    const start = performance.now();
+    const interval = KEEP_ALIVE_MS / SESSIONS;
+    for (let n = 0; n < (minutes * 60_000) / interval; n += 1) {
+      await this.keepAlive(this.agents[n % SESSIONS]);
+      await sleep(start + (n + 1) * interval - performance.now());
+    }
+  }
+
+  /** A user's message, during which the agent thinks and asks for a permission. */
+  async turn(agent) {
+    const { session, socket } = agent;
+    const path = `/api/sessions/${session.id}`;
+    await this.request('POST', `${path}/messages`, { text: 'continue with the next step', localId: crypto.randomUUID() });
+    await this.keepAlive(agent, true);
+    const requests = { [crypto.randomUUID()]: { tool: 'shell', arguments: { command: 'ls -l' } } };
+    const update = { sid: session.id, expectedVersion: agent.stateVersion, agentState: { requests } };
+    const { version } = await socket.emitWithAck('update-state', update);
+    await this.request('POST', `${path}/permissions/${Object.keys(requests)[0]}/approve`, {});
+    await waitUntil('the approval to be stored', async () => (await this.request('GET', path)).session.agentStateVersion > version);
+    agent.stateVersion = (await this.request('GET', path)).session.agentStateVersion;
+    await this.keepAlive(agent, false);
+  }
+
+  async openPage({ session }) {
+    await this.request('GET', `/api/sessions/${session.id}`);
+    await this.request('GET', `/api/sessions/${session.id}/messages?limit=50`);
+  }
+
+  /** The agents end their sessions, and all clients leave. */
+  async end() {
+    for (const { session, socket } of this.agents) {
+      await socket.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+      socket.close();
+    }
+    for (const close of this.feeds) close();
+  }
+}
+
+export async function run({ kinds, build, quick, report, addNote, addTable }) {
+  if (!kinds.includes('hub')) return;
+  const minutes = quick ? 1 : 3;
+  const runtime = await startFresh('counting', build);
+  try {
+    const day = new Day(runtime);
+    const counted = { start: await day.count(() => day.start()) };
+    await day.sendMany(FULL_LOG);
+    counted.message = scale(await day.count(() => day.sendMany(MESSAGES)), 1 / MESSAGES);
+    // Sessions may have become inactive meanwhile.
+    await day.keepAlives(0.5);
+    counted.minute = scale(await day.count(() => day.keepAlives(minutes)), 1 / minutes);
+    counted.turn = await day.count(() => day.turn(day.agents[0]));
+    counted.renewal = scale(await day.count(async () => [await day.renew(0), await day.renew(1)]), 1 / 2);
+    counted.page = await day.count(() => day.openPage(day.agents[1]));
+    counted.end = await day.count(() => day.end());
+
+    const parts = Object.entries(PARTS).map(([id, part]) => ({ ...part, once: counted[id], month: scale(counted[id], part.times) }));
+    const sum = (list) => billedAmounts(list.map(({ month }) => month).reduce(add));
+    const [work, all] = [sum(parts.filter((part) => part.work)), sum(parts)];
+    const gigabytes = (counted.message.databaseBytes * PARTS.message.times) / 1e9;
+    report('message-rows', { hub: { count: counted.message.d1RowsWritten } });
+    report('cost-work', { hub: { dollars: marginalPrice(work) } });
+    report('cost-all', { hub: { dollars: marginalPrice(all) } });
+    addTable(`A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`, monthTable(work, all));
+    addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${MESSAGES}`, partsTable(parts));
+    for (const note of planNotes(all, gigabytes)) addNote(note);
+  } finally {
+    await runtime.stop();
+  }
+}
