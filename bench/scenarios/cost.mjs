@@ -186,7 +186,7 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
     const sum = (list) => billedAmounts(list.map(({ month }) => month).reduce(add));
     const [work, all] = [sum(parts.filter((part) => part.work)), sum(parts)];
     const gigabytes = (counted.message.databaseBytes * PARTS.message.times) / 1e9;
-    report('message-rows', { hub: { count: counted.message.d1RowsWritten } });
+    report('message-rows', { hub: { count: Number(counted.message.d1RowsWritten.toFixed(1)) } });
     report('cost-work', { hub: { dollars: marginalPrice(work) } });
     report('cost-all', { hub: { dollars: marginalPrice(all) } });
     addTable(`A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`, monthTable(work, all));
