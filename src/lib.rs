@@ -8,6 +8,7 @@
 pub mod auth;
 pub mod http;
 pub mod hub;
+pub mod ledger;
 pub mod limits;
 pub mod model;
 #[cfg(target_arch = "wasm32")]

@@ -1,5 +1,6 @@
 //! Every limit that protects memory, time or another namespace: bytes, counts and times, by subject. The runtime gives a worker
-//! or an object 128 MB of memory and one thread, so everything whose size a client controls has a limit here.
+//! or an object 128 MB of memory and one thread, so everything whose size a client controls has a limit here. Objects may
+//! share an isolate and its memory, so what is large also reserves its bytes in the [`ledger`](crate::ledger).
 //!
 //! A limit that is part of a format, such as the maximum length of a host name, is defined next to its parser.
 
@@ -16,6 +17,8 @@ pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 
 /// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+/// The largest body that needs no reservation of memory, in bytes.
+pub const MAX_UNRESERVED_BODY_BYTES: usize = 64 * 1024;
 /// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`].
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
@@ -29,7 +32,7 @@ pub const DISCARD_PAUSE_MS: u32 = 2_000;
 pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
 /// The largest response that is copied to JavaScript at once, in bytes. A larger one is streamed, and stays in the memory of
 /// the hub until the client has received it: it needs a reservation.
-pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
 /// The chunk size of a streamed response, in bytes.
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 /// How long a client may take to read a chunk of a streamed response, in milliseconds.
@@ -47,8 +50,6 @@ pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The largest frame before CONNECT is answered, in bytes.
 pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
-/// The total size of the inbound frames that are handled or queued in one namespace, in bytes.
-pub const MAX_INBOUND_BYTES: usize = 48 * 1024 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.
@@ -166,17 +167,35 @@ pub const ALARM_RETRY_MS: u64 = 1_000;
 
 // Memory
 
+/// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. The other half is for code, small
+/// values, and the copies that JavaScript makes of a buffer while it passes the border of wasm.
+pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+/// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The rest are the shares of eight
+/// namespaces; the pool shrinks when more of them are in use.
+pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
+/// The bytes that are always free for a namespace, whatever the others hold: it fits the largest value that is stored in a row,
+/// as a frame or body, while the previous one is being written. The number of namespaces in an isolate is unknown, so the
+/// share is as small as that allows.
+pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
+/// How much of the pool may be in use when a request gets more bytes than the pool has. The protocol allows a few such requests:
+/// the upload of 50 MB in one frame, and the response with two values of 30 MiB.
+pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
+/// The part of the pool that growing caches leave free, in bytes.
+pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
+/// How long a request waits for memory, in milliseconds.
+pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
+/// How often a request that waits for memory tries again, in milliseconds.
+pub const MEMORY_RETRY_MS: u64 = 100;
 /// How many sessions stay in memory while some of them are idle.
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
 /// How many bytes of sessions stay in memory while some of them are idle.
 pub const MAX_CACHED_BYTES: usize = 24_000_000;
-/// How many bytes of sessions stay in memory when all are in use. Above it active sessions are evicted, too, and loaded again
-/// with their next keep-alive.
-pub const MAX_CACHED_BYTES_IN_USE: usize = 48_000_000;
 /// How many idle sessions stay in memory however many are in use: what concurrent requests load must stay until each is done.
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
+/// How many bytes of sessions stay in memory however little of it is free: half of [`NAMESPACE_SHARE_BYTES`].
+pub const MIN_CACHED_BYTES: usize = 1_000_000;
 /// How many ids and tags of evicted sessions the cache remembers, so that a result read before an eviction is recognized as
 /// stale. With more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
@@ -216,13 +235,6 @@ pub const MAX_PART_BYTES: usize = 1_500_000;
 pub const PARTS_AT_ONCE: usize = 4;
 /// The total content size at which a page of history ends, in bytes: a page must fit the memory of a worker several times.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
-/// The total size of pages with large messages that a worker reads at once, in bytes: two pages of the maximum size.
-pub const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
-/// The part of [`MAX_PAGES_BYTES`] for one namespace, in bytes: one page of the maximum size.
-pub const MAX_PAGES_BYTES_OF_NAMESPACE: usize = 40 * 1024 * 1024;
-/// The total size of large responses in flight, in bytes. The largest response fits: a session with two values of 30 MiB and
-/// its completed requests.
-pub const MAX_RESPONSE_BYTES: usize = 72 * 1024 * 1024;
 /// The message size, in bytes, above which [`MAX_QUEUED_BYTES`] is checked before the message is copied out of its frame.
 pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 

@@ -20,12 +20,9 @@ use super::response::JsonText;
 use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
-use crate::limits::{
-    JWT_LIFETIME_SECS, MAX_BODY_BYTES, MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE, MIN_PROGRESS_BYTES,
-    STALL_TIMEOUT_MS,
-};
+use crate::ledger::Ledger;
+use crate::limits::{JWT_LIFETIME_SECS, MAX_BODY_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
-use crate::store::response_budget::ResponseBudget;
 use crate::store::{Database, secrets};
 
 /// The `protocolVersion` of `GET /health`.
@@ -112,8 +109,7 @@ pub struct Edge {
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
-    /// For history pages with large messages.
-    page_budget: Arc<ResponseBudget>,
+    ledger: Arc<Ledger>,
     jwt: Mutex<Option<JwtKey>>,
 }
 
@@ -141,9 +137,16 @@ struct User<'a> {
 
 impl Edge {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
-    pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        let page_budget = ResponseBudget::new(MAX_PAGES_BYTES, MAX_PAGES_BYTES_OF_NAMESPACE);
-        Self { tokens, cors, routing, db, page_budget, jwt: Mutex::new(jwt) }
+    /// `ledger` is that of the isolate.
+    pub fn new(
+        tokens: AccessTokens,
+        cors: Cors,
+        routing: Routing,
+        jwt: Option<JwtKey>,
+        db: Arc<dyn Database>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        Self { tokens, cors, routing, db, ledger, jwt: Mutex::new(jwt) }
     }
 
     /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None` without a
@@ -204,7 +207,8 @@ impl Edge {
         let id = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
         match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
             Some(id) => {
-                let page = read_messages(&*self.db, &self.page_budget, reader, (&namespace, id), &head.query).await?;
+                let memory = self.ledger.account(namespace.as_ref());
+                let page = read_messages(&*self.db, &memory, reader, (&namespace, id), &head.query).await?;
                 Ok(Action::Page(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),

@@ -112,7 +112,7 @@ impl From<Error> for ErrorResponse {
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
-            Error::Overloaded | Error::TooManyMachines(_) | Error::TooManyUploads(_) | Error::TooManyLargeResponses => {
+            Error::Overloaded | Error::TooManyMachines(_) | Error::TooManyUploads(_) | Error::MemoryInUse => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
         };

@@ -1,6 +1,4 @@
-//! Responses: their common headers, JSON bodies, and memory for large ones ([`ResponseBudget`]).
-//!
-//! [`ResponseBudget`]: crate::store::response_budget::ResponseBudget
+//! Responses: their common headers, JSON bodies, and memory for large ones.
 
 use std::sync::Arc;
 
@@ -13,9 +11,9 @@ use tower_service::Service;
 
 use super::error::ErrorResponse;
 use crate::hub::Hub;
+use crate::ledger::{Reservation, Reserved, ResponseText};
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;
-use crate::store::response_budget::{Reservation, ResponseText};
 
 /// Handles a request and buffers the response.
 pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
@@ -28,7 +26,7 @@ pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::R
     if has_reservation || response.body().len() <= MAX_UNRESERVED_BYTES {
         return response;
     }
-    match hub.reserve_response(response.body().len()) {
+    match hub.reserve_memory(response.body().len()) {
         Ok(reservation) => response.map(|body| Reserved::wrap(body, reservation)),
         Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
     }
@@ -45,24 +43,6 @@ pub async fn finalize(response: Response) -> http::Response<Bytes> {
         None => bytes,
     };
     http::Response::from_parts(parts, bytes)
-}
-
-/// A body that releases its reservation on drop.
-struct Reserved<S> {
-    body: Bytes,
-    _reservation: S,
-}
-
-impl<S: Send + 'static> Reserved<S> {
-    fn wrap(body: Bytes, reservation: S) -> Bytes {
-        Bytes::from_owner(Self { body, _reservation: reservation })
-    }
-}
-
-impl<S> AsRef<[u8]> for Reserved<S> {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
 }
 
 /// A 200 response with a JSON body, and the reservation of a large body.

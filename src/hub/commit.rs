@@ -86,7 +86,8 @@ impl Hub {
     pub(super) fn start_commit(self: &Arc<Self>) {
         let must_commit = {
             let mut state = self.state();
-            let State { journal, cache, .. } = &mut *state;
+            let State { journal, cache, memory, .. } = &mut *state;
+            memory.journal.resize(journal.pending_bytes());
             journal.seal_if_full(&self.config.namespace, cache);
             journal.start_committing()
         };
@@ -101,8 +102,10 @@ impl Hub {
             self.await_burst().await;
             let batch = {
                 let mut state = self.state();
-                let State { journal, cache, .. } = &mut *state;
-                journal.take_batch(&self.config.namespace, cache)
+                let State { journal, cache, memory, .. } = &mut *state;
+                let batch = journal.take_batch(&self.config.namespace, cache);
+                memory.journal.resize(journal.pending_bytes());
+                batch
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
@@ -197,9 +200,11 @@ impl State {
         receiver
     }
 
-    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`]. Small
-    /// changes pass 0.
+    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
+    /// is no memory for it. Small changes pass 0.
     pub(super) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
-        if self.journal.pending_bytes() + bytes > MAX_QUEUED_BYTES { Err(Error::Overloaded) } else { Ok(()) }
+        let pending = self.journal.pending_bytes() + bytes;
+        let is_full = pending > MAX_QUEUED_BYTES || !self.memory.has_room_for_journal(pending);
+        if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

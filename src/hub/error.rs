@@ -125,8 +125,8 @@ pub enum Error {
         in a minute."
     )]
     TooManyMachines(usize),
-    #[error("Too many large responses are in progress. Try again in a few seconds.")]
-    TooManyLargeResponses,
+    #[error("The hub's memory for large requests and responses is in use. Try again in a few seconds.")]
+    MemoryInUse,
     /// With the reason as a sentence.
     #[error("{0} Try again in a few seconds.")]
     TooManyUploads(&'static str),
@@ -200,7 +200,7 @@ impl From<DbError> for Error {
                 );
                 Self::Unavailable(message)
             }
-            DbError::OverBudget => Self::TooManyLargeResponses,
+            DbError::OverBudget => Self::MemoryInUse,
         }
     }
 }

@@ -10,13 +10,13 @@ use super::state::cache::Entry;
 use super::state::completed_requests::CompletedRequests;
 use super::state::effect::Effect;
 use super::{Hub, State};
+use crate::ledger::ResponseText;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
 use crate::model::large::{Field, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Journal;
-use crate::store::response_budget::ResponseText;
 use crate::store::values;
 use crate::store::values::LargeValue;
 
@@ -194,7 +194,7 @@ impl Hub {
         *unread = larges;
         let _guard = self.large_reads.lock().await;
         let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
-        let reservation = Some(self.reserve_response(bytes)?);
+        let reservation = Some(self.wait_for_memory(bytes).await?);
         let mut text = String::with_capacity(bytes);
         for segment in segments {
             match segment {

@@ -21,6 +21,7 @@ pub mod inbound;
 pub mod keep_alive;
 pub mod large;
 pub mod machines;
+pub mod memory;
 pub mod outbox;
 pub mod peers;
 pub mod ports;
@@ -37,16 +38,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::auth::token::AccessTokens;
+use crate::ledger::Account;
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
-use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
-use crate::store::response_budget::{Reservation, ResponseBudget};
 use crate::store::retry::Retrying;
-use error::Error;
 use events::log::EventLog;
 use events::numbering::EventNumbers;
 use peers::connections::Connections;
@@ -61,6 +60,7 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
+use state::memory::StateMemory;
 use state::reminders::Reminders;
 use state::schedule::Schedule;
 use state::upload_slots::UploadSlots;
@@ -84,7 +84,7 @@ pub struct Hub {
     next_id: AtomicU64,
     /// Held while a large value is read: one at a time fits into memory.
     large_reads: futures::lock::Mutex<()>,
-    response_budget: Arc<ResponseBudget>,
+    memory: Arc<Account>,
     /// The hub itself, for background tasks.
     this: Weak<Self>,
 }
@@ -92,8 +92,7 @@ pub struct Hub {
 /// Everything the hub holds in memory. Never locked across an await.
 struct State {
     connections: Connections,
-    /// Bytes of the inbound frames that are being handled or queued.
-    frame_bytes: usize,
+    memory: StateMemory,
     rpc: Rpc,
     liveness: Liveness,
     kept_requests: KeptRequests,
@@ -121,15 +120,6 @@ impl Hub {
         &self.db
     }
 
-    pub fn response_budget(&self) -> &Arc<ResponseBudget> {
-        &self.response_budget
-    }
-
-    /// Reserves memory for a large response.
-    pub fn reserve_response(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(Error::TooManyLargeResponses)
-    }
-
     // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -155,18 +145,5 @@ impl State {
     /// Whether no CLI and no web client is connected.
     fn is_idle(&self) -> bool {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
-    }
-
-    /// Evicts sessions from the cache to stay within its limits. Sessions with work in progress or queued writes stay;
-    /// active and connected ones are evicted last.
-    fn evict_sessions(&mut self) {
-        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, .. } = self;
-        let may_evict = |id: &str| {
-            let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
-            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
-        };
-        let is_in_use =
-            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
-        cache.evict(may_evict, is_in_use);
     }
 }

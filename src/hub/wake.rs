@@ -12,25 +12,27 @@ use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
+use super::state::memory::StateMemory;
 use super::state::schedule::Schedule;
 use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, alive_owner};
 use super::{Config, Hub, State};
-use crate::limits::MAX_RESPONSE_BYTES;
+use crate::ledger::{Cached, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
-use crate::store::response_budget::ResponseBudget;
 use crate::store::retry::{Host, Retrying};
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage.
+    /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is that of the isolate.
     pub fn wake(
         config: Config,
+        ledger: &Arc<Ledger>,
         db: Arc<dyn Database>,
         rt: Arc<dyn Runtime>,
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let mut state = State::restore(&config, &*rt, now);
+        let memory = ledger.account(config.namespace.as_ref());
+        let mut state = State::restore(&config, StateMemory::new(&memory), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
@@ -45,9 +47,11 @@ impl Hub {
             // Above every id that an earlier instance used.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
-            response_budget: ResponseBudget::new(MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES),
+            memory,
             this: Weak::clone(this),
         });
+        let cache: Weak<dyn Cached> = hub.this.clone();
+        ledger.add_cache(cache);
         hub.restore_event_log();
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
         // is a write.
@@ -99,11 +103,11 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 }
 
 impl State {
-    fn restore(config: &Config, rt: &dyn Runtime, now: u64) -> Self {
+    fn restore(config: &Config, memory: StateMemory, rt: &dyn Runtime, now: u64) -> Self {
         let last_tick = rt.kv_get(LAST_TICK).and_then(|at| at.parse().ok());
         Self {
             connections: Connections::default(),
-            frame_bytes: 0,
+            memory,
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),

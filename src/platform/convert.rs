@@ -14,9 +14,10 @@ use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::hub::error::Error;
+use crate::ledger::{Reservation, Reserved};
 use crate::limits::{
-    DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
-    MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
+    DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BODY_BYTES,
+    MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -81,17 +82,41 @@ pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::R
     })
 }
 
-/// Converts a request for the router.
+/// Returns the `Content-Length`, in bytes.
+pub fn declared_length(request: &Request) -> Option<usize> {
+    request.headers().get("content-length").ok().flatten().and_then(|length| length.parse().ok())
+}
+
+fn has_body(method: &str) -> bool {
+    method != "GET" && method != "HEAD"
+}
+
+/// Returns how many bytes to reserve for the body of a request. A small one needs no reservation.
+pub fn max_body_bytes(request: &Request, method: &str) -> usize {
+    if !has_body(method) || request.body().is_none() {
+        return 0;
+    }
+    match declared_length(request).unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES) {
+        bytes if bytes > MAX_UNRESERVED_BODY_BYTES => bytes,
+        _ => 0,
+    }
+}
+
+/// Converts a request for the router. `memory` is reserved for its body.
 pub async fn to_router_request(
     request: &Request,
     method: &str,
     url: &str,
+    mut memory: Reservation,
 ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
-    let body = if method == "GET" || method == "HEAD" {
+    let body = if !has_body(method) {
         Body::empty()
     } else {
         match read_body(request, MAX_BODY_BYTES).await? {
-            Ok(bytes) => Body::from(bytes),
+            Ok(bytes) => {
+                memory.resize(bytes.len());
+                Body::from(Reserved::wrap(bytes.into(), memory))
+            }
             Err(error) => return Ok(Err(error)),
         }
     };

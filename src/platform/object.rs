@@ -199,6 +199,7 @@ impl NamespaceObject {
         let runtime = Arc::new(runtime);
         let hub = Hub::wake(
             config,
+            &settings::ledger(),
             settings::database(&self.env, Some(&self.meter))?,
             Arc::clone(&runtime) as Arc<dyn Runtime>,
             sockets,
@@ -234,7 +235,11 @@ impl NamespaceObject {
     ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
         if !is_upload(head.method, path) {
-            return convert::to_router_request(request, head.method, head.url).await;
+            let memory = match running.hub.wait_for_memory(convert::max_body_bytes(request, head.method)).await {
+                Ok(memory) => memory,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            return convert::to_router_request(request, head.method, head.url, memory).await;
         }
         let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
         Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {
@@ -322,8 +327,8 @@ impl NamespaceObject {
         if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
             running.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
-            if running.hub.admits_frame(conn, text.length() as usize) {
-                running.hub.on_text(conn, convert::copy_to_wasm(text)).await;
+            if let Some(turn) = running.hub.admit_frame(conn, text.length() as usize).await {
+                running.hub.on_admitted_text(conn, turn, convert::copy_to_wasm(text)).await;
             }
         } else {
             running.hub.on_binary(conn);

@@ -1,6 +1,6 @@
 //! The configuration of the deployment: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -18,6 +18,7 @@ use crate::http::placement::Placement;
 use crate::hub::Config;
 use crate::hub::peers::rpc::parse_timeout_ms;
 use crate::hub::push::config::{PushConfig, parse_max_subscriptions};
+use crate::ledger::Ledger;
 use crate::limits::DEFAULT_RPC_TIMEOUT_MS;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
@@ -31,6 +32,12 @@ pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
 const DB: &str = "DB";
 /// The binding of the Durable Objects.
 const HUB: &str = "HUB";
+
+/// Returns the ledger of the isolate, which the worker and all objects in it share.
+pub fn ledger() -> Arc<Ledger> {
+    static LEDGER: LazyLock<Arc<Ledger>> = LazyLock::new(Arc::default);
+    Arc::clone(&LEDGER)
+}
 
 fn variable(env: &Env, name: &str) -> Option<String> {
     // A variable in TOML may also be a boolean, a number or a table.
@@ -114,7 +121,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
     let db = Retrying::new(database(env, None)?, Box::new(WorkerHost));
-    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db));
+    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
     vocabulary(env)?;
     push(env)?;
     rpc_timeout_ms(env)?;

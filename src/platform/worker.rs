@@ -209,8 +209,7 @@ fn body_time_ms(request: &Request) -> u32 {
     if request.body().is_none() {
         return 0;
     }
-    let declared = request.headers().get("content-length").ok().flatten().and_then(|length| length.parse().ok());
-    longest_body_time_ms(declared)
+    longest_body_time_ms(convert::declared_length(request))
 }
 
 fn object_timeout_ms(env: &Env) -> u32 {

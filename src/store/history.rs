@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::columns::{Columns, read_owned};
-use super::response_budget::{Reservation, ResponseBudget};
 use super::{Database, DbError, Found, Row, Statement, parts, sessions};
+use crate::ledger::{Account, Reservation};
 use crate::limits::MAX_PAGE_BYTES;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
@@ -99,10 +99,11 @@ struct PageMessage {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages. Messages larger than a row are read within the budget.
+/// Reads a page of at most `limit` messages. Fails with [`DbError::OverBudget`] without memory for
+/// messages larger than a row.
 pub async fn read_page(
     db: &dyn Database,
-    budget: &Arc<ResponseBudget>,
+    memory: &Arc<Account>,
     (namespace, session): (&Namespace, &str),
     range: PageRange,
     limit: u64,
@@ -116,7 +117,7 @@ pub async fn read_page(
     let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
     if joined.rows == 0 || joined.in_parts {
-        return read_bounded_page(db, budget, (namespace, session), Statement::new(bounded, params), limit).await;
+        return read_bounded_page(db, memory, (namespace, session), Statement::new(bounded, params), limit).await;
     }
     let has_more = joined.rows > limit;
     Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation: None }))
@@ -125,7 +126,7 @@ pub async fn read_page(
 /// Reads a page that is empty, limited by its bytes, or contains messages larger than a row.
 async fn read_bounded_page(
     db: &dyn Database,
-    budget: &Arc<ResponseBudget>,
+    memory: &Arc<Account>,
     (namespace, session): (&Namespace, &str),
     page: Statement,
     limit: u64,
@@ -146,7 +147,7 @@ async fn read_bounded_page(
     }
     let bytes = MESSAGE_OVERHEAD_BYTES + messages.iter().map(PageMessage::max_bytes).sum::<usize>();
     let is_large = messages.iter().any(|message| message.parts > 0);
-    let reserve = || budget.reserve(namespace.as_ref(), bytes).ok_or(DbError::OverBudget);
+    let reserve = || memory.reserve(bytes).ok_or(DbError::OverBudget);
     let reservation = is_large.then(reserve).transpose()?;
     let mut page = Page {
         // Allocated in full, because a text that grows is in memory twice while it is moved.

@@ -19,7 +19,6 @@ pub mod machines;
 pub mod messages;
 pub mod parts;
 pub mod push;
-pub mod response_budget;
 pub mod retry;
 pub mod secrets;
 pub mod sessions;

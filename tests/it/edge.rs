@@ -16,7 +16,14 @@ const UPGRADE: &str = "EIO=4&transport=websocket";
 
 fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
     let tokens = AccessTokens::new(SECRET, false);
-    Edge::new(tokens, Cors::parse(origins).unwrap(), Routing::parse(routing).unwrap(), None, Arc::clone(db) as _)
+    Edge::new(
+        tokens,
+        Cors::parse(origins).unwrap(),
+        Routing::parse(routing).unwrap(),
+        None,
+        Arc::clone(db) as _,
+        Arc::default(),
+    )
 }
 
 fn edge(routing: &str, origins: &str) -> Edge {

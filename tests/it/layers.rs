@@ -13,27 +13,28 @@ use std::sync::LazyLock;
 /// To allow a use, add it to the row. Remove a use that no longer exists.
 const LAYERS: &str = "
     limits                ->
+    ledger                -> limits
     model                 -> limits
     wire                  -> limits model
     auth                  -> limits model
     push                  -> limits
-    store                 -> limits model
+    store                 -> ledger limits model
     hub::base             -> model
     hub::peers            -> limits model wire hub::base
     hub::error            -> limits model wire store hub::base hub::peers
-    hub::state            -> limits model push store hub::base hub::error
+    hub::state            -> ledger limits model push store hub::base hub::error
     hub::events::sans_io  -> limits model store hub::peers
     hub::push::sans_io    -> limits model push store hub::base
-    hub                   -> limits model wire auth store hub::base hub::peers hub::error hub::state hub::events::sans_io hub::push::sans_io
+    hub                   -> ledger limits model wire auth store hub::base hub::peers hub::error hub::state hub::events::sans_io hub::push::sans_io
     hub::events           -> limits model push store hub::base hub::peers hub::error hub::state hub::events::sans_io hub
     hub::push             -> limits model push store hub::base hub::error hub::push::sans_io hub
     hub::machines         -> limits model wire store hub::base hub::peers hub::error hub::state hub
     hub::sessions         -> limits model wire store hub::base hub::peers hub::error hub::state hub hub::machines
     hub::workspace        -> limits model wire hub::base hub::peers hub::error hub
     hub::inbound          -> limits model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
-    hub::entry            -> limits store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
-    http                  -> limits model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
-    platform              -> limits model wire auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
+    hub::entry            -> ledger limits store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
+    http                  -> ledger limits model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
+    platform              -> ledger limits model wire auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
 ";
 
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to the

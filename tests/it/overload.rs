@@ -6,7 +6,7 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
-use session_gateway_hub::limits::{MAX_INBOUND_BYTES, MAX_QUEUED_BYTES};
+use session_gateway_hub::limits::{MAX_POOL_BYTES, MAX_QUEUED_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::store::Value as Param;
 
 /// Receives all acknowledgements, with their ids.
@@ -277,7 +277,7 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
 #[tokio::test(start_paused = true)]
 async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_largest_queue_is_closed() {
     let (world, mut clis) = clis_waiting_for_database(4, "small").await;
-    let max_frames = MAX_INBOUND_BYTES >> 20;
+    let max_frames = (MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES) >> 20;
     for (cli, share) in
         [(0, max_frames / 3), (1, max_frames / 2), (2, max_frames - max_frames / 3 - max_frames / 2 - 1)]
     {
@@ -307,7 +307,7 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_inbound_bytes_includes_frames_that_are_being_handled() {
-    let max_sockets = MAX_INBOUND_BYTES / (10 << 20);
+    let max_sockets = (MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES) / (10 << 20) - 1;
     let (_world, clis) = clis_waiting_for_database(2 * max_sockets, &"x".repeat(10 << 20)).await;
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), max_sockets);
 }

@@ -11,11 +11,14 @@ use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use crate::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
+
+/// The close reason of the socket with the largest queue when there is no memory for a frame.
+const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
 /// Returns the session or machine that a frame keeps alive. Decodes only frames that look like a keep-alive.
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
@@ -33,53 +36,72 @@ fn keep_alive_owner(frame: &str) -> Option<Owner> {
 }
 
 impl State {
-    /// Returns the socket to disconnect so that a frame of `bytes` fits into memory: the one with the most queued bytes,
-    /// this frame included. `None` when the frame fits.
+    /// Returns the socket with the most queued bytes, with a frame of `bytes` from `conn` that does not fit into memory.
     fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
-        if self.frame_bytes + bytes <= MAX_INBOUND_BYTES {
-            return None;
-        }
         let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
         let sockets = self.connections.queued_bytes().map(|(socket, queued)| (with_frame(socket, queued), socket));
         sockets.max().map(|(_, socket)| socket)
     }
 }
 
+/// Whether the frames that a socket sent before are being handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The frame is handled now, and later ones of the socket are queued.
+    Now,
+    Queued,
+}
+
 impl Hub {
-    /// Whether a frame of `bytes` may be read into memory. Disconnects its socket if the frame is too large, or the socket with
-    /// the most queued bytes if the namespace has too many.
-    pub fn admits_frame(&self, conn: ConnId, bytes: usize) -> bool {
-        let mut state = self.state();
-        let Some(connection) = state.connections.get(conn) else { return false };
-        if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
-            self.disconnect(&mut state, conn, 1009, FRAME_TOO_LARGE);
-            return false;
+    /// Waits for the memory of a frame of `bytes` that is not in it yet. `None` if the frame can't be handled: its socket is
+    /// closed, or is disconnected because the frame is too large or because there is no memory.
+    pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<Turn> {
+        let turn = {
+            let mut state = self.state();
+            let connection = state.connections.get_mut(conn)?;
+            if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
+                self.disconnect(&mut state, conn, 1009, FRAME_TOO_LARGE);
+                return None;
+            }
+            match std::mem::replace(&mut connection.busy, true) {
+                false => Turn::Now,
+                true => Turn::Queued,
+            }
+        };
+        self.record_frame(conn);
+        if self.memory().has_room(bytes) {
+            return Some(turn);
         }
+        if turn == Turn::Now
+            && let Some(_held) = self.memory().hold_frame()
+            && self.wait_for_memory(bytes).await.is_ok()
+        {
+            return Some(turn);
+        }
+        let mut state = self.state();
         let largest = state.largest_sender(conn, bytes);
         if let Some(largest) = largest {
-            self.disconnect(
-                &mut state,
-                largest,
-                1008,
-                "Too many frames at once: more than 48 MiB wait in the namespace",
-            );
+            self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
         }
-        largest != Some(conn)
+        (largest != Some(conn)).then_some(turn)
     }
 
     /// Handles a text frame, after the earlier frames of its socket.
     pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
-        if !self.admits_frame(conn, frame.len()) {
-            return;
+        if let Some(turn) = self.admit_frame(conn, frame.len()).await {
+            self.on_admitted_text(conn, turn, frame).await;
         }
-        self.record_frame(conn);
+    }
+
+    /// Handles a text frame after [`admit_frame`](Self::admit_frame).
+    pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, turn: Turn, frame: String) {
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut state = self.state();
-            let State { connections, frame_bytes, .. } = &mut *state;
-            let Some(connection) = connections.get_mut(conn) else { return };
-            *frame_bytes += frame.memory_bytes();
-            if connection.busy {
+            let State { connections, memory, .. } = &mut *state;
+            memory.frames.grow(frame.memory_bytes());
+            if turn == Turn::Queued {
+                let Some(connection) = connections.get_mut(conn) else { return };
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
@@ -90,13 +112,12 @@ impl Hub {
                 }
                 return;
             }
-            connection.busy = true;
         }
         let mut next = Some(frame);
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut state = self.state();
-            state.frame_bytes -= frame.memory_bytes();
+            state.memory.frames.shrink(frame.memory_bytes());
             next = state.connections.next_frame(conn);
         }
     }

@@ -10,9 +10,7 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
-use crate::limits::{
-    MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
-};
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
@@ -190,12 +188,18 @@ impl Cache {
     }
 
     /// Evicts sessions until the cache is within its limits: idle ones before those in use, and the least recently used
-    /// first. Never evicts the session used last. Some idle ones stay even if those in use fill the cache.
-    pub fn evict(&mut self, is_evictable: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
-        let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
+    /// first. Never evicts the session used last. Some idle ones stay even if those in use fill the cache. `limit` is the
+    /// number of bytes that all sessions may take, also those in use. Returns the number of bytes that they take then.
+    pub fn evict(
+        &mut self,
+        limit: usize,
+        is_evictable: impl Fn(&str) -> bool,
+        is_in_use: impl Fn(&str) -> bool,
+    ) -> usize {
+        let mut bytes = self.session_bytes();
         let mut count = self.sessions.len();
-        if count <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES {
-            return;
+        if count <= MAX_CACHED_SESSIONS && bytes <= limit.min(MAX_CACHED_BYTES) {
+            return bytes;
         }
         let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
         let (mut idle_count, mut idle_bytes) = (0, 0);
@@ -211,12 +215,12 @@ impl Cache {
                 false => {
                     (count <= MAX_CACHED_SESSIONS || idle_count <= MIN_CACHED_IDLE_SESSIONS)
                         && (bytes <= MAX_CACHED_BYTES || idle_bytes <= MIN_CACHED_IDLE_BYTES)
-                        && bytes <= MAX_CACHED_BYTES_IN_USE
+                        && bytes <= limit
                 }
-                true => bytes <= MAX_CACHED_BYTES_IN_USE,
+                true => bytes <= limit,
             };
             if is_within_limits {
-                return;
+                break;
             }
             if let Some(mut entry) = self.evict_entry(&id) {
                 (count, bytes) = (count - 1, bytes - entry.bytes());
@@ -227,6 +231,12 @@ impl Cache {
                 self.summaries.insert(id, summary);
             }
         }
+        bytes
+    }
+
+    /// Returns the estimated memory of the sessions, in bytes.
+    pub fn session_bytes(&self) -> usize {
+        self.sessions.values().map(Entry::bytes).sum()
     }
 
     /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.

@@ -11,6 +11,7 @@ pub mod kept_requests;
 pub mod live_text;
 pub mod liveness;
 pub mod local_ids;
+pub mod memory;
 pub mod reminders;
 pub mod schedule;
 pub mod upload_slots;

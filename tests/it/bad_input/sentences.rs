@@ -99,7 +99,10 @@ fn errors() -> Vec<(Error, &'static str)> {
             "The namespace has 1000 machines, the limit, and all of them are online. Stop the runner of one, and try \
              again in a minute.",
         ),
-        (Error::TooManyLargeResponses, "Too many large responses are in progress. Try again in a few seconds."),
+        (
+            Error::MemoryInUse,
+            "The hub's memory for large requests and responses is in use. Try again in a few seconds.",
+        ),
         (
             Error::TooManyUploads("Sixteen uploads are running."),
             "Sixteen uploads are running. Try again in a few seconds.",

@@ -6,7 +6,9 @@ use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{response::respond, router};
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
+use session_gateway_hub::limits::{
+    MAX_CONTENT_BYTES, MAX_POOL_BYTES, MAX_REQUEST_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, NAMESPACE_SHARE_BYTES,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
@@ -76,7 +78,7 @@ async fn a_value_that_is_replaced_while_it_is_read_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_concurrent_values_of_maximum_size_one_is_rejected_as_overloaded() {
+async fn of_two_concurrent_values_of_maximum_size_one_waits_for_memory() {
     let (world, session, mut cli) = live_session().await;
     let other = world.create_session("/other").await;
     let mut second = world.cli(&other).await;
@@ -85,13 +87,33 @@ async fn of_two_concurrent_values_of_maximum_size_one_is_rejected_as_overloaded(
     world.db.hold(BatchKind::Writes);
     let first = cli.emit_for_ack("update-state", &update(&session));
     run_until_idle().await;
-    let error = second.emit_with_ack("update-state", &update(&other)).await;
-    assert_eq!((&error["result"], &error["code"]), (&json!("error"), &json!("overloaded")));
+    let waiting = second.emit_for_ack("update-state", &update(&other));
     let small = second.emit_for_ack("message", &json!({"sid": other, "message": "small"}));
+    run_until_idle().await;
     world.db.release();
     assert_eq!(cli.wait_for_ack(first).await["version"], 2);
-    assert_eq!(second.wait_for_ack(small).await["seq"], 1, "a small message is still accepted");
-    assert_eq!(second.emit_with_ack("update-state", &update(&other)).await["version"], 2);
+    world.advance(MEMORY_RETRY_MS).await;
+    assert_eq!(second.wait_for_ack(waiting).await["version"], 2);
+    assert_eq!(second.wait_for_ack(small).await["seq"], 1, "the frame after it waits, too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_whose_frame_gets_no_memory_is_closed() {
+    let (world, session, mut cli) = live_session().await;
+    let mut second = world.cli(&session).await;
+    let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let message = json!({"sid": session, "message": padding(4 * MIB)});
+    cli.emit("message", &message);
+    run_until_idle().await;
+    // One frame waits outside of the memory, not two.
+    second.emit("message", &message);
+    assert_eq!(second.socket.wait_for_close().await, 1008);
+    world.advance(MEMORY_TIMEOUT_MS - MEMORY_RETRY_MS).await;
+    assert!(cli.socket.is_open());
+    world.advance(MEMORY_RETRY_MS).await;
+    assert_eq!(cli.socket.wait_for_close().await, 1008);
+    drop(held);
+    assert_eq!(world.cli(&session).await.emit_with_ack("message", &message).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,17 +184,24 @@ async fn a_large_value_is_not_read_while_the_memory_for_responses_is_used_up() {
     let small = world.create_session("/small").await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
     run_until_idle().await;
-    let reserved = world.hub().reserve_response(72 * MIB).unwrap();
+    let reserved = world.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let reads = world.db.read_count();
     for path in [format!("/api/sessions/{session}"), format!("/cli/sessions/{session}")] {
-        world.get(&path).await.assert_error(503, "overloaded");
+        let reply = world.start("GET", &path, "");
+        for _ in 0..MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
+            assert!(!reply.is_ready(), "the request waits for memory");
+            world.advance(MEMORY_RETRY_MS).await;
+        }
+        reply.reply().await.assert_error(503, "overloaded");
     }
+    let waiting = world.start("GET", &format!("/api/sessions/{session}"), "");
+    run_until_idle().await;
     let parts_read = world.db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("value_parts"));
     assert!(!parts_read, "nothing is read without a reservation");
     world.get(&format!("/api/sessions/{small}")).await.ok();
     drop(reserved);
-    let record = world.get(&format!("/api/sessions/{session}")).await.ok();
-    assert_eq!(record["session"]["metadata"]["padding"], padding(2 * MIB));
+    world.advance(MEMORY_RETRY_MS).await;
+    assert_eq!(waiting.reply().await.ok()["session"]["metadata"]["padding"], padding(2 * MIB));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,27 +210,25 @@ async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
     cli.register("readFile").await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
     run_until_idle().await;
-    let can_reserve = |bytes| world.hub().reserve_response(bytes).is_ok();
     let get = async |path: String| {
         let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
         respond(&world.hub(), router(world.hub()), request).await
     };
+    let before = world.held_bytes();
+    let held_mebibytes = || (world.held_bytes() - before) / MIB;
     let first = get(format!("/api/sessions/{session}")).await;
-    assert!(first.body().len() > 20 * MIB && can_reserve(50 * MIB) && !can_reserve(53 * MIB));
+    assert!(first.body().len() > 20 * MIB);
+    assert_eq!(held_mebibytes(), 20);
     // A response that is large because of the result of a CLI holds a reservation, too.
     let read = get(format!("/api/sessions/{session}/file?path=a"));
     let (second, ()) = tokio::join!(read, async {
-        cli.serve("readFile", &json!({"success": true, "content": padding(30 * MIB)})).await;
+        cli.serve("readFile", &json!({"success": true, "content": padding(25 * MIB)})).await;
     });
-    assert!(second.body().len() > 30 * MIB && can_reserve(20 * MIB) && !can_reserve(23 * MIB));
-    let read = get(format!("/api/sessions/{session}/file?path=a"));
-    let (third, ()) = tokio::join!(read, async {
-        cli.serve("readFile", &json!({"success": true, "content": padding(30 * MIB)})).await;
-    });
-    assert_eq!(third.status(), 503);
+    assert!(second.body().len() > 25 * MIB);
+    assert_eq!(held_mebibytes(), 45);
     let slice = first.body().slice(1..2);
     drop((first, second));
-    assert!(can_reserve(50 * MIB) && !can_reserve(53 * MIB), "a slice of the body keeps the reservation");
+    assert_eq!(held_mebibytes(), 20, "a slice of the body keeps the reservation");
     drop(slice);
-    assert!(can_reserve(72 * MIB));
+    assert_eq!(world.held_bytes(), before);
 }

@@ -17,6 +17,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use tower::ServiceExt;
@@ -123,6 +124,7 @@ pub struct Object {
     db: Arc<RemoteDatabase>,
     scheduler: Arc<Scheduler>,
     responses: ResponseQueue,
+    ledger: Arc<Ledger>,
     running: Option<(Arc<Hub>, Router)>,
 }
 
@@ -135,12 +137,13 @@ impl Object {
         db: Arc<RemoteDatabase>,
         scheduler: Arc<Scheduler>,
         responses: ResponseQueue,
+        ledger: Arc<Ledger>,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
         let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first));
         let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), incarnation });
         let namespace = Namespace::parse(name).unwrap();
-        Self { name, rt, namespace, db, scheduler, responses, running: None }
+        Self { name, rt, namespace, db, scheduler, responses, ledger, running: None }
     }
 
     /// The access token of the namespace.
@@ -168,7 +171,7 @@ impl Object {
                 push: PushConfig::default(),
             };
             let sockets = self.rt.fake.evict();
-            let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+            let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
             self.running = Some((Arc::clone(&hub), router(hub)));
         }
         self.running.clone().unwrap()

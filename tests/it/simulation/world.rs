@@ -8,7 +8,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::ports::Runtime;
-use session_gateway_hub::store::response_budget::ResponseBudget;
+use session_gateway_hub::ledger::Ledger;
 
 use super::cli::Cli;
 use super::connections::{Connection, ConnectionId};
@@ -98,8 +98,10 @@ impl World {
         let scheduler = Arc::new(Scheduler::default());
         let db = Arc::new(RemoteDatabase::new(Arc::new(Sqlite::with_schema())));
         let responses = ResponseQueue::default();
+        let ledger = Arc::<Ledger>::default();
         let object = |name, first| {
-            Object::new(name, seed, first, Arc::clone(&db), Arc::clone(&scheduler), Arc::clone(&responses))
+            let (db, scheduler) = (Arc::clone(&db), Arc::clone(&scheduler));
+            Object::new(name, seed, first, db, scheduler, Arc::clone(&responses), Arc::clone(&ledger))
         };
         Self {
             rng: Rng::new(seed),
@@ -190,10 +192,10 @@ impl World {
         self.detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
-        let budget = ResponseBudget::new(usize::MAX, usize::MAX);
+        let memory = Arc::new(Ledger::default()).account(namespace.as_ref());
         let read = async move {
             let page =
-                read_messages(&*db, &budget, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
+                read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
             lock(&responses).push_back((number, Response::Page(page)));
         };
         self.scheduler.spawn(0, read.boxed());

@@ -2,15 +2,14 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, journal_of, json, message, put, put_messages, seqs, session, stored, team, unlimited,
+    Cache, account, commit_as, journal_of, json, message, put, put_messages, seqs, session, stored, team,
 };
 use proptest::prelude::*;
-use session_gateway_hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::messages::{self, MessageRef};
-use session_gateway_hub::store::response_budget::ResponseBudget;
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value};
 
@@ -151,7 +150,7 @@ proptest! {
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let found = messages::find_by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
+            let Found::Owned(page) = read_page(&db, &account(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -160,14 +159,15 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
+async fn a_page_with_a_message_larger_than_a_row_is_read_only_with_memory_for_it() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     put_messages(&db, &owner, [large, message(2, None)]).await;
-    let budget = ResponseBudget::new(5_000_000, 5_000_000);
-    let read = async |range| read_page(&db, &budget, (&team(), "s"), range, 1).await;
+    let memory = account();
+    let _others = memory.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
+    let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::OverBudget);
@@ -175,7 +175,10 @@ async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
         !db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "the parts are not read"
     );
-    assert!(matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");
+    assert!(
+        matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))),
+        "a page of small messages needs no reservation"
+    );
     drop(first);
     assert!(matches!(read(PageRange::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
 }

@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{team, unlimited};
+use crate::support::store::{account, team};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -144,7 +144,7 @@ async fn invalid_columns_of_message_pages_are_errors() {
         ("found", Number),
     ];
     let page = async |db: &OneRow| {
-        let page = read_page(db, &unlimited(), (&team(), "s"), PageRange::After(0), 5).await;
+        let page = read_page(db, &account(), (&team(), "s"), PageRange::After(0), 5).await;
         // The fake database returns the same row for the parts of the message.
         match page {
             Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),

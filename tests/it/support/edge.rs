@@ -56,7 +56,14 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
         is_upgrade: request.is_upgrade,
     };
     let generate_secret = || Some("fresh secret of thirty-two bytes".to_owned());
-    let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, retrying(&db));
+    let edge = Edge::new(
+        AccessTokens::new(SECRET, false),
+        Cors::default(),
+        Routing::Token,
+        None,
+        retrying(&db),
+        Arc::default(),
+    );
     match edge.route(&head, now, generate_secret).await {
         Action::Respond(response) | Action::Page(response) => response,
         Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,

@@ -38,6 +38,7 @@ use session_gateway_hub::hub::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -105,6 +106,7 @@ pub struct Object {
     namespace: Namespace,
     vocabulary: Vocabulary,
     push: PushConfig,
+    ledger: Arc<Ledger>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
@@ -119,7 +121,7 @@ impl Object {
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let push = self.push.clone();
         let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary, push };
-        let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+        let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
 }
@@ -138,7 +140,7 @@ impl World {
     }
 
     pub fn in_namespace(namespace: &str, db: Arc<Sqlite>) -> Self {
-        Self::build(namespace, db, Vocabulary::default(), PushConfig::default())
+        Self::build(namespace, db, Arc::default(), Vocabulary::default(), PushConfig::default())
     }
 
     /// The namespace `team` with a value of the variable `VOCABULARY`.
@@ -146,27 +148,35 @@ impl World {
         Self::build(
             "team",
             Arc::new(Sqlite::with_schema()),
+            Arc::default(),
             Vocabulary::parse(vocabulary).unwrap(),
             PushConfig::default(),
         )
     }
 
     pub fn with_push_config(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
-        Self::build(namespace, db, Vocabulary::default(), push)
+        Self::build(namespace, db, Arc::default(), Vocabulary::default(), push)
     }
 
-    fn build(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary, push: PushConfig) -> Self {
+    fn build(namespace: &str, db: Arc<Sqlite>, ledger: Arc<Ledger>, vocabulary: Vocabulary, push: PushConfig) -> Self {
         let rt = Arc::new(FakeRuntime::new(namespace));
         let namespace = Namespace::parse(namespace).unwrap();
         let (object_rt, object_db) = (Arc::clone(&rt), Arc::clone(&db));
-        let object = Object { rt: object_rt, db: object_db, namespace, vocabulary, push, hub: Mutex::new(None) };
+        let object =
+            Object { rt: object_rt, db: object_db, namespace, vocabulary, push, ledger, hub: Mutex::new(None) };
         object.wake(Vec::new());
         Self { object: Arc::new(object), rt, db }
     }
 
-    /// Another namespace on the same database.
+    /// Another namespace on the same database and in the same isolate.
     pub fn neighbour(&self) -> Self {
-        Self::in_namespace("neighbour", Arc::clone(&self.db))
+        let (db, ledger) = (Arc::clone(&self.db), Arc::clone(&self.object.ledger));
+        Self::build("neighbour", db, ledger, Vocabulary::default(), PushConfig::default())
+    }
+
+    /// The bytes that all namespaces in the isolate hold.
+    pub fn held_bytes(&self) -> usize {
+        self.object.ledger.bytes()
     }
 
     pub fn hub(&self) -> Arc<Hub> {

@@ -1,0 +1,318 @@
+//! The ledger: how many bytes of buffers the namespaces of one isolate hold.
+//!
+//! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
+//! the isolate needs more than 128 MB.
+//! **Guarantee**: the buffers of all namespaces stay below [`MAX_BUFFER_BYTES`]. [`NAMESPACE_SHARE_BYTES`] are always free for
+//! each namespace; what it holds beyond them comes from a pool that all namespaces share. Caches shrink before anything is
+//! refused.
+//!
+//! A reservation is refused at once, and its caller waits or refuses the request. A release wakes no task of another namespace,
+//! because a task may use only the sockets and timers of its own object, so callers that wait try again after a pause.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use axum::body::Bytes;
+
+use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, QUIET_POOL_BYTES};
+
+/// The ledger of an isolate.
+#[derive(Default)]
+pub struct Ledger {
+    /// The bytes that namespaces hold within their shares.
+    share_bytes: AtomicUsize,
+    /// The bytes that namespaces hold beyond their shares.
+    pool_bytes: AtomicUsize,
+    accounts: Mutex<HashMap<String, Weak<Account>>>,
+    caches: Mutex<Vec<Weak<dyn Cached>>>,
+    /// Whether a frame waits outside until there is memory for it.
+    holds_frame: AtomicBool,
+}
+
+/// A holder of cached values, which can be read again.
+pub trait Cached: Send + Sync {
+    /// Frees cached values that take `bytes`, or all that can be freed. Must not wait or use the runtime.
+    fn shrink(&self, bytes: usize);
+}
+
+/// The bytes that one namespace holds.
+pub struct Account {
+    ledger: Arc<Ledger>,
+    bytes: AtomicUsize,
+}
+
+/// Bytes of an [`Account`], released on drop.
+pub struct Reservation {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+/// The place of the one frame that waits outside, released on drop.
+pub struct HeldFrame(Arc<Ledger>);
+
+impl Drop for HeldFrame {
+    fn drop(&mut self) {
+        self.0.holds_frame.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The text of a response.
+#[derive(Debug)]
+pub struct ResponseText {
+    pub text: String,
+    /// The reservation of a large text.
+    pub reservation: Option<Reservation>,
+}
+
+/// Bytes that release their reservation on drop.
+pub struct Reserved<S> {
+    bytes: Bytes,
+    _reservation: S,
+}
+
+impl<S: Send + 'static> Reserved<S> {
+    pub fn wrap(bytes: Bytes, reservation: S) -> Bytes {
+        Bytes::from_owner(Self { bytes, _reservation: reservation })
+    }
+}
+
+impl<S> AsRef<[u8]> for Reserved<S> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Ledger {
+    /// Returns the account of a namespace, the same one while it is in use.
+    pub fn account(self: &Arc<Self>, namespace: &str) -> Arc<Account> {
+        let mut accounts = lock(&self.accounts);
+        if let Some(account) = accounts.get(namespace).and_then(Weak::upgrade) {
+            return account;
+        }
+        accounts.retain(|_, account| account.strong_count() > 0);
+        let account = Arc::new(Account { ledger: Arc::clone(self), bytes: AtomicUsize::new(0) });
+        accounts.insert(namespace.to_owned(), Arc::downgrade(&account));
+        account
+    }
+
+    /// Adds a cache that shrinks before a reservation is refused.
+    pub fn add_cache(&self, cache: Weak<dyn Cached>) {
+        let mut caches = lock(&self.caches);
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(cache);
+    }
+
+    /// The bytes that all namespaces hold.
+    pub fn bytes(&self) -> usize {
+        self.share_bytes.load(Ordering::Relaxed) + self.pool_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes the pool lacks to have `bytes` free.
+    fn missing(&self, bytes: usize) -> usize {
+        let shares = self.share_bytes.load(Ordering::Relaxed);
+        let limit = MAX_POOL_BYTES.min(MAX_BUFFER_BYTES.saturating_sub(shares));
+        (self.pool_bytes.load(Ordering::Relaxed) + bytes).saturating_sub(limit)
+    }
+
+    fn shrink_caches(&self, bytes: usize) {
+        let caches: Vec<_> = lock(&self.caches).iter().filter_map(Weak::upgrade).collect();
+        let target = self.bytes().saturating_sub(bytes);
+        for cache in caches {
+            cache.shrink(self.bytes().saturating_sub(target));
+        }
+    }
+}
+
+impl Account {
+    /// Reserves bytes; `None` if the pool has too few, also after the caches have shrunk. More than the whole pool can be
+    /// reserved while it is nearly unused.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let mut reservation = self.empty_reservation();
+        self.has_room(bytes).then(|| {
+            reservation.resize(bytes);
+            reservation
+        })
+    }
+
+    /// Returns a reservation of no bytes, to be [resized](Reservation::resize).
+    pub fn empty_reservation(self: &Arc<Self>) -> Reservation {
+        Reservation { account: Arc::clone(self), bytes: 0 }
+    }
+
+    /// Whether `bytes` more can be reserved. Shrinks the caches if that is necessary.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.fits(bytes) || {
+            self.ledger.shrink_caches(self.ledger.missing(self.beyond_share(bytes)));
+            self.fits(bytes)
+        }
+    }
+
+    /// Returns the place of a frame that waits until there is memory for it. The isolate has one, because the frame has arrived
+    /// and is in memory, too.
+    pub fn hold_frame(&self) -> Option<HeldFrame> {
+        let is_taken = self.ledger.holds_frame.swap(true, Ordering::Relaxed);
+        (!is_taken).then(|| HeldFrame(Arc::clone(&self.ledger)))
+    }
+
+    /// Returns how many bytes must be released until `bytes` of the pool are free.
+    pub fn missing(&self, bytes: usize) -> usize {
+        self.ledger.missing(bytes)
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        let from_pool = self.beyond_share(bytes);
+        let is_quiet = || self.ledger.pool_bytes.load(Ordering::Relaxed) <= QUIET_POOL_BYTES;
+        from_pool == 0 || self.ledger.missing(from_pool) == 0 || (bytes > MAX_POOL_BYTES && is_quiet())
+    }
+
+    /// Returns the part of `bytes` more that would come from the pool.
+    fn beyond_share(&self, bytes: usize) -> usize {
+        let held = self.bytes.load(Ordering::Relaxed);
+        bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
+    }
+
+    /// Changes the bytes that the account holds by a difference, modulo the word size.
+    fn change(&self, difference: usize) {
+        let before = self.bytes.fetch_add(difference, Ordering::Relaxed);
+        let after = before.wrapping_add(difference);
+        let change = |counter: &AtomicUsize, part: fn(usize) -> usize| {
+            counter.fetch_add(part(after).wrapping_sub(part(before)), Ordering::Relaxed);
+        };
+        change(&self.ledger.share_bytes, |bytes| bytes.min(NAMESPACE_SHARE_BYTES));
+        change(&self.ledger.pool_bytes, |bytes| bytes.saturating_sub(NAMESPACE_SHARE_BYTES));
+    }
+}
+
+impl Reservation {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the number of bytes. Never fails: check [`Account::has_room`] before memory is taken.
+    pub fn resize(&mut self, bytes: usize) {
+        self.account.change(bytes.wrapping_sub(self.bytes));
+        self.bytes = bytes;
+    }
+
+    /// Adds bytes like [`resize`](Self::resize).
+    pub fn grow(&mut self, bytes: usize) {
+        self.resize(self.bytes + bytes);
+    }
+
+    /// Releases a part of the bytes.
+    pub fn shrink(&mut self, bytes: usize) {
+        self.resize(self.bytes.saturating_sub(bytes));
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reservation({})", self.bytes)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARE: usize = NAMESPACE_SHARE_BYTES;
+    const POOL: usize = MAX_POOL_BYTES;
+
+    #[test]
+    fn a_namespace_gets_its_share_although_another_one_holds_the_pool() {
+        let ledger = Arc::new(Ledger::default());
+        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let held = first.reserve(POOL + SHARE).unwrap();
+        assert!(first.reserve(1).is_none());
+        let share = second.reserve(SHARE).unwrap();
+        assert!(second.reserve(1).is_none(), "the pool is used up");
+        drop(share);
+        assert!(second.reserve(SHARE + 1).is_none());
+        drop(held);
+        assert!(second.reserve(POOL + SHARE).is_some());
+        assert_eq!(ledger.bytes(), 0);
+    }
+
+    #[test]
+    fn the_limit_holds_for_all_namespaces_together() {
+        let ledger = Arc::new(Ledger::default());
+        let accounts: Vec<_> = (0..20).map(|n| ledger.account(&n.to_string())).collect();
+        let mut reservations = Vec::new();
+        for account in accounts.iter().take(16) {
+            while let Some(reservation) = account.reserve(1 << 20) {
+                reservations.push(reservation);
+            }
+        }
+        assert!(ledger.bytes() <= POOL + 16 * SHARE);
+        drop(reservations);
+        let shares: Vec<_> = accounts.iter().map(|account| account.reserve(SHARE).unwrap()).collect();
+        let rest = MAX_BUFFER_BYTES - ledger.bytes();
+        assert!(accounts[0].reserve(rest + 1).is_none() && accounts[0].reserve(rest).is_some());
+        drop(shares);
+    }
+
+    #[test]
+    fn a_reservation_larger_than_the_pool_needs_a_quiet_isolate() {
+        let ledger = Arc::new(Ledger::default());
+        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let small = second.reserve(SHARE + QUIET_POOL_BYTES).unwrap();
+        let large = first.reserve(2 * POOL).unwrap();
+        assert!(first.reserve(1).is_none() && second.reserve(1).is_none());
+        drop(small);
+        assert!(second.reserve(SHARE).is_some() && second.reserve(SHARE + 1).is_none());
+        drop(large);
+        let busy = second.reserve(SHARE + QUIET_POOL_BYTES + 1).unwrap();
+        assert!(first.reserve(2 * POOL).is_none());
+        drop(busy);
+    }
+
+    #[test]
+    fn the_account_of_a_namespace_is_shared_while_it_is_in_use() {
+        let ledger = Arc::new(Ledger::default());
+        let account = ledger.account("a");
+        let mut reservation = ledger.account("a").reserve(3).unwrap();
+        assert_eq!(account.bytes.load(Ordering::Relaxed), 3);
+        reservation.resize(SHARE + 5);
+        assert_eq!(ledger.pool_bytes.load(Ordering::Relaxed), 5);
+        reservation.resize(1);
+        assert_eq!((ledger.bytes(), reservation.bytes()), (1, 1));
+        drop((account, reservation));
+        ledger.account("b");
+        assert_eq!(lock(&ledger.accounts).len(), 1, "unused accounts are forgotten");
+    }
+
+    struct Cache(Mutex<Reservation>);
+
+    impl Cached for Cache {
+        fn shrink(&self, bytes: usize) {
+            let mut memory = lock(&self.0);
+            let left = memory.bytes().saturating_sub(bytes);
+            memory.resize(left);
+        }
+    }
+
+    #[test]
+    fn caches_shrink_before_a_reservation_is_refused() {
+        let ledger = Arc::new(Ledger::default());
+        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
+        ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Cached>);
+        let reservation = second.reserve(SHARE + SHARE + 7).unwrap();
+        assert_eq!(lock(&cache.0).bytes(), POOL - 7, "no more than necessary");
+        drop(cache);
+        assert!(first.reserve(POOL).is_none(), "the reservation remains");
+        drop(reservation);
+        assert!(first.reserve(POOL).is_some());
+    }
+}
