@@ -69,6 +69,7 @@ mod resume;
 mod routes;
 mod rpc;
 mod served;
+mod shared_memory;
 mod simulation;
 mod sizes;
 mod stalls;

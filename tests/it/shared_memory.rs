@@ -1,0 +1,68 @@
+//! The memory of an isolate in which several namespaces run: its limit, and the share of each namespace.
+
+use crate::support::live_session::live_session;
+use crate::support::run_until_idle;
+use crate::support::sqlite::BatchKind;
+use serde_json::json;
+use session_gateway_hub::limits::{MAX_BUFFER_BYTES, MAX_CACHED_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_works_while_another_one_holds_the_pool() {
+    let (world, session, mut cli) = live_session().await;
+    let quiet = world.neighbour();
+    let quiet_session = quiet.create_session("/quiet").await;
+    let mut quiet_cli = quiet.live_cli(&quiet_session).await;
+    run_until_idle().await;
+    let before = world.held_bytes();
+    world.db.hold(BatchKind::Writes);
+    let large = json!({"sid": session, "message": "x".repeat(1 << 20)});
+    let mut rejected = 0;
+    for _ in 0..2 * MAX_POOL_BYTES >> 20 {
+        cli.emit_for_ack("message", &large);
+        rejected += cli.socket.drain().await.len();
+    }
+    assert!(rejected > 0, "the journal of the namespace is full");
+    let mut responses = Vec::new();
+    while let Ok(response) = world.hub().reserve_memory(100_000) {
+        responses.push(response);
+    }
+    assert!(world.held_bytes() > MAX_POOL_BYTES && world.held_bytes() <= MAX_BUFFER_BYTES);
+
+    let message = json!({"sid": quiet_session, "message": "x".repeat(NAMESPACE_SHARE_BYTES / 4)});
+    let acks = [0, 1].map(|_| quiet_cli.emit_for_ack("message", &message));
+    let path = format!("/api/sessions/{quiet_session}/messages");
+    let request = quiet.start("POST", &path, r#"{"text":"hello"}"#);
+    run_until_idle().await;
+    assert!(world.held_bytes() <= MAX_BUFFER_BYTES);
+    world.db.release();
+    for ack in acks {
+        assert_eq!(quiet_cli.wait_for_ack(ack).await["ok"], true);
+    }
+    request.reply().await.ok();
+    drop(responses);
+    run_until_idle().await;
+    assert!(world.held_bytes() < before + 100_000, "everything is released");
+    assert_eq!(cli.emit_with_ack("message", &large).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
+    let (world, session, mut cli) = live_session().await;
+    let neighbour = world.neighbour();
+    let mut tags = Vec::new();
+    for number in 0..MAX_CACHED_BYTES / 600_000 {
+        let tag = format!("/{number}");
+        world.create_session_with(&tag, json!({"padding": "x".repeat(590_000)})).await;
+        tags.push(tag);
+    }
+    run_until_idle().await;
+    world.get(&format!("/api/sessions/{session}")).await.ok();
+    let cached = world.held_bytes();
+    assert!(cached > MAX_CACHED_BYTES / 2, "{cached}");
+    let buffers = neighbour.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    assert!(world.held_bytes() <= MAX_POOL_BYTES + 2 * NAMESPACE_SHARE_BYTES);
+    assert_eq!(cli.send_message(&session, "a message within the share").await["seq"], 1);
+    drop(buffers);
+    let list = world.get("/api/sessions").await.ok();
+    assert_eq!(list["sessions"].as_array().unwrap().len(), tags.len() + 1);
+}
