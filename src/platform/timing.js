@@ -28,7 +28,7 @@ export class Meter {
    */
   async time(request, result) {
     // A WebSocket request may have no valid token yet.
-    if (request.headers.get('hub-socket') !== null) return result;
+    if (request.headers.get('hub-socket')) return result;
     const [startedAt, batches, batchMs] = [now(), this.#batches, this.#batchMs];
     const response = await result;
     const region = this.#region && ` region=${this.#region}`;

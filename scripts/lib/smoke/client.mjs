@@ -118,7 +118,7 @@ export class SmokeClient {
    */
   async connectCli(sessionId, tokenIn = 'header') {
     if (this.#cleaning) throw new Failure('The run was ended.');
-    const cli = new Cli(this, { token: this.token, tokenIn, auth: { sessionId } });
+    const cli = new Cli(this, { token: this.token, tokenIn, auth: { sessionId, features: ['upload-chunks'] } });
     this.#clis.add(cli);
     try {
       return await cli.connect();
