@@ -136,7 +136,7 @@ async function startHub(build) {
   const env = { DB: new D1Database(), CLI_API_TOKEN: TOKEN, JWT_SECRET: TOKEN, AUTH_RATE_LIMIT: { limit: async () => ({ success: true }) } };
   const object = new NamespaceHub(state, env);
   const fetch = ({ method, url, text }, { headers }) => object.fetch(new MockRequest(method, url, headers, text));
-  env.HUB = { idFromName: (name) => name, get: () => ({ fetch }) };
+  env.HUB = { idFromName: () => ({ equals: () => true }), get: () => ({ fetch }) };
   const worker = Object.assign(new Worker(), { env, ctx: { waitUntil: () => {} } });
 
   const request = async (method, path, body) => {
