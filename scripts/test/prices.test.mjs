@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { idleTable, monthTable, partsTable, planNotes } from '../../bench/lib/cost-report.mjs';
 import { PRICES, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from '../../bench/lib/prices.mjs';
+import { readOptions } from '../../bench/lib/options.mjs';
 import { add, billedAmounts, scale, subtract } from '../../bench/lib/usage.mjs';
 import { formatTable } from '../../bench/lib/report.mjs';
 
@@ -60,6 +61,11 @@ test('usage is the difference of two counts, and a month the sum of its parts', 
   const month = add(scale(day, 30), { ...NOTHING, messages: 1 });
   assert.equal(month.messages, 601);
   assert.equal(month.d1RowsWritten, 1800);
+});
+
+test('npm run cost runs its scenario on the hub', () => {
+  const { names, kinds } = readOptions(['cost', '--quick']);
+  assert.deepEqual([names, kinds.includes('hub')], [['cost'], true]);
 });
 
 test('the tables have a cell for each heading', () => {
