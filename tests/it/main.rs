@@ -75,6 +75,7 @@ mod sizes;
 mod stalls;
 mod store {
     mod messages;
+    mod migrations;
     mod retry;
     mod rows;
     mod strict;

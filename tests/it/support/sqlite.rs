@@ -87,12 +87,15 @@ impl Sqlite {
 
     /// Runs every migration.
     pub fn migrate(&self) {
+        Self::migrations().iter().for_each(|sql| self.execute(sql));
+    }
+
+    /// The SQL of every migration, in order.
+    pub fn migrations() -> Vec<String> {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap();
         let mut files: Vec<_> = folder.map(|file| file.unwrap().path()).collect();
         files.sort();
-        for file in files {
-            self.execute(&std::fs::read_to_string(file).unwrap());
-        }
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
     }
 
     /// Runs SQL that is neither counted nor subject to faults.
