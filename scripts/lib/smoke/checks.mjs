@@ -19,8 +19,11 @@ const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
 /** The hub's own limit on the time of an upload. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 
-/** The platform hibernates an object about 10 s after its last event. A ping, every 30 s, may be in the first pause. */
-const IDLE_SECONDS = [12, 12, 30];
+/**
+ * The platform hibernates an object about 10 s after its last event. In the first pauses, there may be a ping, a heartbeat for
+ * the closed stream and the expiry of the session; in the last one, only pings, every 30 s.
+ */
+const IDLE_SECONDS = [12, 15, 25, 45];
 
 const range = (count) => Array.from({ length: count }, (_, index) => index);
 
