@@ -146,6 +146,8 @@ impl Hub {
         if let Some(value) = self.state().journal.find_queued_value(large) {
             return Ok(Some(value));
         }
+        // Until the caller has the value: it answers with it or queues it at once.
+        let _memory = self.wait_for_memory(large.bytes).await?;
         let mut text = String::with_capacity(large.bytes);
         let found = values::append(&mut text, &self.db, &self.config.namespace, owner, large).await?;
         Ok(found.then_some(text).and_then(Json::from_string))
