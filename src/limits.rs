@@ -50,6 +50,9 @@ pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The largest frame before CONNECT is answered, in bytes.
 pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
+/// The largest frame that is always handled, in bytes, unless earlier ones of its socket wait: keep-alives and pongs must count
+/// when no memory is free.
+pub const SMALL_FRAME_BYTES: usize = 16 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.

@@ -201,10 +201,10 @@ impl State {
     }
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
-    /// is no memory for it. Small changes pass 0.
+    /// is no memory for it. Small changes pass 0, and need no free memory.
     pub(super) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         let pending = self.journal.pending_bytes() + bytes;
-        let is_full = pending > MAX_QUEUED_BYTES || !self.memory.has_room_for_journal(pending);
+        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.memory.has_room_for_journal(pending));
         if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

@@ -39,7 +39,9 @@ impl Cached for Hub {
             // This hub needs the memory for a change of its state. The change may be of a cached session.
             Err(TryLockError::WouldBlock) => return,
         };
-        state.shrink_cache(|_| bytes);
+        if state.memory.cache.bytes() > MIN_CACHED_BYTES {
+            state.shrink_cache(|_| bytes);
+        }
     }
 }
 

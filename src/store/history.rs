@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::columns::{Columns, read_owned};
 use super::{Database, DbError, Found, Row, Statement, parts, sessions};
 use crate::ledger::{Account, Reservation};
-use crate::limits::MAX_PAGE_BYTES;
+use crate::limits::{MAX_PAGE_BYTES, MAX_UNRESERVED_BYTES};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
@@ -85,7 +85,7 @@ pub struct Page {
     pub has_more: bool,
     /// The seq of the last message.
     pub last_seq: Option<u64>,
-    /// The reservation, if a message is larger than a row.
+    /// The reservation of a large page.
     pub reservation: Option<Reservation>,
 }
 
@@ -99,8 +99,8 @@ struct PageMessage {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages. Fails with [`DbError::OverBudget`] without memory for
-/// messages larger than a row.
+/// Reads a page of at most `limit` messages. Fails with [`DbError::OverBudget`] without memory
+/// for a large page.
 pub async fn read_page(
     db: &dyn Database,
     memory: &Arc<Account>,
@@ -120,7 +120,8 @@ pub async fn read_page(
         return read_bounded_page(db, memory, (namespace, session), Statement::new(bounded, params), limit).await;
     }
     let has_more = joined.rows > limit;
-    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation: None }))
+    let reservation = reserve(memory, joined.text.len())?;
+    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation }))
 }
 
 /// Reads a page that is empty, limited by its bytes, or contains messages larger than a row.
@@ -146,9 +147,7 @@ async fn read_bounded_page(
         messages.push(message);
     }
     let bytes = MESSAGE_OVERHEAD_BYTES + messages.iter().map(PageMessage::max_bytes).sum::<usize>();
-    let is_large = messages.iter().any(|message| message.parts > 0);
-    let reserve = || memory.reserve(bytes).ok_or(DbError::OverBudget);
-    let reservation = is_large.then(reserve).transpose()?;
+    let reservation = reserve(memory, bytes)?;
     let mut page = Page {
         // Allocated in full, because a text that grows is in memory twice while it is moved.
         messages: String::with_capacity(bytes),
@@ -163,6 +162,12 @@ async fn read_bounded_page(
         append_message(&mut page.messages, db, (namespace, session), &message).await?;
     }
     Ok(Found::Owned(page))
+}
+
+/// Reserves memory for a large page.
+fn reserve(memory: &Arc<Account>, bytes: usize) -> Result<Option<Reservation>, DbError> {
+    let is_large = bytes > MAX_UNRESERVED_BYTES;
+    is_large.then(|| memory.reserve(bytes).ok_or(DbError::OverBudget)).transpose()
 }
 
 fn from_row(row: Row) -> Result<(PageMessage, u64), DbError> {

@@ -46,6 +46,27 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keep_alives_and_small_calls_need_no_free_memory() {
+    let (world, session, mut cli) = live_session().await;
+    cli.register("abort").await;
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let mut share = Vec::new();
+    for bytes in [1_000, 1] {
+        share.extend(std::iter::from_fn(|| world.hub().reserve_memory(bytes).ok()));
+    }
+    cli.send_keep_alive(&world, &session).await;
+    let call = world.start("POST", &format!("/api/sessions/{session}/abort"), "{}");
+    let request = cli.next_call().await;
+    cli.respond(&request, &json!({"success": true}));
+    call.reply().await.ok();
+    let message = json!({"sid": session, "message": "a message"});
+    assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");
+    assert!(cli.socket.is_open());
+    drop((pool, share));
+    assert_eq!(cli.emit_with_ack("message", &message).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
     let (world, session, mut cli) = live_session().await;
     let neighbour = world.neighbour();

@@ -11,7 +11,7 @@ use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use crate::limits::{MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
@@ -69,7 +69,8 @@ impl Hub {
             }
         };
         self.record_frame(conn);
-        if self.memory().has_room(bytes) {
+        let is_small = turn == Turn::Now && bytes <= SMALL_FRAME_BYTES;
+        if is_small || self.memory().has_room(bytes) {
             return Some(turn);
         }
         if turn == Turn::Now

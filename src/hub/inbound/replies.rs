@@ -116,7 +116,7 @@ pub fn event_code(error: &Error) -> &'static str {
         Error::Forbidden(_) => "access-denied",
         Error::NotFound(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
-        Error::Overloaded => "overloaded",
+        Error::Overloaded | Error::MemoryInUse => "overloaded",
         Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
         _ => "bad-payload",
     }

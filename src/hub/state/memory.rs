@@ -29,6 +29,6 @@ impl StateMemory {
     /// Whether the journal may have `bytes`. A change takes over the memory of the frame that it comes from: they exist together
     /// only while the one thread of the isolate handles this frame.
     pub fn has_room_for_journal(&self, bytes: usize) -> bool {
-        self.account.has_room(bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()))
+        self.account.has_room(bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1))
     }
 }

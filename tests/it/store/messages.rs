@@ -159,12 +159,13 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_page_with_a_message_larger_than_a_row_is_read_only_with_memory_for_it() {
+async fn a_large_page_is_read_only_with_memory_for_it() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
-    put_messages(&db, &owner, [large, message(2, None)]).await;
+    let in_a_row = Message { content: json(&format!("\"{}\"", "x".repeat(1_400_000))), ..message(3, None) };
+    put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
     let memory = account();
     let _others = memory.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
     let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1).await;
@@ -179,6 +180,8 @@ async fn a_page_with_a_message_larger_than_a_row_is_read_only_with_memory_for_it
         matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))),
         "a page of small messages needs no reservation"
     );
+    assert_eq!(read(PageRange::After(2)).await.unwrap_err(), DbError::OverBudget, "a large page without parts");
     drop(first);
+    assert!(matches!(read(PageRange::After(2)).await, Ok(Found::Owned(page)) if page.messages.len() > 1_400_000));
     assert!(matches!(read(PageRange::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
 }
