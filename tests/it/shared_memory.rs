@@ -17,7 +17,7 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
     world.db.hold(BatchKind::Writes);
     let large = json!({"sid": session, "message": "x".repeat(1 << 20)});
     let mut rejected = 0;
-    for _ in 0..2 * MAX_POOL_BYTES >> 20 {
+    for _ in 0..(2 * MAX_POOL_BYTES) >> 20 {
         cli.emit_for_ack("message", &large);
         rejected += cli.socket.drain().await.len();
     }
