@@ -78,6 +78,10 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
         }
+        if self.state().sweep_at.take_if(|at| *at <= now).is_some() {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.sweep().await }));
+        }
         self.arm();
     }
 
@@ -119,6 +123,7 @@ impl State {
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),
             self.kept_requests.next_deadline(),
+            self.sweep_at,
             self.activation_waiters.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()

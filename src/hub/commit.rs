@@ -16,7 +16,7 @@ use super::state::effect::Effect;
 use super::{Hub, State};
 use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
 use crate::store::journal::Batch;
-use crate::store::{Database, DbError, Statement};
+use crate::store::{Database, DbError, Statement, events};
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,14 @@ impl Hub {
             self.commit(statements).await?;
         }
         let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
-        self.commit(std::mem::take(&mut batch.statements)).await?;
+        let mut statements = std::mem::take(&mut batch.statements);
+        if !statements.is_empty() {
+            let results = self.db.batch(&mut statements).await?;
+            let superfluous = events::read_superfluous(&statements, results).ok().flatten();
+            if let (Some(log), Some(rows)) = (&mut self.state().log, superfluous) {
+                log.superfluous_rows = rows;
+            }
+        }
         Ok(event_numbers)
     }
 

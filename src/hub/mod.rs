@@ -96,6 +96,8 @@ struct State {
     rpc: Rpc,
     liveness: Liveness,
     kept_requests: KeptRequests,
+    /// When the next chunk of deleted sessions is deleted, in Unix milliseconds; `None` if there is nothing to delete.
+    sweep_at: Option<u64>,
     event_numbers: EventNumbers,
     /// The replay log; `None` while no web client is connected or may resume.
     log: Option<EventLog>,

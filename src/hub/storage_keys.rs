@@ -10,6 +10,8 @@ pub const LAST_TICK: &str = "beaten";
 pub const EPOCH: &str = "epoch";
 /// When timeouts last restarted because the database had stalled, in Unix milliseconds.
 pub const LAST_STALL: &str = "stalled";
+/// Present while deleted sessions may have messages.
+pub const SWEEP: &str = "sweep";
 /// The prefix of the keys of active owners. The value is a [`StoredTimer`](super::state::liveness::StoredTimer).
 pub const ALIVE: &str = "alive:";
 

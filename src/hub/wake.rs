@@ -14,7 +14,9 @@ use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
 use super::state::memory::StateMemory;
 use super::state::schedule::Schedule;
-use super::storage_keys::{ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, alive_owner};
+use super::storage_keys::{
+    ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
+};
 use super::{Config, Hub, State};
 use crate::ledger::{Cached, Ledger};
 use crate::store::Database;
@@ -111,6 +113,7 @@ impl State {
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
+            sweep_at: rt.kv_get(SWEEP).map(|_| now),
             event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
             schedule: Schedule::new(last_tick.unwrap_or(now)),

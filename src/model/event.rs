@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::message::{Message, TextKind};
 use super::text_parts::TextParts;
-use crate::limits::MAX_EVENT_CONTENT_BYTES;
+use crate::limits::{MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES};
 
 /// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: TextParts,
+    /// The seq of the message that it publishes, if the row of the message has all of it.
+    pub message_seq: Option<u64>,
 }
 
 /// A piece of a message that an agent is writing. It has no number and is never stored.
@@ -74,7 +76,7 @@ impl<'a> MessageWithoutContent<'a> {
 
 impl Event {
     fn new<T: Serialize>(audience: Audience, body: &Body<'_, T>) -> Self {
-        Self { audience, body: TextParts::from(serialize(body)) }
+        Self { audience, body: TextParts::from(serialize(body)), message_seq: None }
     }
 
     /// `data` is the whole session.
@@ -98,7 +100,8 @@ impl Event {
             return Self::new(audience, &Body::MessageReceived { session_id, message });
         }
         let serialize = |message: &Message| serialize(&Body::MessageReceived { session_id, message });
-        Self { audience, body: message.serialize_in_parts(serialize) }
+        let message_seq = (message.content.text().len() <= MAX_PART_BYTES).then_some(message.seq);
+        Self { audience, body: message.serialize_in_parts(serialize), message_seq }
     }
 
     /// `data` has the fields that changed.

@@ -1,7 +1,10 @@
 //! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused
-//! the events.
+//! the events. The event of a message refers to the row of the message, which is read with the log.
+
+use std::collections::HashMap;
 
 use super::columns::Columns;
+use super::sessions::history_of;
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
@@ -14,6 +17,27 @@ INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2,
 ON CONFLICT (namespace, last) DO UPDATE SET
   floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
 
+/// Puts a row in the place of another one, which costs one written row instead of an insertion and a deletion. If that one is
+/// gone, because the batch was repeated, it does nothing.
+/// `?1` to `?6`: as for `UPSERT`, `?7`: last number of the row that is replaced.
+const REPLACE: &str = "
+UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6 WHERE namespace = ?1 AND last = ?7";
+
+/// Does the same with any superfluous row, if there is one: which are superfluous is unknown after a wake. If the batch was
+/// repeated, it does nothing. `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_SUPERFLUOUS`.
+const REPLACE_ANY: &str = "
+UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6
+WHERE namespace = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE namespace = ?1 AND last = ?2) AND last = (
+  SELECT last FROM (
+    SELECT last, bytes, sum(events) OVER newer - events AS events_after, sum(bytes) OVER newer - bytes AS bytes_after
+    FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
+  WHERE events_after >= ?7 OR bytes_after >= ?8 ORDER BY bytes DESC LIMIT 1)";
+
+/// Writes a row unless `REPLACE_ANY` did. The parameters are those of `UPSERT`.
+const INSERT_MISSING: &str = "
+INSERT INTO events (namespace, last, floor, events, bytes, body) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+WHERE NOT EXISTS (SELECT 1 FROM events WHERE namespace = ?1 AND last = ?2)";
+
 /// Deletes rows that are followed by `?2` events or `?3` bytes, and all rows up to number `?4`. `?1`: namespace.
 const TRIM: &str = "
 DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
@@ -22,12 +46,34 @@ DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
     FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
   WHERE events_after >= ?2 OR bytes_after >= ?3), 0))";
 
+/// Selects the rows that are followed by `?2` events or `?3` bytes, smallest first. `?1`: namespace.
+const SELECT_SUPERFLUOUS: &str = "
+SELECT last FROM (
+  SELECT last, bytes, sum(events) OVER newer - events AS events_after, sum(bytes) OVER newer - bytes AS bytes_after
+  FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
+WHERE events_after >= ?2 OR bytes_after >= ?3
+ORDER BY bytes";
+
+/// The messages that events refer to, as JSON of the events without line breaks. `?1`: JSON array of arrays of session and
+/// seq, `?2`: namespace.
+const SELECT_MESSAGES: &str = concat!(
+    r#"
+SELECT r.value ->> 0 AS session_id, m.seq, '{"type":"message-received","sessionId":' || json_quote(r.value ->> 0)
+  || ',"message":{"id":"' || m.id || '","seq":' || m.seq || ',"localId":' || json_quote(m.local_id)
+  || ',"content":' || replace(replace(m.content, char(10), ' '), char(13), ' ')
+  || ',"createdAt":' || m.created_at || '}}' AS event
+FROM json_each(?1) AS r JOIN messages AS m ON m.session_id = "#,
+    history_of!("r.value ->> 0", "?2"),
+    " AND m.seq = r.value ->> 1
+WHERE m.parts = 0"
+);
+
 /// `?1`: namespace, `?2`: the largest last number to delete.
 const DELETE: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
 
 /// Selects rows, oldest first. `?1`: namespace, `?2`: the last number is above this, `?3`: and at most this.
 pub const SELECT: &str = "
-SELECT last, floor, events, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
+SELECT last, floor, events, bytes, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
 
 /// The number of the last event, or NULL. `?1`: namespace.
 const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
@@ -39,6 +85,8 @@ pub struct EventsRow {
     /// The number before the first event: the row covers the numbers above `floor` up to `last`.
     pub floor: u64,
     pub events: usize,
+    /// The size of the events with the messages that they refer to, in bytes.
+    pub bytes: usize,
     /// The events as text. Empty if the log holds neither these events nor any before them.
     pub body: String,
 }
@@ -46,24 +94,72 @@ pub struct EventsRow {
 impl EventsRow {
     /// Creates an empty row, to which the events after `number` are appended.
     pub fn after(number: u64) -> Self {
-        Self { last: number, floor: number, events: 0, body: String::new() }
+        Self { last: number, floor: number, events: 0, bytes: 0, body: String::new() }
     }
 }
 
-/// Statements that write rows.
-pub fn upsert(namespace: &Namespace, rows: Vec<EventsRow>) -> impl Iterator<Item = Statement> {
-    rows.into_iter().map(|EventsRow { last, floor, events, body }| {
-        let (events, bytes) = (events as u64, body.len() as u64);
-        let namespace = namespace.as_ref().into();
-        let params = [namespace, last.into(), floor.into(), events.into(), bytes.into(), Value::Text(body)];
-        Statement::new(UPSERT, params)
-    })
+impl From<EventsRow> for [Value; 5] {
+    fn from(row: EventsRow) -> Self {
+        let (events, bytes) = (row.events as u64, row.bytes as u64);
+        [row.last.into(), row.floor.into(), events.into(), bytes.into(), Value::Text(row.body)]
+    }
+}
+
+/// Statements that write rows, in the place of `superfluous` ones (the last is taken first) as long as there are any.
+pub fn write(namespace: &Namespace, rows: Vec<EventsRow>, superfluous: &mut Vec<u64>) -> Vec<Statement> {
+    let statement = |row: EventsRow| {
+        let mut params = vec![namespace.as_ref().into()];
+        params.extend(<[Value; 5]>::from(row));
+        match superfluous.pop() {
+            Some(replaced) => {
+                params.push(replaced.into());
+                Statement::new(REPLACE, params)
+            }
+            None => Statement::new(UPSERT, params),
+        }
+    };
+    rows.into_iter().map(statement).collect()
+}
+
+/// Statements that write a row in the place of one that is followed by `events` events or `bytes` bytes, if there is one.
+pub fn write_replacing_any(namespace: &Namespace, row: EventsRow, events: usize, bytes: usize) -> [Statement; 2] {
+    let mut params = vec![namespace.as_ref().into()];
+    params.extend(<[Value; 5]>::from(row));
+    let insert = Statement::new(INSERT_MISSING, params.clone());
+    params.extend([(events as u64).into(), (bytes as u64).into()]);
+    [Statement::new(REPLACE_ANY, params), insert]
 }
 
 /// A statement that deletes the oldest rows: those followed by `events` events or `bytes` bytes, and all up to `up_to`.
 pub fn trim(namespace: &Namespace, events: usize, bytes: usize, up_to: u64) -> Statement {
     let params = [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into(), up_to.into()];
     Statement::new(TRIM, params)
+}
+
+/// A statement that selects the rows that are followed by `events` events or `bytes` bytes. It belongs to a batch, whose
+/// result [`read_superfluous`] reads.
+pub fn select_superfluous(namespace: &Namespace, events: usize, bytes: usize) -> Statement {
+    let params = [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into()];
+    Statement::new(SELECT_SUPERFLUOUS, params)
+}
+
+/// Reads the last numbers of superfluous rows from the results of a batch; `None` if it selected none.
+pub fn read_superfluous(batch: &[Statement], results: Vec<Vec<Row>>) -> Result<Option<Vec<u64>>, DbError> {
+    let selected = batch.iter().zip(results).find(|(statement, _)| statement.sql == SELECT_SUPERFLUOUS);
+    let number = |row| Columns::new("events", row).number("last");
+    selected.map(|(_, rows)| rows.into_iter().map(number).collect()).transpose()
+}
+
+/// The text of an event of a message in the body of a row, without the message.
+pub fn refer_to_message(number: u64, session: &str, seq: u64) -> String {
+    format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
+}
+
+/// Reads a text of [`refer_to_message`]: number, session as JSON, session and seq.
+fn parse_reference(line: &str) -> Option<(&str, &str, (String, u64))> {
+    let (number, rest) = line.split_once('\t')?;
+    let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;
+    Some((number, session, (serde_json::from_str(session).ok()?, seq.parse().ok()?)))
 }
 
 /// A statement that deletes the rows whose last number is at most `up_to`.
@@ -80,7 +176,44 @@ pub async fn load(
 ) -> Result<Vec<EventsRow>, DbError> {
     let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
     let statement = Statement::new(SELECT, [namespace.as_ref().into(), after.into(), up_to.into()]);
-    query(db, statement).await?.into_iter().map(from_row).collect()
+    let rows = query(db, statement).await?.into_iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
+    insert_messages(db, namespace, rows).await
+}
+
+/// Replaces the references to messages by the whole events. A message is missing if its session was deleted: its event becomes
+/// the removal of the session, so that later events can still be replayed.
+async fn insert_messages(
+    db: &dyn Database,
+    namespace: &Namespace,
+    mut rows: Vec<EventsRow>,
+) -> Result<Vec<EventsRow>, DbError> {
+    let lines = rows.iter().flat_map(|row| row.body.lines());
+    let references: Vec<(String, u64)> = lines.filter_map(parse_reference).map(|(_, _, message)| message).collect();
+    if references.is_empty() {
+        return Ok(rows);
+    }
+    let references = serde_json::to_string(&references).unwrap_or_default();
+    let mut events = HashMap::new();
+    for row in query(db, Statement::new(SELECT_MESSAGES, [Value::Text(references), namespace.as_ref().into()])).await? {
+        let mut c = Columns::new("messages", row);
+        events.insert((c.text("session_id")?, c.number("seq")?), c.text("event")?);
+    }
+    for row in &mut rows {
+        let mut body = String::with_capacity(row.body.len());
+        for line in row.body.lines() {
+            match parse_reference(line) {
+                Some((number, session, message)) => {
+                    let removed = || format!(r#"{{"type":"session-removed","sessionId":{session}}}"#);
+                    let event = events.remove(&message).unwrap_or_else(removed);
+                    [number, "\tc", session, "\t", &event].into_iter().for_each(|text| body.push_str(text));
+                }
+                None => body.push_str(line),
+            }
+            body.push('\n');
+        }
+        row.body = body;
+    }
+    Ok(rows)
 }
 
 /// Loads the number of the last event; `None` if the log is empty.
@@ -91,6 +224,7 @@ pub async fn load_last_number(db: &dyn Database, namespace: &Namespace) -> Resul
 
 fn from_row(row: Row) -> Result<EventsRow, DbError> {
     let mut c = Columns::new("events", row);
-    let (last, floor, events) = (c.number("last")?, c.number("floor")?, c.number("events")?);
-    Ok(EventsRow { last, floor, events: usize::try_from(events).unwrap_or(usize::MAX), body: c.text("body")? })
+    let (last, floor, events, bytes) = (c.number("last")?, c.number("floor")?, c.number("events")?, c.number("bytes")?);
+    let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(EventsRow { last, floor, events: size(events), bytes: size(bytes), body: c.text("body")? })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::columns::{Columns, read_owned};
+use super::sessions::history_of;
 use super::{Database, DbError, Found, Row, Statement, parts, sessions};
 use crate::ledger::{Account, Reservation};
 use crate::limits::{MAX_PAGE_BYTES, MAX_UNRESERVED_BYTES};
@@ -26,8 +27,7 @@ macro_rules! message_columns {
 macro_rules! messages_beside {
     ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!(
         "SELECT ", $columns, " FROM messages
-  WHERE session_id = ?1 AND seq ", $side, " ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)",
-        $($condition,)? "
+  WHERE session_id = ", history_of!("?1", "?2"), " AND seq ", $side, " ?3", $($condition,)? "
   ORDER BY seq ", $order, " LIMIT ?4"
     ) };
 }
@@ -63,11 +63,14 @@ const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
 
 /// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
 /// part before the first, `?5`: the last.
-const SELECT_PARTS: &str = "
+const SELECT_PARTS: &str = concat!(
+    "
 SELECT content FROM message_parts
-WHERE session_id = ?1 AND message_id = ?3 AND part > ?4 AND part <= ?5
-  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY part";
+WHERE session_id = ",
+    history_of!("?1", "?2"),
+    " AND message_id = ?3 AND part > ?4 AND part <= ?5
+ORDER BY part"
+);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageRange {

@@ -12,7 +12,7 @@ use futures::channel::oneshot;
 
 use super::bulk::BulkStatements;
 use super::values::LargeValue;
-use super::{Statement, completed_requests, machines, messages, sessions, values};
+use super::{Statement, completed_requests, machines, messages, removals, sessions, values};
 use crate::limits::{MAX_BATCH_BYTES, MAX_PART_BYTES};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
@@ -144,12 +144,12 @@ impl<E: MemorySize> Journal<E> {
         }
     }
 
-    /// Queues a new message and the counters of its session. Counts only the copy of the content in the row: the
-    /// content itself is shared with an effect, which counts it.
+    /// Queues a new message. The row of its session is not written: its `seq` and `updated_at` are read from the
+    /// messages. Counts only the copy of the content in the row: the content itself is shared with an effect, which
+    /// counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
-        self.queue_session(session, Extent::Counters);
     }
 
     /// Queues a completed request. Its session must be queued too.
@@ -181,7 +181,7 @@ impl<E: MemorySize> Journal<E> {
         values.find(|value| value.large == *large).map(|value| value.value.clone())
     }
 
-    /// Deletes a session, and drops its queued changes.
+    /// Deletes a session, and drops its queued changes. What belongs to it must be [swept](removals::sweep).
     pub fn delete_session(&mut self, id: &str) {
         self.queue.sessions.remove(id);
         self.queue.messages.retain(|(session, _)| session != id);
@@ -339,7 +339,7 @@ impl<E: MemorySize> Journal<E> {
 impl Queue {
     fn is_empty(&self) -> bool {
         let ids = [&self.machines, &self.deleted_sessions, &self.deleted_machines];
-        self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
+        self.sessions.is_empty() && self.messages.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
     fn owners(&self) -> Vec<String> {
@@ -347,6 +347,7 @@ impl Queue {
         for ids in [&self.machines, &self.deleted_sessions, &self.deleted_machines] {
             owners.extend(ids.iter().cloned());
         }
+        owners.extend(self.messages.iter().map(|(session, _)| session.clone()));
         owners
     }
 
@@ -368,7 +369,7 @@ impl Queue {
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
-        sessions::delete(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
+        removals::hide(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
         sessions::upsert(&mut bulk, changed_sessions(Extent::Whole));
         sessions::update_counters(&mut bulk, changed_sessions(Extent::Counters));
         messages::insert(&mut bulk, self.messages.iter());

@@ -5,60 +5,84 @@ use serde::Serialize;
 
 use super::bulk::BulkStatements;
 use super::columns::Columns;
+use super::sessions::history_of;
 use super::{Database, DbError, Row, Statement, parts, query};
 use crate::limits::MAX_PART_BYTES;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
 /// Inserts messages. A repeated batch leaves the rows that it wrote before. Another message with the same seq violates
-/// the NOT NULL constraint of `id`, so two writers can't mix their histories; so does a session of another namespace,
-/// and a message with missing parts. `?1`: JSON array of [`MessageRow`], `?2`: namespace, `?3`: a large content.
-const INSERT: &str = "
+/// the NOT NULL constraint of `id`, so two writers can't mix their histories; so does a message with missing parts. A
+/// session of another namespace has no history here, which violates the constraint of `session_id`. `?1`: JSON array of
+/// [`MessageRow`], `?2`: namespace, `?3`: a large content.
+const INSERT: &str = concat!(
+    "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
-SELECT value ->> 'session_id', value ->> 'seq',
-  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
-    AND (value ->> 'parts' = 0 OR value ->> 'parts' = (SELECT count(*) FROM message_parts
-      WHERE session_id = value ->> 'session_id' AND message_id = value ->> 'id')) THEN value ->> 'id' END,
+SELECT history, value ->> 'seq',
+  CASE WHEN value ->> 'parts' = 0 OR value ->> 'parts' = (SELECT count(*) FROM message_parts
+    WHERE session_id = history AND message_id = value ->> 'id') THEN value ->> 'id' END,
   value ->> 'local_id', value ->> 'created_at', value ->> 'parts', value ->> 'bytes', coalesce(?3, value ->> 'content')
-FROM json_each(?1) WHERE true
-ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
+FROM (SELECT value, ",
+    history_of!("value ->> 'session_id'", "?2"),
+    " AS history FROM json_each(?1)) WHERE true
+ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END"
+);
 
 /// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
-const UPSERT_PARTS: &str = "
+const UPSERT_PARTS: &str = concat!(
+    "
 INSERT INTO message_parts (session_id, message_id, part, content)
-SELECT value ->> 'session_id', value ->> 'message_id', value ->> 'part',
-  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
-    THEN coalesce(?3, value ->> 'content') END
+SELECT ",
+    history_of!("value ->> 'session_id'", "?2"),
+    ", value ->> 'message_id', value ->> 'part', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
-ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content";
+ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content"
+);
 
 /// Deletes parts whose message was never written. `?1`: JSON array of session ids, `?2`: namespace.
 const DELETE_UNREACHABLE_PARTS: &str = "
 DELETE FROM message_parts
-WHERE session_id IN (SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2)
+WHERE session_id IN (SELECT coalesce(history, id) FROM sessions
+    WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2)
   AND NOT EXISTS (SELECT 1 FROM messages AS m
     WHERE m.session_id = message_parts.session_id AND m.id = message_parts.message_id AND m.parts > 0)";
 
-/// The local ids of the messages of a session, newest first. `?1`: session, `?2`: namespace, `?3`: limit.
-const SELECT_LOCAL_IDS: &str = "
+/// The local ids among the last messages of a session. They are found by seq: the index of local ids has all of the
+/// session. `?1`: session, `?2`: namespace, `?3`: number of messages.
+const SELECT_LOCAL_IDS: &str = concat!(
+    "
 SELECT local_id, id, seq, created_at FROM messages
-WHERE session_id = ?1 AND local_id IS NOT NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY seq DESC LIMIT ?3";
+WHERE session_id = ",
+    history_of!("?1", "?2"),
+    " AND seq > (SELECT max(seq) FROM messages WHERE session_id = ",
+    history_of!("?1", "?2"),
+    ") - ?3 AND +local_id IS NOT NULL
+ORDER BY seq DESC"
+);
 
 /// `?1`: session, `?2`: namespace, `?3`: local id.
-const SELECT_BY_LOCAL_ID: &str = "
+pub const SELECT_BY_LOCAL_ID: &str = concat!(
+    "
 SELECT local_id, id, seq, created_at FROM messages
-WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+WHERE session_id = ",
+    history_of!("?1", "?2"),
+    " AND local_id = ?3"
+);
 
 /// Messages that may contain a todo list, newest first. Searches the last 2,000 messages of a session, except those
 /// larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
-const SELECT_TODO_CANDIDATES: &str = r#"
+const SELECT_TODO_CANDIDATES: &str = concat!(
+    r#"
 SELECT seq, content FROM messages
-WHERE session_id = ?1 AND parts = 0 AND bytes < 300000 AND seq < ?4
-  AND seq > (SELECT max(seq) FROM messages WHERE session_id = ?1) - 2000
+WHERE session_id = "#,
+    history_of!("?1", "?2"),
+    r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
+  AND seq > (SELECT max(seq) FROM messages WHERE session_id = "#,
+    history_of!("?1", "?2"),
+    r#") - 2000
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
-  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY seq DESC LIMIT ?3"#;
+ORDER BY seq DESC LIMIT ?3"#
+);
 
 /// A stored message, as a lookup by local id returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,14 +163,14 @@ pub(super) fn write_parts<'a>(
     })
 }
 
-/// Loads the newest `limit` local ids of a session with their messages.
+/// Loads the local ids of the last `count` messages of a session.
 pub async fn load_local_ids(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
-    limit: u64,
+    count: u64,
 ) -> Result<Vec<(String, MessageRef)>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), limit.into()];
+    let params = [session.into(), namespace.as_ref().into(), count.into()];
     query(db, Statement::new(SELECT_LOCAL_IDS, params)).await?.into_iter().map(from_row).collect()
 }
 

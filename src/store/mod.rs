@@ -19,6 +19,7 @@ pub mod machines;
 pub mod messages;
 pub mod parts;
 pub mod push;
+pub mod removals;
 pub mod retry;
 pub mod secrets;
 pub mod sessions;

@@ -1,4 +1,4 @@
-//! Sessions: reading, writing, deleting and merging them.
+//! Sessions: reading and writing them.
 
 use serde::Serialize;
 
@@ -46,15 +46,42 @@ UPDATE sessions SET
 FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
 
-/// Deletes sessions, and by cascade their messages and completed requests. `?1`: JSON array of ids, `?2`: namespace.
-const DELETE: &str = "
-DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+/// The id under which the messages of a session are stored, which a merge changes; NULL if the namespace has no such
+/// session.
+macro_rules! history_of {
+    ($session:literal, $namespace:literal) => {
+        concat!(
+            "(SELECT coalesce(history, id) FROM sessions WHERE id = ",
+            $session,
+            " AND namespace = ",
+            $namespace,
+            ")"
+        )
+    };
+}
+pub(super) use history_of;
+
+/// The `seq` of a session. A message does not write the row of its session, so the column may be behind the messages.
+macro_rules! seq {
+    () => {
+        "max(sessions.seq, coalesce((SELECT max(m.seq) FROM messages AS m 
+  WHERE m.session_id = coalesce(sessions.history, sessions.id)), 0))"
+    };
+}
+
+/// The `updated_at` of a session, for the same reason.
+macro_rules! updated_at {
+    () => {
+        "max(sessions.updated_at, coalesce((SELECT m.created_at FROM messages AS m 
+  WHERE m.session_id = coalesce(sessions.history, sessions.id) ORDER BY m.seq DESC LIMIT 1), 0))"
+    };
+}
 
 /// Selects a session by a column with unique values.
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
-        "SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata,
+        "SELECT id, tag, ", seq!(), ", created_at, ", updated_at!(), ", active_at, thinking_at, active, thinking, mode, metadata,
   metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
   agent_state_parts
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
@@ -70,9 +97,10 @@ const SELECT_BY_TAG: &str = session_by!("tag");
 /// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave
 /// the database, and of long texts only what [`SessionSummary`](crate::model::summary::SessionSummary) shows. A value that
 /// SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
-const SELECT_SUMMARIES: &str = "
+const SELECT_SUMMARIES: &str = concat!(
+    "
 SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
-  'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
+  'active_at', active_at, 'updated_at', changed_at, 'created_at', created_at,
   'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
     'host', meta -> '$.host', 'machineId', meta -> '$.machineId',
     'summary', iif(length(CAST(meta -> '$.summary' AS BLOB)) > 16384,
@@ -88,39 +116,15 @@ SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thin
   'pending_requests_count', iif(json_type(state, '$.requests') = 'object',
     (SELECT count(*) FROM json_each(state, '$.requests')), 0),
   'permission_mode', permission_mode, 'model_mode', model_mode)
-FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state
-  FROM sessions WHERE namespace = ?1)";
+FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state,
+  ",
+    updated_at!(),
+    " AS changed_at FROM sessions WHERE namespace = ?1)"
+);
 
-/// Whether a session belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
-pub(super) const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
-
-/// The statements that merge two sessions, in this order. `?1`: the session that is removed, `?2`: the session that
-/// remains, `?3`: namespace. A message that both sessions contain (same local id) keeps its place in the history of the
-/// removed session. The messages of the removed session come first, and the seqs have no gaps. Repeating the batch
-/// changes nothing.
-const MERGE: [&str; 8] = [
-    "DELETE FROM messages WHERE session_id = ?2
-       AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    // Negative numbers keep the two histories apart until the renumbering below.
-    "UPDATE messages SET seq = -seq WHERE session_id = ?2
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    "UPDATE messages SET session_id = ?2 WHERE session_id = ?1
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    "UPDATE messages SET seq = moved.seq
-     FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq DESC)
-             + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2 AND seq > 0) AS seq
-           FROM messages WHERE session_id = ?2 AND seq < 0) AS moved
-     WHERE messages.session_id = ?2 AND messages.seq = moved.old
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    "UPDATE message_parts SET session_id = ?2 WHERE session_id = ?1
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    "UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1
-       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
-    "UPDATE sessions SET seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2)
-     WHERE id = ?2 AND namespace = ?3 AND ?1 IS NOT NULL",
-    "DELETE FROM sessions WHERE id = ?1 AND namespace = ?3 AND ?2 IS NOT NULL",
-];
+/// Whether a session belongs to the namespace; no row if it does not exist or was deleted. `?1`: id, `?2`: namespace.
+pub(super) const SELECT_OWNED: &str = "
+SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*'";
 
 /// The columns of [`UPDATE_COUNTERS`].
 #[derive(Serialize)]
@@ -200,21 +204,6 @@ pub(super) fn upsert<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item
 
 pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
     bulk.add_rows(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
-}
-
-/// Adds statements that delete sessions with their messages and completed requests.
-pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(DELETE, ids);
-}
-
-/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and delete
-/// `old`.
-pub fn merge(namespace: &Namespace, old: &str, new: &Session) -> Vec<Statement> {
-    let mut bulk = BulkStatements::new(namespace);
-    upsert(&mut bulk, std::iter::once(new));
-    let params = [old.into(), new.id.as_str().into(), namespace.as_ref().into()];
-    bulk.statements.extend(MERGE.iter().map(|sql| Statement::new(sql, params.clone())));
-    bulk.statements
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {

@@ -140,10 +140,11 @@ async fn a_message_during_a_deletion_is_published_before_the_removal_or_rejected
                 true => assert_eq!(events, ["message-received", "session-removed"]),
                 false => assert_eq!((&ack["code"], events), (&json!("not-found"), vec![json!("session-removed")])),
             }
+            race.world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
+            race.world.advance(1_000).await;
             for table in ["sessions", "messages"] {
                 assert_eq!(race.world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
             }
-            race.world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
         })
         .await;
         assert!(schedules > 3, "{schedules}");

@@ -205,7 +205,9 @@ impl Fixture {
             UseCase::Archive => {
                 session_row("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle)
             }
-            UseCase::Delete => format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}')"),
+            UseCase::Delete => {
+                format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}' AND namespace NOT GLOB '/*')")
+            }
             UseCase::RegisterMachine => machine("id = 'n'"),
             UseCase::UpdateMachineState => machine("id = 'm' AND runner_state_version = 2"),
             UseCase::MachineKeepAlive => machine("id = 'idle' AND active"),

@@ -105,6 +105,35 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deleted_session_is_gone_at_once_and_the_alarm_deletes_its_messages_in_chunks_also_after_hibernation() {
+    let world = World::new();
+    let session = world.create_session("/large").await;
+    world.db.execute(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+         INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
+         SELECT '{session}', i, 'm' || i, 'l' || i, 1, '1' FROM n"
+    ));
+    world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
+    let path = format!("/api/sessions/{session}");
+    world.get(&path).await.assert_error(404, "session_not_found");
+    world.get(&format!("{path}/messages")).await.assert_error(404, "session_not_found");
+    assert_eq!(world.get("/api/sessions").await.ok()["sessions"], json!([]));
+    let again = world.create_session("/large").await;
+    assert_ne!(again, session, "its tag is free");
+    let count = || world.db.number("SELECT count(*) FROM messages");
+    world.fire_alarm_at(world.now() + 1).await;
+    assert_eq!(count(), 7_000);
+    world.hibernate_and_wake().await;
+    world.advance(1_000).await;
+    assert_eq!((count(), world.rt.alarm()), (0, None));
+    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
+    let reads = world.db.read_count() + world.db.write_count();
+    world.hibernate_and_wake().await;
+    world.advance(60_000).await;
+    assert_eq!(world.db.read_count() + world.db.write_count(), reads, "nothing is left to do");
+}
+
+#[tokio::test(start_paused = true)]
 async fn actions_on_foreign_and_unknown_sessions_are_rejected_without_a_call() {
     let (world, session, mut cli) =
         session_with_methods(&["abort", "switch", "killSession", "set-session-config"]).await;
@@ -360,6 +389,7 @@ async fn only_an_inactive_session_can_be_deleted() {
     assert_eq!(web.next_event_of("session-removed").await["sessionId"], session.as_str());
     delete().await.assert_error(404, "session_not_found");
     world.get(&format!("/api/sessions/{session}/messages")).await.assert_error(404, "session_not_found");
+    world.fire_alarm_at(world.now() + 1).await;
     for table in ["sessions", "messages", "completed_requests"] {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }

@@ -17,7 +17,7 @@ async fn fill_cache(world: &World) {
     for n in 0..LARGE_SESSIONS {
         world.db.execute(&format!(
             r#"INSERT OR IGNORE INTO sessions SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0, NULL,
-              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL"#
+              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL"#
         ));
         is_cached(world, &format!("large-{n}")).await;
     }

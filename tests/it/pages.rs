@@ -10,7 +10,7 @@ use session_gateway_hub::store::history::PageRange;
 fn database(bytes: &[u64]) -> Sqlite {
     let db = Sqlite::with_schema();
     db.execute(
-        "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL)",
+        "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL)",
     );
     for (index, bytes) in bytes.iter().enumerate() {
         let seq = index + 1;

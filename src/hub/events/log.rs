@@ -13,15 +13,15 @@ use crate::hub::events::numbering::push_single_line;
 use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::{Audience, Event};
 use crate::model::text_parts::TextParts;
-use crate::store::events::EventsRow;
+use crate::store::events::{EventsRow, refer_to_message};
 
 /// The key of [`LogHead::encode`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
 
-/// How many events are added before the log is trimmed again.
-const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
-/// How many bytes of events are added before the log is trimmed again.
-const TRIM_BYTES: usize = RETAINED_BYTES / 4;
+/// How many events are added before superfluous rows are looked for again.
+pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
+/// How many bytes of events are added before superfluous rows are looked for again.
+pub const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 
 /// Whether events are logged, as stored in the key-value storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct EventLog {
     uncertain_commits: u64,
     events_since_trim: usize,
     bytes_since_trim: usize,
+    /// The last numbers of rows that new rows may replace; the last is taken first.
+    pub superfluous_rows: Vec<u64>,
 }
 
 impl EventLog {
@@ -106,6 +108,7 @@ impl EventLog {
             uncertain_commits: 0,
             events_since_trim: 0,
             bytes_since_trim: 0,
+            superfluous_rows: Vec::new(),
         }
     }
 
@@ -119,7 +122,7 @@ impl EventLog {
             has_older_rows: last_number > span.start,
             last_number,
             pending_read: Some(pending_read),
-            // Trims the log with the next rows, because its size is unknown.
+            // Looks for superfluous rows with the next ones, because the size of the log is unknown.
             events_since_trim: TRIM_EVENTS,
             bytes_since_trim: TRIM_BYTES,
             span: span.clone(),
@@ -189,13 +192,13 @@ impl EventLog {
         let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
             let is_logged = event.body.text_bytes() <= MAX_LOGGED_EVENT_BYTES;
-            if !is_logged || rows.current.body.len() + event.body.text_bytes() > MAX_LOG_ROW_BYTES {
+            if !is_logged || rows.current.bytes + event.body.text_bytes() > MAX_LOG_ROW_BYTES {
                 rows.finish_row();
             }
             rows.current.last = number;
             rows.current.events += 1;
             match is_logged {
-                true => encode_event(&mut rows.current.body, number, &event),
+                true => encode_event(&mut rows.current, number, &event),
                 false => rows.finish_row(),
             }
         }
@@ -208,10 +211,10 @@ impl EventLog {
         EventsRow { last: number, ..EventsRow::after(self.last_number) }
     }
 
-    /// Counts rows that are written. Returns whether old rows must be deleted with them.
+    /// Counts rows that are written. Returns whether it is time to look for superfluous rows.
     pub fn is_trim_due(&mut self, rows: &[EventsRow]) -> bool {
         self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
-        self.bytes_since_trim += rows.iter().map(|row| row.body.len()).sum::<usize>();
+        self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
         let is_due = self.events_since_trim > TRIM_EVENTS || self.bytes_since_trim > TRIM_BYTES;
         if is_due {
             (self.events_since_trim, self.bytes_since_trim) = (0, 0);
@@ -302,7 +305,7 @@ impl RowsBuilder {
         self.finished.push_back(std::mem::replace(&mut self.current, next));
         let is_first_superfluous = |rows: &VecDeque<EventsRow>| {
             let others = || rows.iter().skip(1);
-            let bytes: usize = others().map(|row| row.body.len()).sum();
+            let bytes: usize = others().map(|row| row.bytes).sum();
             bytes >= RETAINED_BYTES || others().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
         };
         while is_first_superfluous(&self.finished) {
@@ -311,19 +314,27 @@ impl RowsBuilder {
     }
 }
 
-/// Appends an event as a line: number, audience and body, separated by tabs.
-fn encode_event(row: &mut String, number: u64, event: &Event) {
+/// Appends an event as a line: number, audience and body, separated by tabs. The event of a message refers to it.
+fn encode_event(row: &mut EventsRow, number: u64, event: &Event) {
+    let body = &mut row.body;
+    let before = body.len();
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),
         Audience::SessionOnly(id) => ('c', id),
         Audience::Machine(id) => ('m', id),
     };
-    // JSON escapes the tabs and line breaks that an id may contain.
-    let id = serde_json::to_string(id).unwrap_or_default();
-    // Writing to a `String` cannot fail.
-    let _ = write!(row, "{number}\t{kind}{id}\t");
-    event.body.texts().for_each(|text| push_single_line(row, text));
-    row.push('\n');
+    if let Some(seq) = event.message_seq {
+        body.push_str(&refer_to_message(number, id, seq));
+        row.bytes += event.body.text_bytes();
+    } else {
+        // JSON escapes the tabs and line breaks that an id may contain.
+        let id = serde_json::to_string(id).unwrap_or_default();
+        // Writing to a `String` cannot fail.
+        let _ = write!(body, "{number}\t{kind}{id}\t");
+        event.body.texts().for_each(|text| push_single_line(body, text));
+    }
+    body.push('\n');
+    row.bytes += body.len() - before;
 }
 
 /// Decodes the events of a row; `None` when its text is malformed.
@@ -342,7 +353,7 @@ fn decode_event(line: &str) -> Option<(u64, Event)> {
         "m" => Audience::Machine(id),
         _ => return None,
     };
-    Some((number, Event { audience, body: TextParts::from(body.to_owned()) }))
+    Some((number, Event { audience, body: TextParts::from(body.to_owned()), message_seq: None }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,11 @@ use super::*;
 use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 
 fn event(size: usize) -> Event {
-    Event { audience: Audience::Session("s".into()), body: format!("{{{}}}", "x".repeat(size)).into() }
+    Event {
+        audience: Audience::Session("s".into()),
+        body: format!("{{{}}}", "x".repeat(size)).into(),
+        message_seq: None,
+    }
 }
 
 /// A log that starts after event 100, with its rows in the database.
@@ -49,7 +53,7 @@ fn decoding_a_row_restores_any_id_and_any_json() {
         .into_iter()
         .flat_map(|id| [Audience::Session(id.into()), Audience::SessionOnly(id.into()), Audience::Machine(id.into())]);
     let events: Vec<Event> = audiences
-        .map(|audience| Event { audience, body: "{\"a\":\r\n\t\"b\\n\u{2028}\"}".to_owned().into() })
+        .map(|audience| Event { audience, body: "{\"a\":\r\n\t\"b\\n\u{2028}\"}".to_owned().into(), message_seq: None })
         .collect();
     let log = EventLog::new(100);
     let end = 101 + events.len() as u64;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::hub::error::Error;
-use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead};
+use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead, TRIM_BYTES, TRIM_EVENTS};
 use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
@@ -120,12 +120,18 @@ impl Hub {
         Ok((numbers.start, numbers.end - 1))
     }
 
-    fn append_rows(&self, log: &mut EventLog, rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
+    fn append_rows(&self, log: &mut EventLog, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         let namespace = &self.config.namespace;
         let is_trim_due = log.is_trim_due(&rows);
-        batch.extend(events::upsert(namespace, rows));
+        if is_trim_due && log.superfluous_rows.is_empty() && !rows.is_empty() {
+            batch.extend(events::write_replacing_any(namespace, rows.remove(0), RETAINED_EVENTS, RETAINED_BYTES));
+        }
+        batch.extend(events::write(namespace, rows, &mut log.superfluous_rows));
         if is_trim_due {
-            batch.push(events::trim(namespace, RETAINED_EVENTS, RETAINED_BYTES, log.span().start));
+            // Rows that were superfluous before the hub hibernated, and were not replaced.
+            let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
+            batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
+            batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
         }
     }
 

@@ -183,7 +183,7 @@ impl Hub {
         }
     }
 
-    /// Loads the local ids of a session's newest messages.
+    /// Loads the local ids of a session's last messages.
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         let generation = self.state().cache.evictions.generation();
         self.flushed().await?;
@@ -194,7 +194,8 @@ impl Hub {
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
-            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
+            let seq = entry.session.seq;
+            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids, seq));
         }
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Hub {
         Ok(version)
     }
 
-    /// Deletes an inactive session with its messages.
+    /// Deletes an inactive session. Its messages are deleted later ([`sweep`](super::sweep)).
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.with_session(id, |state| {
             if state.cache.session(id)?.session.active {
@@ -132,6 +132,7 @@ impl Hub {
             self.clear_reactivation(state, id);
             state.journal.delete_session(id);
             state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
+            self.sweep_later(state);
             Ok(())
         })
         .await

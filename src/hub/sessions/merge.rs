@@ -1,5 +1,6 @@
-//! Merging a session into another: the CLI of a resumed session came back under a new id. The messages of the old session
-//! are put in front of the new one's, and the old session is deleted, in one batch.
+//! Merging a session into another: the CLI of a resumed session came back under a new id. The new session takes
+//! the history of the old one, whose messages are not rewritten. Its own messages are moved behind them, and the old session
+//! is removed, in the same batch.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::journal::Extent;
 use crate::store::values::{self, LargeValue};
-use crate::store::{DbError, Found, sessions as store};
+use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
     /// Merges the session `old` into `new`. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
@@ -103,7 +104,8 @@ impl Hub {
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        let mut batch = store::merge(namespace, &old.id, &remaining);
+        let chunks = removals::load_chunks(&self.db, namespace, &new_id).await?;
+        let mut batch = removals::merge(namespace, &old.id, &remaining, &chunks);
         // Events before the merge contain outdated seqs, so no client may resume from them.
         let (removal, gap) = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;

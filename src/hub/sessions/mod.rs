@@ -11,4 +11,5 @@ pub mod modes;
 pub mod permissions;
 pub mod presence;
 pub mod resume;
+pub mod sweep;
 pub mod updates;

@@ -168,7 +168,7 @@ impl Cache {
         let id = session.id.clone();
         self.insert_loaded(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
-            entry.local_ids = Some(LocalIds::loaded(Vec::new()));
+            entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
             entry.completed = Some(CompletedRequests::default());
             entry.todos_searched = true;
         }

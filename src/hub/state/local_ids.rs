@@ -28,9 +28,9 @@ pub enum Seen {
 }
 
 impl LocalIds {
-    /// Creates the set from the newest ids in the database, at most [`MAX_LOCAL_IDS`]. Fewer mean that these are all.
-    pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
-        let is_complete = ids.len() < MAX_LOCAL_IDS;
+    /// Creates the set from the ids of the last [`MAX_LOCAL_IDS`] messages of a session with `seq` messages.
+    pub fn loaded(ids: Vec<(String, MessageRef)>, seq: u64) -> Self {
+        let is_complete = seq <= MAX_LOCAL_IDS as u64;
         Self { messages: ids.into_iter().collect(), is_complete }
     }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_missing_local_id_is_new_only_if_none_was_evicted() {
-        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))]);
+        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))], 1);
         assert_eq!(ids.look_up("a"), Seen::Before(message(1)));
         assert_eq!(ids.look_up("b"), Seen::Never);
         for seq in 2..=(2 * MAX_LOCAL_IDS as u64 + 1) {

@@ -26,7 +26,7 @@ async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
     assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str());
     assert_eq!(world.get("/api/sessions?archived=include").await.ok()["sessions"].as_array().unwrap().len(), 1);
     world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
-    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
+    assert_eq!(world.db.number("SELECT count(*) FROM sessions WHERE namespace = 'team'"), 1);
     let wait_for_seq = async |web: &mut Web| loop {
         let data = web.next_event_of("session-updated").await["data"].clone();
         if data["seq"] == 4 {
@@ -299,7 +299,7 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
         assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{change}");
         world.get(&path).await.assert_error(404, "session_not_found");
         assert!(world.get_session(&new).await["metadata"]["name"].is_string(), "{change}");
-        assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1, "{change}");
+        assert_eq!(world.db.number("SELECT count(*) FROM sessions WHERE namespace = 'team'"), 1, "{change}");
         world.hibernate_and_wake().await;
         world.get(&path).await.assert_error(404, "session_not_found");
         world.advance(60_000).await;
@@ -373,6 +373,7 @@ async fn deleting_the_new_session_during_the_merge_deletes_the_merged_messages_t
         assert_eq!(web.next_event_of("session-removed").await["sessionId"], id.as_str());
         world.get(&format!("/api/sessions/{id}")).await.assert_error(404, "session_not_found");
     }
+    world.advance(1_000).await;
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 0);
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }

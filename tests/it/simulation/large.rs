@@ -108,8 +108,9 @@ impl World {
         let values: usize = large.map(|large| large.parts).sum();
         let stored = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
         assert!(stored == values as u64, "the values of {owner} have {values} parts, but {stored} are stored");
-        let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = '{owner}'"));
-        let stored = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = '{owner}'"));
+        let history = format!("(SELECT coalesce(history, id) FROM sessions WHERE id = '{owner}')");
+        let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = {history}"));
+        let stored = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = {history}"));
         assert!(stored == messages, "the messages of {owner} have {messages} parts, but {stored} are stored");
     }
 }

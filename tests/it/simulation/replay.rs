@@ -49,6 +49,8 @@ impl World {
     fn read_log(&self, namespace_index: usize) -> EventLog {
         let name = self.objects[namespace_index].name;
         let mut log = EventLog { events: BTreeMap::new(), gaps: Vec::new() };
+        // Rows with a message that was deleted.
+        let mut unreadable = Vec::new();
         let rows = format!("SELECT floor, last, body FROM events WHERE namespace = '{name}' ORDER BY last");
         for row in self.db.sqlite.select(&rows) {
             let mut columns = row.into_iter();
@@ -59,14 +61,40 @@ impl World {
             for line in body.lines() {
                 let mut columns = line.splitn(3, '\t');
                 let number: u64 = columns.next().unwrap().parse().unwrap();
-                log.events.insert(number, serde_json::from_str(columns.nth(1).unwrap()).unwrap());
+                let (audience, body) = (columns.next().unwrap(), columns.next().unwrap());
+                let event = match audience.strip_prefix('r') {
+                    Some(session) => self.read_message_event(&serde_json::from_str::<String>(session).unwrap(), body),
+                    None => serde_json::from_str(body).unwrap(),
+                };
+                if event.is_null() {
+                    unreadable.push((floor, last));
+                }
+                log.events.insert(number, event);
+            }
+        }
+        let end_of_gaps = log.gaps.iter().map(|(_, end)| *end).max().unwrap_or(0);
+        log.gaps.append(&mut unreadable);
+        // A merge has renumbered the messages to which events before it refer.
+        for (number, event) in log.events.range_mut(..=end_of_gaps) {
+            if event["type"] == "message-received" {
+                *event = self.oracles[namespace_index].events.get(number).cloned().unwrap_or(Value::Null);
             }
         }
         log
     }
 
+    /// Reads the event of a message to which the log refers; null if the message was deleted.
+    fn read_message_event(&self, session: &str, seq: &str) -> Value {
+        let rows = self.db.sqlite.select(&format!(
+            "SELECT json_object('type', 'message-received', 'sessionId', '{session}', 'message', json_object('id', id, 'seq', seq,
+             'localId', local_id, 'content', json(content), 'createdAt', created_at))
+             FROM messages WHERE session_id = (SELECT coalesce(history, id) FROM sessions WHERE id = '{session}') AND seq = {seq}"
+        ));
+        rows.into_iter().next().map_or(Value::Null, |row| serde_json::from_str(&text(row.into_iter().next())).unwrap())
+    }
+
     /// Whether a client that resumes may receive a gap: the log starts after its last event, or a merge has renumbered
-    /// messages after that event. Faults, hibernation and restarts cause no gaps.
+    /// messages after that event, or a message after it was deleted. Faults, hibernation and restarts cause no gaps.
     pub fn may_miss_events(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
         last < self.log_start(namespace_index) || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
@@ -93,7 +121,8 @@ impl World {
             // Keep-alive events without a change are not logged.
             let expected = self.oracles[namespace_index].events.iter().filter(|(_, event)| !reports_keep_alive(event));
             let mut expected: BTreeMap<u64, &Value> = expected.map(|(number, event)| (*number, event)).collect();
-            expected.extend(log.events.range(..=last_expected).map(|(number, event)| (*number, event)));
+            let logged = log.events.range(..=last_expected).filter(|(_, event)| !event.is_null());
+            expected.extend(logged.map(|(number, event)| (*number, event)));
             for web in self
                 .webs
                 .iter()

@@ -365,7 +365,10 @@ impl World {
             .iter()
             .any(|merge| merge.namespace_index == namespace_index && merge.old == old && merge.new == active);
         assert!(was_reported, "{old} was resumed as {active}, which no runner reported");
-        let rows = self.db.sqlite.number(&format!("SELECT count(*) FROM sessions WHERE id = '{old}'"));
+        let rows = self
+            .db
+            .sqlite
+            .number(&format!("SELECT count(*) FROM sessions WHERE id = '{old}' AND namespace NOT GLOB '/*'"));
         assert!(rows == 0, "{old} was resumed as {active}, but still exists");
         self.oracle(namespace_index).session(old).existence = Existence::Deleted;
     }

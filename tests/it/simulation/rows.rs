@@ -35,12 +35,17 @@ impl World {
     /// Reads the sessions of a namespace from the database.
     pub fn read_rows(&self, namespace_index: usize) -> BTreeMap<String, Row> {
         let name = self.objects[namespace_index].name;
-        let from_sessions = format!("FROM sessions WHERE namespace = '{name}' AND id NOT LIKE 'filler-%'");
+        // After a merge, the messages of a session are stored under another id.
+        let from_sessions = format!(
+            "FROM (SELECT *, coalesce(history, id) AS history_id FROM sessions WHERE namespace = '{name}' AND id NOT LIKE 'filler-%') AS sessions"
+        );
         let mut rows = BTreeMap::new();
         for row in self.db.sqlite.select(&format!(
-            "SELECT id, tag, seq, json_object('active', json(iif(active, 'true', 'false')), 'thinking',
+            "SELECT id, tag, max(seq, coalesce((SELECT max(m.seq) FROM messages AS m WHERE m.session_id = history_id), 0)),
+             json_object('active', json(iif(active, 'true', 'false')), 'thinking',
              json(iif(thinking, 'true', 'false')), 'mode', mode, 'permissionMode', permission_mode, 'modelMode', model_mode),
-             {}, metadata_version, {}, agent_state_version, updated_at {from_sessions}",
+             {}, metadata_version, {}, agent_state_version, max(updated_at, coalesce((SELECT m.created_at FROM messages AS m
+             WHERE m.session_id = history_id ORDER BY m.seq DESC LIMIT 1), 0)) {from_sessions}",
             whole_value("metadata"),
             whole_value("agent_state"),
         )) {
@@ -62,7 +67,8 @@ impl World {
         }
         let ids = format!("(SELECT id {from_sessions})");
         for row in self.db.sqlite.select(&format!(
-            "SELECT session_id, seq, id, local_id, {WHOLE_MESSAGE} FROM messages WHERE session_id IN {ids}"
+            "SELECT sessions.id, messages.seq, messages.id, local_id, {WHOLE_MESSAGE} {from_sessions}
+             JOIN messages ON messages.session_id = sessions.history_id"
         )) {
             let mut columns = row.into_iter();
             let (session, seq) = (text(columns.next()), number(columns.next()));

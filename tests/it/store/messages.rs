@@ -9,6 +9,7 @@ use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_S
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
+use session_gateway_hub::store::journal::Extent;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value};
@@ -30,13 +31,30 @@ async fn another_message_with_the_same_seq_fails_the_whole_batch() {
     let owner = session("s", "/code");
     put(&db, &owner).await;
     put_messages(&db, &owner, [message(1, None)]).await;
-    let second_writer = Session { seq: 2, ..owner };
+    let second_writer = Session { seq: 2, thinking: true, ..owner };
     let conflicting = Message { id: "another".into(), ..message(1, None) };
-    let journal = journal_of("s", [conflicting, message(2, None)]);
+    let mut journal = journal_of("s", [conflicting, message(2, None)]);
+    journal.queue_session("s", Extent::Counters);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
-    assert_eq!(stored(&db, "s").await.seq, 0, "the counters of the failed batch are not written either");
+    let stored = stored(&db, "s").await;
+    assert_eq!((stored.seq, stored.thinking), (1, false), "the counters of the failed batch are not written either");
+}
+
+#[tokio::test]
+async fn a_message_does_not_write_the_row_of_its_session_which_is_read_with_its_last_message() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    let newest = Message { created_at: 9_000, ..message(2, None) };
+    put_messages(&db, &owner, [message(1, Some("l")), newest]).await;
+    assert!(!db.write_batches().last().unwrap().iter().any(|statement| statement.sql.contains("UPDATE sessions")));
+    assert_eq!(db.number("SELECT seq FROM sessions"), 0);
+    let expected = Session { seq: 2, updated_at: 9_000, ..owner };
+    assert_eq!(stored(&db, "s").await, expected);
+    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap(), Some(expected));
+    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap()[0].updated_at, 9_000);
 }
 
 #[tokio::test]

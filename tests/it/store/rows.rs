@@ -15,7 +15,7 @@ use session_gateway_hub::model::session::{ControlMode, Session};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal};
-use session_gateway_hub::store::{Database, DbError, Found, machines, secrets, sessions};
+use session_gateway_hub::store::{Database, DbError, Found, machines, removals, secrets, sessions};
 
 #[tokio::test]
 async fn a_session_is_read_back_as_it_was_written() {
@@ -129,7 +129,7 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
 }
 
 #[tokio::test]
-async fn deleting_a_session_deletes_its_messages_and_frees_its_tag_in_the_same_batch() {
+async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are_swept() {
     let db = Sqlite::with_schema();
     let (deleted, remaining) = (session("s", "/code"), session("t", "/else"));
     for session in [&deleted, &remaining] {
@@ -143,8 +143,43 @@ async fn deleting_a_session_deletes_its_messages_and_frees_its_tag_in_the_same_b
     commit(&db, journal, &Cache::with(&successor)).await;
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
+    assert!(matches!(
+        read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
+        Found::Missing
+    ));
+    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 2);
+    assert!(!removals::sweep(&db, &other()).await.unwrap());
+    assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 2);
+    assert!(!removals::sweep(&db, &team()).await.unwrap());
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
+    assert_eq!(db.number("SELECT count(*) FROM sessions WHERE id = 's'"), 0);
     assert_eq!(seqs(&db, "t", PageRange::After(0), 10).await.0, [1, 2]);
+}
+
+#[tokio::test]
+async fn deleted_sessions_are_swept_in_chunks_of_5000_messages_or_60_megabytes() {
+    let db = Sqlite::with_schema();
+    for (id, messages, bytes) in [("a", 12_000, 10), ("b", 100, 1_500_000)] {
+        put(&db, &session(id, id)).await;
+        db.execute(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {messages})
+             INSERT INTO messages (session_id, seq, id, created_at, content, bytes)
+             SELECT '{id}', i, '{id}' || i, 1, '1', {bytes} FROM n"
+        ));
+    }
+    let mut journal = Journal::default();
+    ["a", "b"].into_iter().for_each(|id| journal.delete_session(id));
+    commit(&db, journal, &Cache::default()).await;
+    let mut remaining = Vec::new();
+    loop {
+        let remain = removals::sweep(&db, &team()).await.unwrap();
+        remaining.push(db.number("SELECT count(*) FROM messages"));
+        if !remain {
+            break;
+        }
+    }
+    assert_eq!(remaining, [7_100, 2_100, 100, 60, 20, 0]);
+    assert_eq!(db.number("SELECT count(*) FROM sessions"), 0);
 }
 
 #[tokio::test]

@@ -186,7 +186,7 @@ async fn invalid_columns_of_machines_are_errors() {
 
 #[tokio::test]
 async fn invalid_columns_of_events_are_errors() {
-    let columns = [("last", Number), ("floor", Number), ("events", Number), ("body", Text)];
+    let columns = [("last", Number), ("floor", Number), ("events", Number), ("bytes", Number), ("body", Text)];
     check("events", &columns, async |db| events::load(db, &team(), 0, None).await.map(drop)).await;
     let columns = [("max(last)", Nullable(&Number))];
     check("events", &columns, async |db| events::load_last_number(db, &team()).await.map(drop)).await;

@@ -1,0 +1,192 @@
+//! Deleting and merging sessions. Both hide a session at once, by moving its row to a namespace that no token can have: `/`
+//! and the namespace for a deleted session, `//` and the namespace for one that was merged into another.
+
+use super::bulk::BulkStatements;
+use super::columns::Columns;
+use super::sessions::{history_of, upsert};
+use super::{Database, DbError, Statement, Value, query};
+use crate::model::namespace::Namespace;
+use crate::model::session::Session;
+
+/// Hides deleted sessions until they are [swept](SWEEP). Their tags become free. `?1`: JSON array of ids, `?2`: namespace.
+const HIDE: &str = "
+UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, agent_state = NULL, todos = NULL,
+  metadata_parts = NULL, agent_state_parts = NULL
+WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+
+/// A column of the first deleted session of the namespace `?1`.
+macro_rules! of_deleted {
+    ($column:literal) => {
+        concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
+    };
+}
+
+/// Deletes some of what belongs to the first deleted session of a namespace, and at last the session with those that were
+/// merged into it; then selects whether deleted sessions remain. A chunk has at most 5,000 rows of a table, and about 60 MB.
+/// `?1`: namespace.
+const SWEEP: [&str; 5] = [
+    concat!(
+        "DELETE FROM message_parts WHERE rowid IN (SELECT rowid FROM message_parts WHERE session_id = ",
+        of_deleted!("coalesce(history, id)"),
+        " LIMIT 40)"
+    ),
+    concat!(
+        "DELETE FROM messages WHERE session_id = ",
+        of_deleted!("coalesce(history, id)"),
+        " AND seq <= (SELECT max(seq) FROM (
+    SELECT seq, sum(size) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size AS before FROM (
+      SELECT seq, min(bytes, 1500000) AS size FROM messages WHERE session_id = ",
+        of_deleted!("coalesce(history, id)"),
+        " ORDER BY seq LIMIT 5000))
+  WHERE before < 60000000)"
+    ),
+    concat!(
+        "DELETE FROM completed_requests WHERE rowid IN (SELECT rowid FROM completed_requests WHERE session_id = ",
+        of_deleted!("id"),
+        " LIMIT 5000)"
+    ),
+    concat!(
+        "DELETE FROM sessions WHERE (id = ",
+        of_deleted!("id"),
+        " OR namespace = '//' || ?1 AND history = ",
+        of_deleted!("coalesce(history, id)"),
+        ")
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ",
+        of_deleted!("coalesce(history, id)"),
+        ")
+  AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = ",
+        of_deleted!("coalesce(history, id)"),
+        ")
+  AND NOT EXISTS (SELECT 1 FROM completed_requests WHERE session_id = ",
+        of_deleted!("id"),
+        ")"
+    ),
+    "SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = '/' || ?1) AS remain",
+];
+
+/// Whether both sessions of a merge exist. A merge that is repeated changes nothing.
+macro_rules! both_exist {
+    () => {
+        "2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)"
+    };
+}
+
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 60 MB.
+/// `?1`: session, `?2`: namespace.
+const SELECT_CHUNKS: &str = concat!(
+    "
+SELECT max(seq) AS last FROM (
+  SELECT seq, (row_number() OVER preceding - 1) / 5000 AS by_rows,
+    (sum(bytes) OVER preceding - bytes) / 60000000 AS by_bytes
+  FROM messages WHERE session_id = ",
+    history_of!("?1", "?2"),
+    " WINDOW preceding AS (ORDER BY seq ROWS UNBOUNDED PRECEDING))
+GROUP BY by_rows, by_bytes ORDER BY last"
+);
+
+/// The statements that move a chunk of the messages of the session that remains behind those of the removed one, in this
+/// order. A message that both sessions contain (same local id) keeps its place in the history of the removed session.
+/// `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace, `?4`: the seq before the chunk,
+/// `?5`: its last seq.
+const MOVE_CHUNK: [&str; 3] = [
+    concat!(
+        "DELETE FROM messages WHERE session_id = ",
+        history_of!("?2", "?3"),
+        " AND seq > ?4 AND seq <= ?5
+  AND EXISTS (SELECT 1 FROM messages AS o WHERE o.session_id = ",
+        history_of!("?1", "?3"),
+        " AND o.local_id = messages.local_id)"
+    ),
+    concat!(
+        "UPDATE message_parts SET session_id = ",
+        history_of!("?1", "?3"),
+        " WHERE session_id = ",
+        history_of!("?2", "?3"),
+        " AND message_id IN (SELECT id FROM messages WHERE session_id = ",
+        history_of!("?2", "?3"),
+        " AND parts > 0 AND seq > ?4 AND seq <= ?5) AND ",
+        both_exist!()
+    ),
+    concat!(
+        "UPDATE messages SET session_id = ",
+        history_of!("?1", "?3"),
+        ", seq = moved.seq
+FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq)
+    + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
+        history_of!("?1", "?3"),
+        ") AS seq
+  FROM messages WHERE session_id = ",
+        history_of!("?2", "?3"),
+        " AND seq > ?4 AND seq <= ?5) AS moved
+WHERE messages.session_id = ",
+        history_of!("?2", "?3"),
+        " AND messages.seq = moved.old AND ",
+        both_exist!()
+    ),
+];
+
+/// The statements that end a merge, in this order. The session that remains takes the history of the removed one, whose
+/// messages are not rewritten. The removed one is hidden, because its history is stored under its id. [`SWEEP`] deletes
+/// it with the history. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
+const END_MERGE: [&str; 6] = [
+    // Parts of messages that both sessions contained.
+    concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
+    concat!("UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1 AND ", both_exist!()),
+    concat!("DELETE FROM completed_requests WHERE session_id = ?1 AND ", both_exist!()),
+    concat!(
+        "UPDATE sessions SET history = ",
+        history_of!("?1", "?3"),
+        " WHERE namespace = '//' || ?3 AND history = ",
+        history_of!("?2", "?3"),
+        " AND ",
+        both_exist!()
+    ),
+    concat!(
+        "UPDATE sessions SET history = ",
+        history_of!("?1", "?3"),
+        ", seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
+        history_of!("?1", "?3"),
+        ") WHERE id = ?2 AND ",
+        both_exist!()
+    ),
+    concat!(
+        "UPDATE sessions SET namespace = '//' || namespace, tag = id, history = coalesce(history, id), metadata = NULL,
+  agent_state = NULL, todos = NULL, metadata_parts = NULL, agent_state_parts = NULL WHERE id = ?1 AND ",
+        both_exist!()
+    ),
+];
+
+/// Adds statements that hide deleted sessions.
+pub(super) fn hide<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(HIDE, ids);
+}
+
+/// Deletes a chunk of what belongs to deleted sessions. Returns whether any deleted session remains.
+pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
+    let mut statements = SWEEP.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec();
+    let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());
+    Columns::new("sessions", row.unwrap_or_default()).flag("remain")
+}
+
+/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`.
+pub async fn load_chunks(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Vec<u64>, DbError> {
+    let rows = query(db, Statement::new(SELECT_CHUNKS, [session.into(), namespace.as_ref().into()])).await?;
+    rows.into_iter().map(|row| Columns::new("messages", row).number("last")).collect()
+}
+
+/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and remove
+/// `old`. `chunks` are those of `new` ([`load_chunks`]).
+pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunks: &[u64]) -> Vec<Statement> {
+    let mut bulk = BulkStatements::new(namespace);
+    upsert(&mut bulk, std::iter::once(new));
+    let params: Vec<Value> = vec![old.into(), new.id.as_str().into(), namespace.as_ref().into()];
+    let mut before = 0;
+    for last in chunks {
+        let bounds: [Value; 2] = [before.into(), (*last).into()];
+        let params = [params.as_slice(), &bounds].concat();
+        bulk.statements.extend(MOVE_CHUNK.map(|sql| Statement::new(sql, params.clone())));
+        before = *last;
+    }
+    bulk.statements.extend(END_MERGE.map(|sql| Statement::new(sql, params.clone())));
+    bulk.statements
+}

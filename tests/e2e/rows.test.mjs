@@ -1,0 +1,44 @@
+/**
+ * The rows that a stored message writes, as D1 counts and bills them: `meta.rows_written`. Entries of indexes count as rows.
+ */
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { openFeed } from './lib/channels.mjs';
+import { liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub({ wrappers: ['tally.worker.js'] });
+after(() => hub.stop());
+
+/** More than the event log retains. */
+const FULL_LOG = 1_300;
+
+/** Sends messages one after another, and returns how many rows they wrote. */
+async function rowsOf(namespace, { session, cli }, count, withLocalId = true) {
+  const { rowsWritten } = await hub.tally(namespace);
+  for (let n = 0; n < count; n += 1) {
+    const localId = withLocalId ? { localId: crypto.randomUUID() } : {};
+    const ack = await cli.emitWithAck('message', { sid: session.id, message: { text: 'x'.repeat(2_000) }, ...localId });
+    assert.equal(ack.ok, true);
+  }
+  return (await hub.tally(namespace)).rowsWritten - rowsWritten;
+}
+
+test('a message writes one row, and one for its local id', async (t) => {
+  const namespace = 'without-clients';
+  const live = await liveSession(t, hub, { namespace, tag: namespace });
+  await rowsOf(namespace, live, 1);
+  assert.equal(await rowsOf(namespace, live, 20), 40);
+  assert.equal(await rowsOf(namespace, live, 20, false), 20);
+});
+
+test('with web clients a message writes one row more, also when the event log is full', async (t) => {
+  const namespace = 'with-clients';
+  const live = await liveSession(t, hub, { namespace, tag: namespace });
+  await openFeed(t, hub.web(namespace), 'socket', { all: 'true', sessionId: live.session.id });
+  await rowsOf(namespace, live, 1);
+  assert.equal(await rowsOf(namespace, live, 20), 60);
+  await rowsOf(namespace, live, FULL_LOG);
+  assert.equal(await rowsOf(namespace, live, 20), 60);
+});
