@@ -72,9 +72,13 @@ impl Hub {
         if state.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
             return;
         }
-        state.log = None;
+        let is_unread = state.log.take().is_some_and(|log| log.pending_read().is_some());
         // Separates this log from the next one, which may start before the rows of this one are deleted.
         let last = state.event_numbers.allocate(now);
+        if is_unread {
+            // The number of the last logged event is unknown, and the next log must start after it.
+            state.event_numbers.continue_after(last);
+        }
         self.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
         self.rt.spawn(Box::pin(async move {
