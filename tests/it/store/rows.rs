@@ -144,7 +144,7 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
-        read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
+        read_page(&db, &account(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
         Found::Missing
     ));
     assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 2);
