@@ -303,24 +303,38 @@ pub const MAX_PATHS: usize = 1000;
 
 // Uploads
 
-/// The total size of uploads in memory, and the largest one, in bytes: the largest file as base64 with line breaks in JSON.
-/// Further uploads wait.
-pub const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
-/// How many uploads may wait for memory.
+/// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
+pub const DEFAULT_UPLOAD_MB: u64 = 50;
+/// The largest valid `MAX_UPLOAD_MB`, more than the platform accepts in the body of a request.
+pub const MAX_UPLOAD_MB: u64 = 1_000;
+/// The largest file that is sent to a CLI in one frame, in bytes.
+pub const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
+/// The largest body of an upload in percent of the largest file: base64 with line breaks in JSON.
+pub const UPLOAD_BODY_PERCENT: u64 = 144;
+/// The memory of an upload in chunks, in bytes: the bytes that are read, a chunk, and a frame in flight.
+pub const UPLOAD_MEMORY_BYTES: usize = 4 * 1024 * 1024;
+/// The content of a chunk of an upload, in characters of base64: a multiple of 4.
+pub const UPLOAD_CHUNK_CHARS: u64 = 1024 * 1024;
+/// How many uploads a namespace processes at a time. Further uploads wait.
+pub const MAX_UPLOADS_AT_ONCE: usize = 8;
+/// How many uploads may wait.
 pub const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"), so that one session cannot fill the
 /// queue with uploads that send nothing.
 pub const MAX_UPLOADS_OF_SESSION: usize = 16;
-/// The largest uploaded file, in bytes (PROTOCOL.md "Limits": 50 MB).
-pub const MAX_FILE_BYTES: usize = 50 * 1024 * 1024;
 /// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
 pub const MAX_FILE_NAME_CHARS: usize = 255;
 /// The longest path of an uploaded file, in characters.
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// How long an upload may take, from its first byte to the response of the CLI, in milliseconds.
-pub const UPLOAD_TIMEOUT_MS: u32 = 15 * 60_000;
+/// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
+pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
+/// How often a waiting upload checks whether the other one has ended, in milliseconds. The runtime cannot resume a request of
+/// one object from another object.
+pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
+/// How long a client may take to send an upload in one large frame, in milliseconds: others in the isolate wait for it.
+pub const FRAME_UPLOAD_TIMEOUT_MS: u64 = 15 * 60_000;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 

@@ -9,7 +9,7 @@ use super::edge::VERSION;
 use super::extract::HubOrigin;
 use super::response::JsonText;
 use crate::hub::Hub;
-use crate::limits::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
+use crate::limits::MAX_TEXT_BYTES;
 use crate::model::catalog::{AgentChoice, agents};
 
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct Config<'a> {
 #[serde(rename_all = "camelCase")]
 struct Limits {
     /// The largest file of an upload.
-    upload_bytes: usize,
+    upload_bytes: u64,
     /// The largest text of a message.
     message_bytes: usize,
 }
@@ -45,7 +45,7 @@ pub async fn show(State(hub): State<Arc<Hub>>, HubOrigin(origin): HubOrigin) -> 
         version: VERSION,
         agents: agents(vocabulary),
         default_agent: vocabulary.default_agent(),
-        limits: Limits { upload_bytes: MAX_FILE_BYTES, message_bytes: MAX_TEXT_BYTES },
+        limits: Limits { upload_bytes: hub.config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },
         push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
     })
 }

@@ -21,7 +21,7 @@ use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
 use crate::ledger::Ledger;
-use crate::limits::{JWT_LIFETIME_SECS, MAX_BODY_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
 use crate::store::{Database, secrets};
 
@@ -336,9 +336,9 @@ impl Edge {
 }
 
 /// Returns the time that a body of the declared length takes at the slowest allowed pace, in milliseconds.
-pub fn longest_body_time_ms(declared: Option<usize>) -> u32 {
-    let bytes = declared.unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES);
-    let parts = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
+pub fn longest_body_time_ms(declared: Option<u64>, max_bytes: u64) -> u32 {
+    let parts =
+        u32::try_from(declared.unwrap_or(max_bytes).min(max_bytes)).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
     parts.saturating_mul(STALL_TIMEOUT_MS)
 }
 

@@ -107,7 +107,7 @@ impl From<Error> for ErrorResponse {
             Error::ModeNotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
             Error::PathCheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
-            Error::UploadStalled => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
+            Error::UploadStalled | Error::UploadTooSlow => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 
 use super::Hub;
 use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
+use super::ports::ConnId;
 use crate::limits::RECONNECT_GRACE_MS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -40,6 +41,15 @@ impl Hub {
             let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
             self.send_call(call, &make_params(dialect)).await
         })
+    }
+
+    /// Sends a call to a socket, unless it no longer serves the method. Ignores the result.
+    pub(super) fn send_without_result(&self, owner: &Owner, conn: ConnId, method: Method, params: &str) {
+        let now = self.rt.now();
+        let Ok(call) = self.try_call(owner, method, now + self.config.rpc_timeout_ms, now) else { return };
+        if call.conn == conn {
+            self.send_reply(&mut self.state(), conn, &call.frame(params));
+        }
     }
 
     async fn send_call(&self, call: Call, params: &str) -> RpcResult {

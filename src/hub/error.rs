@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::limits::{MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
+use crate::limits::{FRAME_UPLOAD_TIMEOUT_MS, MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
@@ -105,6 +105,12 @@ pub enum Error {
         STALL_TIMEOUT_MS / 1000
     )]
     UploadStalled,
+    #[error(
+        "The upload took more than {} minutes, the limit for a CLI that does not accept uploads in chunks. Update the \
+        session's CLI, or try again with a faster connection.",
+        FRAME_UPLOAD_TIMEOUT_MS / 60_000
+    )]
+    UploadTooSlow,
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     #[error("The session's metadata has version {found}, not {expected}. Read the session and try again.")]

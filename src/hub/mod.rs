@@ -64,6 +64,7 @@ use state::memory::StateMemory;
 use state::reminders::Reminders;
 use state::schedule::Schedule;
 use state::upload_slots::UploadSlots;
+pub use state::upload_slots::{FrameSlot, FrameSlotGuard, UploadConfig, parse_max_upload};
 
 pub struct Config {
     pub namespace: Namespace,
@@ -72,6 +73,7 @@ pub struct Config {
     pub rpc_timeout_ms: u64,
     pub vocabulary: Vocabulary,
     pub push: PushConfig,
+    pub uploads: UploadConfig,
 }
 
 /// The hub of one namespace.

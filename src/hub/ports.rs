@@ -12,7 +12,7 @@ pub type ConnId = u32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "kebab-case")]
 pub enum UploadFault {
-    /// The file is larger than [`MAX_FILE_BYTES`](crate::limits::MAX_FILE_BYTES).
+    /// The file is larger than the limit.
     TooLarge,
     /// The other fields are larger than [`MAX_UPLOAD_FIELDS_BYTES`](crate::limits::MAX_UPLOAD_FIELDS_BYTES).
     FieldsTooLarge,
@@ -26,15 +26,17 @@ pub enum UploadFault {
     Broken,
 }
 
-/// The body of an upload. Its content stays outside the hub's memory, because it may be too large.
+/// The body of an upload. Its content stays outside the hub's memory, because it may be too large; it is base64 in the standard
+/// alphabet, padded and without line breaks.
 pub trait UploadBody: Send + Sync {
     /// Returns the `Content-Length`, in bytes.
     fn declared_length(&self) -> Option<u64>;
-    /// Reads the body. Returns it as JSON text with an empty string in place of the content.
-    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>>;
-    /// Returns the number of bytes that were read.
-    fn length(&self) -> u64;
-    /// Sends one text frame: the content between two ASCII texts. To be called once, after [`read`](Self::read).
+    /// Reads until `capacity` characters of base64 are buffered, a multiple of 4, or to the end of the body. At the end returns
+    /// the body as JSON text with an empty string in place of the content. A file above `max_file` bytes is a fault.
+    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
+    /// Returns the size of the file as far as it was read, in bytes.
+    fn file_bytes(&self) -> u64;
+    /// Sends one text frame: the buffered content between two ASCII texts. Empties the buffer.
     fn send(&self, to: ConnId, head: &str, tail: &str);
 }
 

@@ -8,6 +8,8 @@ use strum::{Display, IntoStaticStr, VariantNames};
 #[strum(serialize_all = "camelCase")]
 pub enum Method {
     UploadFile,
+    /// Sends a part of a file to a CLI that accepts uploads in chunks.
+    UploadChunk,
     DeleteUploadFile,
     CheckPathExists,
     GitStatus,

@@ -120,28 +120,19 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]
 extern "C" {
-    /// The body of an upload.
+    /// The body of an upload. Without its content it has at most `max_fields` bytes. The client must send `min_bytes` within
+    /// `stall_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
-    pub fn of(request: &web_sys::Request) -> Upload;
-    /// `Content-Length`; -1 without one.
+    pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, stall_ms: u32) -> Upload;
+    /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
-    pub fn declared(this: &Upload) -> f64;
-    /// The number of bytes read.
-    #[wasm_bindgen(method, getter)]
-    pub fn length(this: &Upload) -> f64;
-    /// Reads the body; resolves to a fault, or an empty string, and the JSON text with an empty `content`. `min_bytes` is the
-    /// amount that the client must send within `stall_ms`.
+    pub fn size(this: &Upload) -> f64;
+    /// Reads until `capacity` characters of content are buffered. Resolves to a fault, or an empty string, and at the end of the
+    /// body its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
-    pub fn read(
-        this: &Upload,
-        max_body: f64,
-        max_file: f64,
-        max_fields: f64,
-        min_bytes: f64,
-        stall_ms: f64,
-    ) -> js_sys::Promise;
-    /// Returns the content between two texts, and releases the memory of the body.
+    pub fn read(this: &Upload, capacity: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
+    /// Returns the buffered content between two texts, and empties the buffer.
     #[wasm_bindgen(method, catch)]
     pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;
     /// Releases the memory of the body.

@@ -15,9 +15,9 @@ use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::http::placement::Placement;
-use crate::hub::Config;
 use crate::hub::peers::rpc::parse_timeout_ms;
 use crate::hub::push::config::{PushConfig, parse_max_subscriptions};
+use crate::hub::{Config, FrameSlot, UploadConfig, parse_max_upload};
 use crate::ledger::Ledger;
 use crate::limits::DEFAULT_RPC_TIMEOUT_MS;
 use crate::model::keyword::parse_bool;
@@ -48,6 +48,11 @@ fn variable(env: &Env, name: &str) -> Option<String> {
 
 pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
     variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_RPC_TIMEOUT_MS), |text| parse_timeout_ms(&text))
+}
+
+/// Returns the largest file of an upload, in bytes.
+pub fn max_file_bytes(env: &Env) -> Result<u64, String> {
+    parse_max_upload(variable(env, "MAX_UPLOAD_MB").as_deref())
 }
 
 fn access_tokens(env: &Env) -> Result<AccessTokens, String> {
@@ -126,11 +131,17 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     push(env)?;
     rpc_timeout_ms(env)?;
     objects(env)?;
+    max_file_bytes(env)?;
     check_rate_limit(env)?;
     Ok(edge)
 }
 
+thread_local! {
+    static FRAME_SLOT: Arc<FrameSlot> = Arc::default();
+}
+
 pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
     let (tokens, vocabulary, push) = (access_tokens(env)?, vocabulary(env)?, push(env)?);
-    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary, push })
+    let uploads = UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_slot: FRAME_SLOT.with(Arc::clone) };
+    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary, push, uploads })
 }

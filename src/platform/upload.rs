@@ -6,51 +6,51 @@ use futures::future::BoxFuture;
 use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
-use super::glue;
+use super::{convert, glue};
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::limits::{MAX_FILE_BYTES, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
+    declared_length: Option<u64>,
     runtime: Arc<ObjectRuntime>,
 }
 
 impl JsUpload {
     pub fn new(request: &web_sys::Request, runtime: Arc<ObjectRuntime>) -> Self {
-        Self { upload: SendWrapper::new(glue::Upload::of(request)), runtime }
+        let upload = glue::Upload::of(request, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS);
+        let declared_length = convert::declared_length(request).map(|length| length as u64);
+        Self { upload: SendWrapper::new(upload), declared_length, runtime }
     }
 }
 
+/// Returns the largest body of an upload, in bytes.
+pub fn max_body_bytes(max_file: u64) -> u64 {
+    max_file / 100 * UPLOAD_BODY_PERCENT
+}
+
 impl UploadBody for JsUpload {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A length in bytes, or -1.
     fn declared_length(&self) -> Option<u64> {
-        Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
+        self.declared_length
     }
 
     #[allow(clippy::cast_precision_loss)] // A JavaScript number represents each limit exactly.
-    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
-        let read = self.upload.read(
-            MAX_UPLOAD_BYTES as f64,
-            MAX_FILE_BYTES as f64,
-            MAX_UPLOAD_FIELDS_BYTES as f64,
-            MIN_PROGRESS_BYTES.into(),
-            STALL_TIMEOUT_MS.into(),
-        );
+    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
+        let read = self.upload.read(capacity as f64, max_file as f64, max_body_bytes(max_file) as f64);
         Box::pin(SendFuture::new(async move {
             let result = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
             let result = js_sys::Array::from(&result);
-            let text = |index| result.get(index).as_string().unwrap_or_default();
-            match text(0).as_str() {
-                "" => Ok(text(1)),
+            match result.get(0).as_string().unwrap_or_default().as_str() {
+                "" => Ok(result.get(1).as_string()),
                 fault => Err(fault.parse().unwrap_or(UploadFault::Broken)),
             }
         }))
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A length in bytes.
-    fn length(&self) -> u64 {
-        self.upload.length() as u64
+    fn file_bytes(&self) -> u64 {
+        self.upload.size() as u64
     }
 
     fn send(&self, to: ConnId, head: &str, tail: &str) {

@@ -22,6 +22,7 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT};
+use super::upload::max_body_bytes;
 use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
@@ -30,9 +31,9 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_AUTH_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES,
-    MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES,
-    OBJECT_TIMEOUT_MARGIN_MS, UPLOAD_TIMEOUT_MS,
+    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES,
+    MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES,
+    MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
@@ -127,9 +128,11 @@ async fn serve(
             forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
         }
         Action::Object(namespace) => {
-            let is_upload = is_upload(&head.method, &head.path);
-            let timeout_ms =
-                if is_upload { UPLOAD_TIMEOUT_MS } else { object_timeout_ms(&env) + body_time_ms(&request) };
+            let timeout_ms = if is_upload(&head.method, &head.path) {
+                upload_timeout_ms(&env, &request)
+            } else {
+                object_timeout_ms(&env) + body_time_ms(&request, MAX_BODY_BYTES as u64)
+            };
             forward_request(&env, &request, &namespace, timeout_ms).await
         }
         Action::Sse(token) => stream_events(&env, &request, &token).await,
@@ -204,12 +207,21 @@ fn objects(env: &Env) -> Result<Objects> {
     Ok(objects)
 }
 
+/// Returns how long the object may take to answer an upload: as long as the client and the CLI make progress.
+fn upload_timeout_ms(env: &Env, request: &Request) -> u32 {
+    // `settings::edge` has rejected an invalid value.
+    let max_body = max_body_bytes(settings::max_file_bytes(env).unwrap_or_default());
+    // The CLI may take as long as the slowest client.
+    let transfer_ms = body_time_ms(request, max_body).saturating_mul(2);
+    transfer_ms.saturating_add(object_timeout_ms(env) + FRAME_UPLOAD_WAIT_MS)
+}
+
 /// Returns how long the client may take to send the body of a request.
-fn body_time_ms(request: &Request) -> u32 {
+fn body_time_ms(request: &Request, max_bytes: u64) -> u32 {
     if request.body().is_none() {
         return 0;
     }
-    longest_body_time_ms(convert::declared_length(request))
+    longest_body_time_ms(convert::declared_length(request).map(|length| length as u64), max_bytes)
 }
 
 fn object_timeout_ms(env: &Env) -> u32 {

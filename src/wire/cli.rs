@@ -28,6 +28,15 @@ pub struct ConnectAuth {
     pub machine_id: Option<String>,
     /// The namespace that the client expects; must be the one of the token.
     pub namespace: Option<String>,
+    /// What the client supports beyond the protocol's first version. Unknown names are ignored.
+    pub features: Option<Vec<String>>,
+}
+
+impl ConnectAuth {
+    /// Whether the client accepts uploads in chunks (PROTOCOL.md "Uploads in chunks").
+    pub fn has_upload_chunks(&self) -> bool {
+        self.features.iter().flatten().any(|feature| feature == "upload-chunks")
+    }
 }
 
 /// An event from a CLI.

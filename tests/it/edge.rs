@@ -373,10 +373,10 @@ fn a_url_is_split_into_host_path_and_query() {
 
 #[test]
 fn the_time_for_a_body_follows_from_its_length_and_the_documented_minimum_rate() {
-    let seconds = |declared| longest_body_time_ms(declared) / 1_000;
+    let seconds = |declared| longest_body_time_ms(declared, 8 * 1024 * 1024) / 1_000;
     assert_eq!(
         [seconds(Some(0)), seconds(Some(1)), seconds(Some(64 * 1024)), seconds(Some(64 * 1024 + 1))],
         [0, 15, 15, 30]
     );
-    assert_eq!([seconds(None), seconds(Some(8 << 20)), seconds(Some(usize::MAX))], [1_920; 3], "8 MiB is the limit");
+    assert_eq!([seconds(None), seconds(Some(8 << 20)), seconds(Some(u64::MAX))], [1_920; 3], "8 MiB is the limit");
 }

@@ -82,6 +82,7 @@ mod store {
 }
 mod support;
 mod todos;
+mod upload_chunks;
 mod uploads;
 mod vocabulary;
 

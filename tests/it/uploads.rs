@@ -6,6 +6,7 @@ use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use session_gateway_hub::hub::UploadConfig;
 use session_gateway_hub::hub::ports::UploadFault;
 
 /// An active session whose CLI accepts uploads.
@@ -108,7 +109,7 @@ async fn each_fault_of_a_transfer_has_its_own_error() {
         (UploadFault::Stalled, 408, "upload_stalled"),
     ];
     for (fault, status, code) in table {
-        let (upload, arrival) = world.start_upload(&path(&session), None);
+        let (upload, arrival) = world.start_upload(&path(&session));
         arrival.send(Err(fault)).unwrap();
         upload.reply().await.assert_error(status, code);
     }
@@ -118,7 +119,7 @@ async fn each_fault_of_a_transfer_has_its_own_error() {
 #[tokio::test(start_paused = true)]
 async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
     let (world, session, _cli) = session_with_uploads().await;
-    let (upload, arrival) = world.start_upload(&path(&session), None);
+    let (upload, arrival) = world.start_upload(&path(&session));
     arrival.send(Err(UploadFault::Stalled)).unwrap();
     let error = upload.reply().await.assert_error(408, "upload_stalled");
     assert_eq!(
@@ -150,7 +151,7 @@ async fn an_upload_to_an_unknown_or_foreign_session_is_rejected_before_it_is_rea
     for (world, session, status, code) in
         [(&world, "unknown", 404, "session_not_found"), (&world.neighbour(), &session, 403, "forbidden")]
     {
-        let (upload, _arrival) = world.start_upload(&path(session), Some(5));
+        let (upload, _arrival) = world.start_upload(&path(session));
         upload.reply().await.assert_error(status, code);
         let delete = world.post(&format!("{}/delete", path(session)), &json!({"path": "/x"})).await;
         delete.assert_error(status, code);
@@ -185,8 +186,7 @@ async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
 #[tokio::test(start_paused = true)]
 async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
     let (world, session, mut cli) = session_with_uploads().await;
-    let (upload, arrival) = world.start_upload(&path(&session), Some(40 * 1024 * 1024));
-    arrival.send(Ok(body("large", b"x").to_string())).unwrap();
+    let upload = world.start_complete_upload(&path(&session), &body("large", &vec![7; 16 << 20]).to_string());
     let request = cli.next_call().await;
     world.advance(2 * RPC_TIMEOUT_MS).await;
     assert!(!upload.is_ready());
@@ -198,7 +198,7 @@ async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
 async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
     let (world, session, cli) = session_with_uploads().await;
     let valid = body("a", b"x").to_string();
-    let (upload, arrival) = world.start_upload(&path(&session), Some(valid.len() as u64));
+    let (upload, arrival) = world.start_upload(&path(&session));
     run_until_idle().await;
     cli.socket.close();
     let mut reconnected = world.live_cli(&session).await;
@@ -211,22 +211,47 @@ async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_one_large_upload_is_buffered_at_a_time() {
-    let (world, session, mut cli) = session_with_uploads().await;
-    let large = Some(60 * 1024 * 1024);
-    let valid = body("a", b"x").to_string();
-    let (first, first_arrival) = world.start_upload(&path(&session), large);
-    let (second, second_arrival) = world.start_upload(&path(&session), large);
-    second_arrival.send(Ok(body("b", b"x").to_string())).unwrap();
-    cli.socket.assert_no_frames().await;
-    first_arrival.send(Ok(valid)).unwrap();
-    for (upload, name) in [(first, "a"), (second, "b")] {
-        let request = cli.next_call().await;
-        assert_eq!(request.params["filename"], name);
-        cli.socket.assert_no_frames().await;
-        cli.respond(&request, &json!({"success": true}));
-        upload.reply().await.ok();
+async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
+    let uploads = UploadConfig::default();
+    let mut namespaces = Vec::new();
+    for name in ["one", "two"] {
+        let world = World::with_uploads(name, uploads.clone());
+        let session = world.create_session("/code").await;
+        let mut cli = world.live_cli(&session).await;
+        cli.register("uploadFile").await;
+        namespaces.push((world, session, cli));
     }
+    let [(one, first_session, first_cli), (two, second_session, second_cli)] = &mut namespaces[..] else { panic!() };
+    let large = body("large", &vec![7; 1 << 20]).to_string();
+    let first = one.start_complete_upload(&path(first_session), &large);
+    let first_call = first_cli.next_call().await;
+    let second = two.start_complete_upload(&path(second_session), &large);
+    second_cli.socket.assert_no_frames().await;
+    let small = two.start_complete_upload(&path(second_session), &body("small", b"x").to_string());
+    let call = second_cli.next_call().await;
+    assert_eq!(call.params["filename"], "small", "a small file does not wait");
+    second_cli.respond(&call, &json!({"success": true}));
+    small.reply().await.ok();
+
+    first_cli.respond(&first_call, &json!({"success": true}));
+    first.reply().await.ok();
+    two.advance(1_000).await;
+    let second_call = second_cli.next_call().await;
+    let third = one.start_complete_upload(&path(first_session), &large);
+    for _ in 0..13 {
+        first_cli.send_keep_alive(one, first_session).await;
+        one.advance(5_000).await;
+    }
+    let error = third.reply().await.assert_error(503, "overloaded");
+    assert!(error["error"].as_str().unwrap().contains("does not accept uploads in chunks"), "{error}");
+    second_cli.respond(&second_call, &json!({"success": true}));
+    second.reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn web_clients_see_the_limit_of_the_deployment() {
+    let world = World::with_uploads("team", UploadConfig { max_file_bytes: 200 << 20, ..UploadConfig::default() });
+    assert_eq!(world.get("/api/config").await.ok()["limits"]["uploadBytes"], 200 << 20);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,21 +270,4 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
     world.advance(RECONNECT_GRACE_MS).await;
     let reply = world.post(&route, &json!({"path": "/x/a"})).await;
     assert!(reply.assert_error(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_upload_of_unknown_length_reserves_the_maximum_only_until_it_is_read() {
-    let (world, session, mut cli) = session_with_uploads().await;
-    let (small, arrival) = world.start_upload(&path(&session), None);
-    let other = world.start_complete_upload(&path(&session), &body("b", b"x").to_string());
-    cli.socket.assert_no_frames().await;
-    arrival.send(Ok(body("a", b"x").to_string())).unwrap();
-    for name in ["a", "b"] {
-        assert_eq!(cli.next_call().await.params["filename"], name);
-    }
-    // The timeout of the call depends on the size that was read, not on the reserved maximum.
-    world.advance(RPC_TIMEOUT_MS + 1_000).await;
-    for upload in [small, other] {
-        upload.reply().await.assert_error(500, "upload_failed");
-    }
 }

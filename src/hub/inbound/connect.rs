@@ -116,13 +116,14 @@ impl Hub {
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
         self.store_namespace();
+        let upload_chunks = auth.has_upload_chunks();
         let session = self.load_named(Kind::Session, auth.session_id).await;
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.disconnect_to_resync([conn]);
         };
-        let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
+        let cli = Cli { session: session.owned(), machine: machine.owned(), upload_chunks, ..Cli::default() };
         {
             let mut state = self.state();
             if state.connections.get(conn).is_none() {

@@ -39,6 +39,9 @@ pub struct Cli {
     /// The time of the first ping after which no frame was received, in Unix milliseconds.
     #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
     pub unanswered_since: Option<u64>,
+    /// Whether it accepts uploads in chunks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub upload_chunks: bool,
 }
 
 impl Cli {

@@ -327,6 +327,7 @@ mod tests {
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
                 unanswered_since: Some(9),
+                upload_chunks: true,
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),

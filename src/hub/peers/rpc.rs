@@ -167,6 +167,11 @@ impl Rpc {
         Some(call)
     }
 
+    /// Removes a call that was not sent.
+    pub fn cancel(&mut self, call: &Call) {
+        self.pending.remove(&call.ack);
+    }
+
     /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements and those from other
     /// sockets.
     pub fn complete(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {

@@ -1,71 +1,105 @@
-//! Upload slots: which uploads hold memory, and which wait for it.
+//! Upload slots: which uploads are in progress, and which wait.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::limits::{MAX_UPLOAD_BYTES, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
+use crate::limits::{
+    DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB, MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS,
+};
 
-#[derive(Debug)]
-struct Waiting {
-    bytes: u64,
-    granted: oneshot::Sender<()>,
-}
-
+/// The slots of a namespace.
 #[derive(Debug, Default)]
 pub struct UploadSlots {
-    granted_bytes: u64,
-    waiting: VecDeque<Waiting>,
+    granted: usize,
+    waiting: VecDeque<oneshot::Sender<()>>,
     /// The number of uploads of each session, waiting ones included.
     count_by_session: HashMap<String, usize>,
 }
 
 impl UploadSlots {
-    /// Requests memory for an upload of a session. The receiver resolves once it is granted. Each successful call needs a
+    /// Requests a slot for an upload to a session. The receiver resolves once it is granted. Each successful call needs a
     /// call of [`release`](Self::release).
-    pub fn acquire(&mut self, session: &str, bytes: u64) -> Result<oneshot::Receiver<()>, Error> {
+    pub fn acquire(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
             return Err(Error::TooManyUploads("Too many files are being uploaded to this session."));
         }
         if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return Err(Error::TooManyUploads("Too many uploads are waiting for memory."));
+            return Err(Error::TooManyUploads("Too many uploads are waiting."));
         }
         *self.count_by_session.entry(session.to_owned()).or_default() += 1;
         let (granted, receiver) = oneshot::channel();
-        self.waiting.push_back(Waiting { bytes, granted });
+        self.waiting.push_back(granted);
         self.grant_waiting();
         Ok(receiver)
     }
 
-    /// Ends an upload that holds `granted_bytes`: 0 if it was never granted.
-    pub fn release(&mut self, session: &str, granted_bytes: u64) {
+    /// Ends an upload.
+    pub fn release(&mut self, session: &str, was_granted: bool) {
         if let Some(count) = self.count_by_session.get_mut(session) {
             *count -= 1;
             if *count == 0 {
                 self.count_by_session.remove(session);
             }
         }
-        self.shrink(granted_bytes);
-    }
-
-    /// Releases the part of an upload's memory that the upload does not need.
-    pub fn shrink(&mut self, spare_bytes: u64) {
-        self.granted_bytes -= spare_bytes;
+        self.granted -= usize::from(was_granted);
         self.grant_waiting();
     }
 
-    /// First in, first out: otherwise small uploads could starve a large one.
     fn grant_waiting(&mut self) {
-        while let Some(Waiting { bytes, .. }) = self.waiting.front()
-            && self.granted_bytes + bytes <= MAX_UPLOAD_BYTES
+        while self.granted < MAX_UPLOADS_AT_ONCE
             && let Some(next) = self.waiting.pop_front()
         {
-            if next.granted.send(()).is_ok() {
-                self.granted_bytes += next.bytes;
-            }
+            self.granted += usize::from(next.send(()).is_ok());
         }
     }
+}
+
+/// The permission to hold a file of up to 50 MB for one frame: one for all namespaces of an isolate, which share its memory.
+#[derive(Debug, Default)]
+pub struct FrameSlot(AtomicBool);
+
+/// A [`FrameSlot`] in use, released on drop.
+#[derive(Debug)]
+pub struct FrameSlotGuard(Arc<FrameSlot>);
+
+impl FrameSlot {
+    pub fn try_acquire(self: &Arc<Self>) -> Option<FrameSlotGuard> {
+        (!self.0.swap(true, Ordering::Relaxed)).then(|| FrameSlotGuard(Arc::clone(self)))
+    }
+}
+
+impl Drop for FrameSlotGuard {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// How the deployment accepts uploads.
+#[derive(Debug, Clone)]
+pub struct UploadConfig {
+    /// The largest file, in bytes.
+    pub max_file_bytes: u64,
+    /// Shared by the hubs of an isolate.
+    pub frame_slot: Arc<FrameSlot>,
+}
+
+impl Default for UploadConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_slot: Arc::default() }
+    }
+}
+
+/// Parses `MAX_UPLOAD_MB`. Returns bytes.
+pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(DEFAULT_UPLOAD_MB << 20) };
+    let number = text.trim().parse().ok().filter(|number| (1..=MAX_UPLOAD_MB).contains(number));
+    let number = number
+        .ok_or_else(|| format!("MAX_UPLOAD_MB must be a whole number from 1 to {MAX_UPLOAD_MB}, but is `{text}`."))?;
+    Ok(number << 20)
 }
 
 #[cfg(test)]
@@ -76,51 +110,74 @@ mod tests {
         receiver.try_recv().unwrap().is_some()
     }
 
-    #[test]
-    fn waiting_uploads_are_granted_in_order() {
+    /// Takes all slots but `free`.
+    fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
-        let mut large = slots.acquire("a", MAX_UPLOAD_BYTES).unwrap();
-        let mut second = slots.acquire("a", MAX_UPLOAD_BYTES - 5).unwrap();
-        let mut small = slots.acquire("a", 5).unwrap();
-        assert_eq!([&mut large, &mut second, &mut small].map(is_granted), [true, false, false]);
-        slots.release("a", MAX_UPLOAD_BYTES);
-        assert_eq!([&mut second, &mut small].map(is_granted), [true, true]);
+        for n in free..MAX_UPLOADS_AT_ONCE {
+            slots.acquire(&format!("busy{n}")).unwrap();
+        }
+        slots.granted = MAX_UPLOADS_AT_ONCE - free;
+        slots
     }
 
     #[test]
-    fn an_upload_canceled_while_waiting_holds_no_memory() {
-        let mut slots = UploadSlots::default();
-        let _first = slots.acquire("a", MAX_UPLOAD_BYTES).unwrap();
-        drop(slots.acquire("a", MAX_UPLOAD_BYTES).unwrap());
-        slots.release("a", 0);
-        let mut third = slots.acquire("a", MAX_UPLOAD_BYTES).unwrap();
-        slots.release("a", MAX_UPLOAD_BYTES);
+    fn waiting_uploads_are_granted_in_order() {
+        let mut slots = slots_with_free(1);
+        let mut receivers = ["a", "b", "c"].map(|session| slots.acquire(session).unwrap());
+        assert_eq!(receivers.each_mut().map(is_granted), [true, false, false]);
+        slots.release("a", true);
+        assert_eq!(receivers[1..].iter_mut().map(is_granted).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn an_upload_canceled_while_waiting_takes_no_slot() {
+        let mut slots = slots_with_free(1);
+        let _first = slots.acquire("a").unwrap();
+        drop(slots.acquire("a").unwrap());
+        slots.release("a", false);
+        let mut third = slots.acquire("a").unwrap();
+        slots.release("a", true);
         assert!(is_granted(&mut third));
     }
 
     #[test]
     fn the_number_of_waiting_uploads_is_limited() {
-        let mut slots = UploadSlots::default();
-        let uploads: Vec<_> =
-            (0..=MAX_WAITING_UPLOADS).map(|n| slots.acquire(&format!("s{n}"), MAX_UPLOAD_BYTES)).collect();
+        let mut slots = slots_with_free(0);
+        let uploads: Vec<_> = (0..MAX_WAITING_UPLOADS).map(|n| slots.acquire(&format!("s{n}"))).collect();
         assert!(uploads.iter().all(Result::is_ok));
-        assert!(slots.acquire("another", 1).is_err());
+        assert!(slots.acquire("another").is_err());
     }
 
     #[test]
     fn the_number_of_uploads_of_a_session_is_limited() {
         let mut slots = UploadSlots::default();
-        let uploads: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| slots.acquire("a", 1)).collect();
+        let uploads: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| slots.acquire("a")).collect();
         assert!(uploads.iter().all(Result::is_ok));
-        let error = slots.acquire("a", 1).unwrap_err().to_string();
+        let error = slots.acquire("a").unwrap_err().to_string();
         assert!(error.contains("to this session"), "{error}");
-        assert!(slots.acquire("b", 1).is_ok());
-        slots.release("a", 1);
-        assert!(slots.acquire("a", 1).is_ok());
+        assert!(slots.acquire("b").is_ok());
+        slots.release("b", false);
         for _ in 0..MAX_UPLOADS_OF_SESSION {
-            slots.release("a", 1);
+            slots.release("a", slots.granted > 0);
         }
-        slots.release("b", 1);
         assert!(slots.count_by_session.is_empty());
+    }
+
+    #[test]
+    fn one_upload_at_a_time_holds_the_frame_slot() {
+        let slot = Arc::new(FrameSlot::default());
+        let first = slot.try_acquire();
+        assert!(first.is_some() && slot.try_acquire().is_none());
+        drop(first);
+        assert!(slot.try_acquire().is_some());
+    }
+
+    #[test]
+    fn max_upload_mb_is_a_whole_number_from_1_to_1000() {
+        assert_eq!(parse_max_upload(None), Ok(52_428_800));
+        assert_eq!(parse_max_upload(Some("200")), Ok(209_715_200));
+        for invalid in ["0", "1001", "-1", "x", "1.5", "50MB"] {
+            assert!(parse_max_upload(Some(invalid)).unwrap_err().contains("MAX_UPLOAD_MB"), "{invalid}");
+        }
     }
 }

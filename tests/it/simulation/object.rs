@@ -16,7 +16,7 @@ use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use session_gateway_hub::hub::push::config::PushConfig;
-use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::hub::{Config, Hub, UploadConfig};
 use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -169,6 +169,7 @@ impl Object {
                 rpc_timeout_ms: RPC_TIMEOUT_MS,
                 vocabulary: Vocabulary::default(),
                 push: PushConfig::default(),
+                uploads: UploadConfig::default(),
             };
             let sockets = self.rt.fake.evict();
             let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);

@@ -37,7 +37,7 @@ use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::push::config::PushConfig;
-use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::hub::{Config, Hub, UploadConfig};
 use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
 use session_gateway_hub::model::namespace::Namespace;
@@ -106,6 +106,7 @@ pub struct Object {
     namespace: Namespace,
     vocabulary: Vocabulary,
     push: PushConfig,
+    uploads: UploadConfig,
     ledger: Arc<Ledger>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
@@ -120,7 +121,14 @@ impl Object {
         let tokens = AccessTokens::new(SECRET, false);
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let push = self.push.clone();
-        let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary, push };
+        let config = Config {
+            namespace,
+            tokens,
+            rpc_timeout_ms: RPC_TIMEOUT_MS,
+            vocabulary,
+            push,
+            uploads: self.uploads.clone(),
+        };
         let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
@@ -158,12 +166,30 @@ impl World {
         Self::build(namespace, db, Arc::default(), Vocabulary::default(), push)
     }
 
+    pub fn with_uploads(namespace: &str, uploads: UploadConfig) -> Self {
+        let object = Object { uploads, ..Self::object(namespace, Arc::new(Sqlite::with_schema())) };
+        Self::of(object)
+    }
+
     fn build(namespace: &str, db: Arc<Sqlite>, ledger: Arc<Ledger>, vocabulary: Vocabulary, push: PushConfig) -> Self {
-        let rt = Arc::new(FakeRuntime::new(namespace));
-        let namespace = Namespace::parse(namespace).unwrap();
-        let (object_rt, object_db) = (Arc::clone(&rt), Arc::clone(&db));
-        let object =
-            Object { rt: object_rt, db: object_db, namespace, vocabulary, push, ledger, hub: Mutex::new(None) };
+        Self::of(Object { ledger, vocabulary, push, ..Self::object(namespace, db) })
+    }
+
+    fn object(namespace: &str, db: Arc<Sqlite>) -> Object {
+        Object {
+            rt: Arc::new(FakeRuntime::new(namespace)),
+            db,
+            namespace: Namespace::parse(namespace).unwrap(),
+            vocabulary: Vocabulary::default(),
+            push: PushConfig::default(),
+            uploads: UploadConfig::default(),
+            ledger: Arc::default(),
+            hub: Mutex::new(None),
+        }
+    }
+
+    fn of(object: Object) -> Self {
+        let (rt, db) = (Arc::clone(&object.rt), Arc::clone(&object.db));
         object.wake(Vec::new());
         Self { object: Arc::new(object), rt, db }
     }

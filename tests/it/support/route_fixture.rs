@@ -177,12 +177,12 @@ impl RouteFixture {
             }
             Condition::FullJournal => self.fill_journal().await,
             Condition::UploadFails(fault) => {
-                let (reply, sender) = self.world.start_upload(&request.url, None);
+                let (reply, sender) = self.world.start_upload(&request.url);
                 sender.send(Err(fault)).unwrap();
                 return reply.reply().await;
             }
             Condition::TooManyUploads => {
-                let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&request.url, None)).collect();
+                let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&request.url)).collect();
                 run_until_idle().await;
                 return self.world.send_to_edge(request).reply().await;
             }

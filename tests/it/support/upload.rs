@@ -21,45 +21,73 @@ use super::runtime::FakeRuntime;
 /// A body that is received immediately, or when the test sends it.
 struct Body {
     rt: Arc<FakeRuntime>,
-    declared_length: Option<u64>,
     arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
-    content: Mutex<String>,
+    received: Mutex<Received>,
+}
+
+/// What was received of a body.
+#[derive(Default)]
+struct Received {
+    /// The content that was not read yet, as base64.
+    unread: String,
+    buffered: String,
+    /// The body with an empty content.
+    fields: String,
+    file_bytes: u64,
+}
+
+impl Received {
+    fn parse(text: String) -> Result<Self, UploadFault> {
+        let received = Self { fields: text, ..Self::default() };
+        let Some(mut body) = JsonObject::parse(&received.fields) else { return Ok(received) };
+        let contents: Vec<&RawValue> =
+            body.members().filter(|(name, _)| *name == "content").map(|(_, value)| value).collect();
+        let [content] = contents[..] else { return Ok(received) };
+        if !content.get().starts_with('"') {
+            return Ok(received);
+        }
+        let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
+        let unread = normalize(&content);
+        STANDARD.decode(&unread).map_err(|_| UploadFault::BadBase64)?;
+        let empty = Json::parse(r#""""#).unwrap();
+        body.set("content", empty.raw());
+        Ok(Self { unread, fields: serde_json::to_string(&body).unwrap(), ..Self::default() })
+    }
 }
 
 impl UploadBody for Body {
     fn declared_length(&self) -> Option<u64> {
-        self.declared_length
+        None
     }
 
-    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
-        let arrival = self.arrival.lock().unwrap().take().expect("a body is read once");
+    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
+        let arrival = self.arrival.lock().unwrap().take();
         async move {
-            let text = arrival.await.unwrap_or(Err(UploadFault::Broken))?;
-            let Some(mut body) = JsonObject::parse(&text) else { return Ok(text) };
-            let contents: Vec<&RawValue> =
-                body.members().filter(|(name, _)| *name == "content").map(|(_, value)| value).collect();
-            let [content] = contents[..] else { return Ok(text) };
-            if !content.get().starts_with('"') {
-                return Ok(text);
+            if let Some(arrival) = arrival {
+                *self.received.lock().unwrap() = Received::parse(arrival.await.unwrap_or(Err(UploadFault::Broken))?)?;
             }
-            let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
-            let content = normalize(&content);
-            STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
-            *self.content.lock().unwrap() = content;
-            let empty = Json::parse(r#""""#).unwrap();
-            body.set("content", empty.raw());
-            Ok(serde_json::to_string(&body).unwrap())
+            let mut received = self.received.lock().unwrap();
+            let length = received.unread.len().min(usize::try_from(capacity).unwrap() - received.buffered.len());
+            let rest = received.unread.split_off(length);
+            let read = std::mem::replace(&mut received.unread, rest);
+            received.file_bytes += STANDARD.decode(&read).unwrap().len() as u64;
+            received.buffered += &read;
+            if received.file_bytes > max_file {
+                return Err(UploadFault::TooLarge);
+            }
+            Ok(received.unread.is_empty().then(|| received.fields.clone()))
         }
         .boxed()
     }
 
-    fn length(&self) -> u64 {
-        self.declared_length.unwrap_or(1_000)
+    fn file_bytes(&self) -> u64 {
+        self.received.lock().unwrap().file_bytes
     }
 
     fn send(&self, to: ConnId, head: &str, tail: &str) {
         assert!(head.is_ascii() && tail.is_ascii(), "{head} {tail}");
-        self.rt.send(&[to], &format!("{head}{}{tail}", self.content.lock().unwrap()));
+        let content = std::mem::take(&mut self.received.lock().unwrap().buffered);
+        self.rt.send(&[to], &format!("{head}{content}{tail}"));
     }
 }
 
@@ -74,24 +102,23 @@ fn normalize(content: &str) -> String {
 pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
 /// A body that is received when the sender sends it.
-fn pending_body(rt: &Arc<FakeRuntime>, declared_length: Option<u64>) -> (ExternalBody, BodySender) {
+fn pending_body(rt: &Arc<FakeRuntime>) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
-    let body =
-        Body { rt: Arc::clone(rt), declared_length, arrival: Mutex::new(Some(receiver)), content: Mutex::default() };
+    let body = Body { rt: Arc::clone(rt), arrival: Mutex::new(Some(receiver)), received: Mutex::default() };
     (ExternalBody(Arc::new(body)), arrival)
 }
 
 /// A body that is received immediately.
 pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
-    let (external, sender) = pending_body(rt, Some(body.len() as u64));
+    let (external, sender) = pending_body(rt);
     sender.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
     external
 }
 
 impl World {
     /// Starts an upload whose body the test sends later.
-    pub fn start_upload(&self, path: &str, declared_length: Option<u64>) -> (PendingReply, BodySender) {
-        let (body, arrival) = pending_body(&self.object.rt, declared_length);
+    pub fn start_upload(&self, path: &str) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());
@@ -101,7 +128,7 @@ impl World {
 
     /// Starts an upload.
     pub fn start_complete_upload(&self, path: &str, body: &str) -> PendingReply {
-        let (reply, arrival) = self.start_upload(path, Some(body.len() as u64));
+        let (reply, arrival) = self.start_upload(path);
         arrival.send(Ok(body.to_owned())).unwrap();
         reply
     }

@@ -1,0 +1,104 @@
+//! Uploads in chunks (PROTOCOL.md "Uploads in chunks").
+
+use futures::future::try_join;
+use serde::Serialize;
+
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::peers::rpc::{Call, RpcError, rejection_reason};
+use crate::hub::ports::{ConnId, UploadBody};
+use crate::hub::workspace::uploads::{Upload, read_upload, send_with_content, upload_failed};
+use crate::limits::UPLOAD_CHUNK_CHARS;
+use crate::model::method::Method;
+use crate::model::owner::Owner;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChunkParams<'a> {
+    content: &'a str,
+    upload_id: &'a str,
+    offset: u64,
+    last: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filename: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+}
+
+/// An upload in chunks. When it is dropped before its end, the CLI gets a call to discard it.
+pub struct ChunkedUpload<'a> {
+    hub: &'a Hub,
+    owner: &'a Owner,
+    conn: ConnId,
+    id: String,
+    /// Whether the CLI has a part of the file.
+    is_open: bool,
+}
+
+impl<'a> ChunkedUpload<'a> {
+    /// Creates an upload to the CLI with the socket `conn`.
+    pub fn new(hub: &'a Hub, owner: &'a Owner, conn: ConnId) -> Self {
+        Self { hub, owner, conn, id: hub.new_id(), is_open: false }
+    }
+
+    /// Sends the buffered content and the rest of the body, one chunk at a time; reads the next chunk while the CLI processes
+    /// one. `end` has the fields of a body that is already read. Returns the CLI's result of the last chunk, or of one that it
+    /// refused, as JSON text.
+    pub async fn send(mut self, body: &dyn UploadBody, mut end: Option<Upload>) -> Result<String, Error> {
+        let mut offset = 0;
+        loop {
+            let bytes = body.file_bytes() - offset;
+            let timeout_ms = self.hub.upload_timeout_ms(bytes);
+            let call = self.open_call(timeout_ms).await.map_err(upload_failed)?;
+            let params = ChunkParams {
+                content: "",
+                upload_id: &self.id,
+                offset,
+                last: end.is_some(),
+                filename: end.as_ref().map(|upload| upload.filename.as_str()),
+                mime_type: end.as_ref().map(|upload| upload.mime_type.as_str()),
+            };
+            send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
+            self.is_open = true;
+            offset += bytes;
+            let result = async { call.result().await.map_err(upload_failed) };
+            if end.is_some() {
+                let result = result.await?;
+                self.is_open = false;
+                return Ok(result);
+            }
+            let accepted = async {
+                let result = result.await.map_err(Err)?;
+                // The error ends the upload with the CLI's answer.
+                if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
+            };
+            let next = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
+            end = match try_join(next, accepted).await {
+                Ok((end, ())) => end,
+                Err(outcome) => {
+                    self.is_open = outcome.is_err();
+                    return outcome;
+                }
+            };
+        }
+    }
+
+    /// Opens a call to the socket that received the first chunk.
+    async fn open_call(&self, timeout_ms: u64) -> Result<Call, RpcError> {
+        let call = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await?;
+        if call.conn == self.conn {
+            return Ok(call);
+        }
+        self.hub.state().rpc.cancel(&call);
+        Err(RpcError::Disconnected(Method::UploadChunk.to_string()))
+    }
+}
+
+impl Drop for ChunkedUpload<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            let params = format!(r#"{{"uploadId":"{}","abort":true}}"#, self.id);
+            self.hub.send_without_result(self.owner, self.conn, Method::UploadChunk, &params);
+        }
+    }
+}
