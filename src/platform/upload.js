@@ -297,12 +297,13 @@ export class Upload {
 
   /** Returns a view of the buffer up to the end of the space for content, which it enlarges up to `capacity` when it is full. */
   #reserve(capacity) {
-    const space = this.#buffer.byteLength - PREFIX_BYTES - SUFFIX_BYTES;
-    if (this.#end < PREFIX_BYTES + space || space >= capacity) return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + space);
-    const needed = this.#declared < 0 ? Math.max(INPUT_BYTES, 2 * space) : this.#declared;
-    const larger = Math.min(capacity, needed);
-    this.#buffer = this.#buffer.transfer(PREFIX_BYTES + larger + SUFFIX_BYTES);
-    return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + larger);
+    let space = this.#buffer.byteLength - PREFIX_BYTES - SUFFIX_BYTES;
+    if (this.#end >= PREFIX_BYTES + space && space < capacity) {
+      const needed = this.#declared < 0 ? Math.max(INPUT_BYTES, 2 * space) : this.#declared;
+      space = Math.min(capacity, needed);
+      this.#buffer = this.#buffer.transfer(PREFIX_BYTES + space + SUFFIX_BYTES);
+    }
+    return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + Math.min(capacity, space));
   }
 
   /** Moves the content to a larger buffer when the free space is too small. Returns where the content begins. */
