@@ -113,7 +113,7 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
-    this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped' } });
+    this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
     this.agentState = new Versioned({ ...origin, event: 'update-state', field: 'agentState' });
     this.metadata = new Versioned({ ...origin, event: 'update-metadata', field: 'metadata' });
@@ -133,6 +133,8 @@ export class Session {
       onMode: (mode) => this.#inBackground(this.controls.configure({ permissionMode: mode })),
     });
     const uploads = store.uploadFolder(this.id);
+    this.uploads = uploadMethods(uploads);
+    this.#inBackground(this.uploads.discardParts());
     this.agent = program.createAgent({
       root,
       options,
@@ -177,7 +179,7 @@ export class Session {
         ...gitMethods(root),
         ...fileMethods(root),
         ...searchMethods(root),
-        ...uploadMethods(uploads),
+        ...this.uploads.methods,
         ...this.agent.methods(),
         ...this.controls.methods(),
       },
@@ -261,7 +263,10 @@ export class Session {
       this.inbox.catchUp();
       this.#refresh();
     });
-    this.socket.on('disconnect', () => this.outbox.onDisconnected());
+    this.socket.on('disconnect', () => {
+      this.outbox.onDisconnected();
+      this.#inBackground(this.uploads.discardParts());
+    });
     this.socket.on('update', (body) => {
       if (body.sid !== this.id) return;
       if (body.t === 'new-message') this.inbox.receive(body.message);

@@ -1,11 +1,11 @@
 /** RPC methods for uploads, which are stored in one folder per session outside the served directory. */
 
 import { randomUUID } from 'node:crypto';
-import { lstat, mkdir, realpath, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PathError } from './paths.mjs';
 
-/** Largest upload, decoded (PROTOCOL.md, "Limits"). */
+/** Largest upload in one call, decoded (PROTOCOL.md, "Limits"). */
 export const MAX_UPLOAD = 50 * 1024 * 1024;
 
 /** A safe form of a file name: its last component, without control characters, at most 120 bytes. */
@@ -20,23 +20,114 @@ export function safeName(filename) {
   return name || 'file';
 }
 
-/** @param {string} folder of this session's uploads; created on the first upload, readable by this user only */
+/** The names of temporary files. */
+const PART = /^\..*\.part$/;
+
+/** A file that arrives in chunks: a temporary file of the folder, which gets its name with the last chunk. */
+class PartialFile {
+  size = 0;
+
+  constructor(folder) {
+    this.folder = folder;
+    this.path = path.join(folder, `.${randomUUID()}.part`);
+  }
+
+  /** Writes a chunk; the first one creates the file. */
+  async write(bytes) {
+    if (this.file === undefined) {
+      await mkdir(this.folder, { recursive: true, mode: 0o700 });
+      this.file = await open(this.path, 'wx', 0o600);
+    }
+    await this.file.appendFile(bytes);
+    this.size += bytes.length;
+  }
+
+  /** Gives the complete file its name, and returns its path. */
+  async finish(filename) {
+    await this.#close();
+    const target = newPath(this.folder, filename);
+    await rename(this.path, target);
+    return target;
+  }
+
+  async discard() {
+    await this.#close().catch(() => {});
+    await rm(this.path, { force: true });
+  }
+
+  async #close() {
+    const { file } = this;
+    this.file = undefined;
+    await file?.close();
+  }
+}
+
+const newPath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
+
+/** A full disk as an error for the user; any other error unchanged. */
+function explain(error) {
+  return error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
+}
+
+function requireName(filename) {
+  if (typeof filename !== 'string' || filename === '') throw new PathError('"filename" is missing.');
+}
+
+/**
+ * @param {string} folder of this session's uploads; created on the first upload, readable by this user only
+ * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: no further chunk follows
+ */
 export function uploadMethods(folder) {
-  return {
+  /** By upload id. @type {Map<string, PartialFile>} */
+  const partial = new Map();
+
+  async function discard(uploadId) {
+    const file = partial.get(uploadId);
+    partial.delete(uploadId);
+    await file?.discard();
+  }
+
+  async function receive({ uploadId, offset, content, last, filename }) {
+    if (offset === 0 && !partial.has(uploadId)) partial.set(uploadId, new PartialFile(folder));
+    const file = partial.get(uploadId);
+    if (file === undefined) throw new Error('The upload is unknown: it was canceled, or its beginning is missing.');
+    if (offset !== file.size) throw new Error(`The chunk has the offset ${offset}, but ${file.size} was expected.`);
+    if (last) requireName(filename);
+    await file.write(decode(content));
+    if (!last) return { success: true };
+    const target = await file.finish(filename);
+    partial.delete(uploadId);
+    return { success: true, path: target, size: file.size };
+  }
+
+  const methods = {
     async uploadFile({ filename, content } = {}) {
-      if (typeof filename !== 'string' || filename === '') throw new PathError('"filename" is missing.');
-      if (typeof content !== 'string') throw new PathError('"content" must be base64 text.');
+      requireName(filename);
       const bytes = decode(content);
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const file = path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
+      const file = newPath(folder, filename);
       try {
         // wx: fails if the file exists.
         await writeFile(file, bytes, { flag: 'wx', mode: 0o600 });
       } catch (error) {
         if (error.code !== 'EEXIST') await rm(file, { force: true });
-        throw error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
+        throw explain(error);
       }
       return { success: true, path: file, size: bytes.length };
+    },
+
+    async uploadChunk({ abort, ...chunk } = {}) {
+      if (typeof chunk.uploadId !== 'string') throw new PathError('"uploadId" is missing.');
+      if (abort) {
+        await discard(chunk.uploadId);
+        return { success: true };
+      }
+      try {
+        return await receive(chunk);
+      } catch (error) {
+        await discard(chunk.uploadId);
+        throw explain(error);
+      }
     },
 
     async deleteUploadFile({ path: requestedPath } = {}) {
@@ -46,6 +137,17 @@ export function uploadMethods(folder) {
       return { success: true };
     },
   };
+
+  /** Deletes all parts, also those of an earlier process that was killed. */
+  async function discardParts() {
+    await Promise.all([...partial.keys()].map(discard));
+    const names = await readdir(folder).catch(() => []);
+    const current = new Set([...partial.values()].map((file) => file.path));
+    const parts = names.filter((name) => PART.test(name)).map((name) => path.join(folder, name));
+    await Promise.all(parts.filter((part) => !current.has(part)).map((part) => rm(part, { force: true })));
+  }
+
+  return { methods, discardParts };
 }
 
 /**
@@ -67,6 +169,7 @@ export async function findUpload(folder, requestedPath) {
 
 /** Decodes base64. `Buffer` skips invalid characters silently, which shows in the length of the result. */
 function decode(content) {
+  if (typeof content !== 'string') throw new PathError('"content" must be base64 text.');
   const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0;
   const size = Math.floor(((content.length - padding) * 3) / 4);
   if (size > MAX_UPLOAD) throw new PathError(`The file is larger than the limit of ${MAX_UPLOAD / 1024 / 1024} MB.`);
