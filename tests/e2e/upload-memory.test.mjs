@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
+import { streamUpload } from './lib/upload.mjs';
 
 const skip = existsSync('/proc/self/status') ? false : 'the peak memory of a process can only be read on Linux';
 
@@ -34,4 +35,28 @@ test('ten uploads of 49 MB, one after another, take at most three times the size
   assert.ok(Math.max(...growth) <= 3, `the memory grew by ${growthInBodies} bodies`);
   const increase = Math.max(...growth.slice(5)) - Math.max(...growth.slice(0, 5));
   assert.ok(increase <= 0.5, `the memory grows with each upload: ${growthInBodies}`);
+});
+
+/** The memory for four uploads in chunks, and the garbage of the strings that were sent, which V8 collects at its own pace. */
+const CHUNKS_GROWTH = 64 * 1024 * 1024;
+
+test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together', { skip }, async (t) => {
+  const hub = await startHub({ MAX_UPLOAD_MB: '100' });
+  t.after(() => hub.stop());
+  const sessions = await Promise.all(
+    ['a', 'b', 'c', 'd'].map(async (namespace) => {
+      const { session, cli } = await liveSession(t, hub, { namespace, tag: 'chunks', tokenIn: 'header', auth: { features: ['upload-chunks'] } });
+      await cli.serve('uploadFile', () => ({ success: false }));
+      await cli.serve('uploadChunk', () => ({ success: true }));
+      return { namespace, route: `/api/sessions/${session.id}/upload` };
+    }),
+  );
+  const uploadAll = (size) => Promise.all(sessions.map(({ namespace, route }) => streamUpload(hub, route, { namespace, size })));
+  await uploadAll(1000);
+  const before = hub.memory().now;
+  const answers = await uploadAll(100 * 1024 * 1024);
+  assert.deepEqual(answers.map(({ status }) => status), [200, 200, 200, 200], JSON.stringify(answers));
+  const growth = hub.memory().peak - before;
+  t.diagnostic(`the peak is ${(growth / 1024 / 1024).toFixed(1)} MiB above the memory before`);
+  assert.ok(growth <= CHUNKS_GROWTH, `the memory grew by ${growth} bytes`);
 });

@@ -1,11 +1,13 @@
 /** Files, changes and uploads in the web console. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
 import { PHONE, waitForValue } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
+import { temporaryFolder } from '../lib/git.mjs';
 
 const { hub, startSession } = await startConsole();
 
@@ -166,21 +168,35 @@ test('shows upload progress, and retries a failed upload', async (t) => {
   await chat.waitForText('3000000');
 });
 
+test('shows how much of a large file is uploaded, and cancels the upload', async (t) => {
+  const home = temporaryFolder(t);
+  const { page, agent } = await startSession(t, 'cancel', { args: ['--auto-approve'], home });
+  const client = await page.context().newCDPSession(page);
+  await client.send('Network.enable');
+  await client.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 3_000_000 });
+  await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(40_000_000, 7) }]);
+  const files = page.getByRole('list', { name: 'Files to send' });
+  await files.getByText(/^\d+\.\d MB of 40\.0 MB$/).waitFor();
+  const folder = path.join(home, 'uploads', agent.sessionId);
+  await eventually(() => existsSync(folder) && readdirSync(folder).length === 1, 'the first chunk to arrive');
+  await page.getByRole('button', { name: 'Remove large.bin' }).click();
+  await files.waitFor({ state: 'detached' });
+  await eventually(() => readdirSync(folder).length === 0, 'the part to be deleted');
+});
+
 test('does not send a message before all its files are uploaded', async (t) => {
   const { page, chat } = await startSession(t, 'incomplete', { args: ['--auto-approve'] });
-  await page.route('**/upload', async (route) => {
-    if (route.request().postDataBuffer().includes('broken.txt')) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
-    else await route.continue();
-  });
+  // The hub refuses a name of more than 255 characters.
+  const broken = `broken-${'x'.repeat(250)}.txt`;
   const file = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
-  await page.locator('input[type=file]').setInputFiles([file('good.txt'), file('broken.txt')]);
+  await page.locator('input[type=file]').setInputFiles([file('good.txt'), file(broken)]);
   await page.getByRole('alert').getByText(/could not be uploaded/).waitFor();
   await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
   await chat.composer.fill('cat $ATTACHMENTS');
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   await chat.composer.press('Enter');
   await waitForValue(chat.composer, 'cat $ATTACHMENTS');
-  await page.getByRole('button', { name: 'Remove broken.txt' }).click();
+  await page.getByRole('button', { name: /^Remove broken/ }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await chat.waitForText('Exit code 0.');
   assert.match(await page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);

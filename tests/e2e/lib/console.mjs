@@ -35,14 +35,15 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
    * Creates a repository with one commit, starts an agent in it, and opens a page with its session.
    * @param {{after: (step: () => unknown) => void}} t
    * @param {string} namespace
-   * @param {{args?: string[], options?: object}} [how] the agent's arguments and the page's options
+   * @param {{args?: string[], home?: string, options?: object}} [how] the agent's arguments and the folder of its state, and the
+   *   page's options
    */
-  const startSession = async (t, namespace, { args = [], options = DESK } = {}) => {
+  const startSession = async (t, namespace, { args = [], home, options = DESK } = {}) => {
     const repository = new Repository(t);
     repository.write('notes.txt', 'one\n');
     repository.write('src/main.rs', 'fn main() {\n    println!("hello");\n}\n');
     repository.commit('first');
-    const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
+    const agent = await startAgent(t, hub, { dir: repository.folder, home, namespace, args });
     const opened = await visit(t, namespace, { ...options, path: `/sessions/${agent.sessionId}` });
     return { repository, agent, ...opened, chat: new Chat(opened.page) };
   };

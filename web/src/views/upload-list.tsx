@@ -1,8 +1,14 @@
 /** The files in the composer. */
 
 import { Paperclip, RotateCw, X } from 'lucide-preact';
-import { getUploads, removeFile, startUpload } from '../state/uploads.ts';
+import { type Upload, getUploads, removeFile, startUpload } from '../state/uploads.ts';
 import { formatSize } from '../ui/format.ts';
+
+function description({ status, error, file, progress }: Upload): string | undefined {
+  const size = formatSize(file.size);
+  if (status === 'failed') return error;
+  return status === 'sending' && progress > 0 ? `${formatSize(file.size * progress)} of ${size}` : size;
+}
 
 export function UploadList({ sessionId }: { sessionId: string }) {
   const uploads = getUploads(sessionId);
@@ -14,7 +20,7 @@ export function UploadList({ sessionId }: { sessionId: string }) {
           <li key={upload.id} data-state={upload.status}>
             <Paperclip size={15} aria-hidden />
             <span class="ellipsis">{upload.file.name}</span>
-            <span class="muted small">{upload.status === 'failed' ? upload.error : formatSize(upload.file.size)}</span>
+            <span class="muted small">{description(upload)}</span>
             {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
             {upload.status === 'failed' && (
               <button type="button" class="button quiet icon" aria-label={`Retry ${upload.file.name}`} onClick={() => void startUpload(sessionId, upload)}>
