@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
-use super::{convert, glue};
 use super::runtime::ObjectRuntime;
+use super::{convert, glue};
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
 

@@ -16,8 +16,7 @@ use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::{FrameSlotGuard, Hub};
 use crate::limits::{
     FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES,
-    MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS,
-    UPLOAD_MEMORY_BYTES,
+    MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
