@@ -13,7 +13,7 @@ import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
 
 const MB = 1024 * 1024;
-const hub = await startHub({ MAX_UPLOAD_MB: '200' });
+const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
 after(() => hub.stop());
 
 /** A session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */

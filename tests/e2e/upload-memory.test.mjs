@@ -41,7 +41,7 @@ test('ten uploads of 49 MB, one after another, take at most three times the size
 const CHUNKS_GROWTH = 64 * 1024 * 1024;
 
 test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together', { skip }, async (t) => {
-  const hub = await startHub({ MAX_UPLOAD_MB: '100' });
+  const hub = await startHub({ vars: { MAX_UPLOAD_MB: '100' } });
   t.after(() => hub.stop());
   const sessions = await Promise.all(
     ['a', 'b', 'c', 'd'].map(async (namespace) => {

@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::ports::{ConnId, UploadBody};
-use crate::hub::workspace::uploads::{Upload, read_upload, send_with_content, upload_failed};
+use crate::hub::workspace::upload_body::{Upload, read_upload, send_with_content, upload_failed};
 use crate::limits::UPLOAD_CHUNK_CHARS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;

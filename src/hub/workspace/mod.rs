@@ -2,4 +2,5 @@
 
 pub mod chunks;
 pub mod files;
+pub mod upload_body;
 pub mod uploads;

@@ -1,35 +1,27 @@
 //! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm
 //! memory ([`UploadBody`]): the hub builds only the frames around it.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::future::{Either, select};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::hub::error::Error;
 use crate::hub::peers::connections::{Connection, Peer};
-use crate::hub::peers::rpc::{Call, RpcError};
+use crate::hub::peers::rpc::RpcError;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::workspace::chunks::ChunkedUpload;
+use crate::hub::workspace::upload_body::{
+    FileLimit, check_length, fault_error, read_upload, send_with_content, upload_failed,
+};
 use crate::hub::{FrameSlotGuard, Hub};
 use crate::limits::{
-    FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES,
-    MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS,
+    UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
-use crate::wire::fields::read_object;
-
-/// The body of an upload. `content` is an empty string in place of the content.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Upload {
-    pub filename: String,
-    content: String,
-    pub mime_type: String,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,24 +34,6 @@ struct UploadParams<'a> {
 #[derive(Serialize)]
 struct DeleteParams<'a> {
     path: &'a str,
-}
-
-/// The limit of a file.
-#[derive(Debug, Clone, Copy)]
-pub struct FileLimit {
-    bytes: u64,
-    remedy: &'static str,
-}
-
-impl FileLimit {
-    /// Returns the limit for a CLI that does not accept uploads in chunks.
-    fn in_frame(self) -> Self {
-        if self.bytes <= MAX_FRAME_FILE_BYTES {
-            return self;
-        }
-        let remedy = "Send a smaller file, or update the session's CLI: it does not accept uploads in chunks.";
-        Self { bytes: MAX_FRAME_FILE_BYTES, remedy }
-    }
 }
 
 /// A slot in [`UploadSlots`](crate::hub::state::upload_slots::UploadSlots), released on drop.
@@ -116,7 +90,7 @@ impl Hub {
     }
 
     pub(super) fn upload_limit(&self) -> FileLimit {
-        FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." }
+        FileLimit::new(self.config.uploads.max_file_bytes)
     }
 
     /// Returns how long the CLI may take to answer a call with this part of a file, in milliseconds.
@@ -175,99 +149,3 @@ const FRAME_SLOT_TIMEOUT: &str =
 
 /// The characters of base64 that the largest file in one frame has.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
-
-/// Reads a part of the body; at its end returns its other fields.
-pub(super) async fn read_upload(
-    body: &dyn UploadBody,
-    capacity: u64,
-    limit: FileLimit,
-) -> Result<Option<Upload>, Error> {
-    let fields = body.read(capacity, limit.bytes).await.map_err(|fault| fault_error(fault, limit))?;
-    fields.map(|fields| Upload::parse(&fields)).transpose()
-}
-
-/// Sends a call with the buffered content in place of the empty string of the field `content`.
-pub(super) fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
-    // The frame is ASCII, as base64 is, because JavaScript stores ASCII text in one byte a character, and any other text in two.
-    let frame = escape_non_ascii(&call.frame(params));
-    // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once more.
-    let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
-    let (before_content, after_content) = frame.split_at(split);
-    body.send(call.conn, before_content, after_content);
-}
-
-impl Upload {
-    fn parse(fields: &str) -> Result<Self, Error> {
-        let upload: Self = read_object(fields).map_err(Error::from_body)?;
-        check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
-        // A browser reports an empty type for a file that it does not know.
-        check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
-        Ok(upload)
-    }
-}
-
-/// The text before the content in the frame. Params are JSON in a JSON string.
-const CONTENT_START: &str = r#"\"content\":\""#;
-
-/// Escapes all characters of JSON text that are not ASCII.
-fn escape_non_ascii(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii() {
-            escaped.push(character);
-        } else {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    escaped
-}
-
-fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
-    if chars.contains(&text.chars().count()) {
-        return Ok(());
-    }
-    let (min, max) = chars.into_inner();
-    Err(Error::field(field, format!("Field `{field}` must have {min} to {max} characters.")))
-}
-
-pub(super) fn upload_failed(error: RpcError) -> Error {
-    Error::UploadFailed(error.to_string())
-}
-
-fn fault_error(fault: UploadFault, limit: FileLimit) -> Error {
-    match fault {
-        UploadFault::TooLarge => Error::TooLarge {
-            what: "The file in field `content`".into(),
-            limit: usize::try_from(limit.bytes).unwrap_or(usize::MAX),
-            remedy: limit.remedy,
-        },
-        UploadFault::FieldsTooLarge => Error::TooLarge {
-            what: "The request body without field `content`".into(),
-            limit: MAX_UPLOAD_FIELDS_BYTES,
-            remedy: "Shorten its other fields.",
-        },
-        UploadFault::BadBase64 => Error::field(
-            "content",
-            "Field `content` must be base64 (RFC 4648), of either alphabet, with all of its padding or none.",
-        ),
-        UploadFault::NotUtf8 => Error::InvalidBody("It is not valid UTF-8. Encode it as UTF-8.".into()),
-        UploadFault::Broken => Error::InvalidBody("It ended early. Send it again.".into()),
-        UploadFault::Stalled => Error::UploadStalled,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_json_is_ascii_and_has_the_same_value() {
-        let text = "{\"filename\":\"\u{fc}\u{1f600}\"}";
-        let escaped = escape_non_ascii(text);
-        assert!(escaped.is_ascii());
-        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(parse(&escaped), parse(text));
-    }
-}

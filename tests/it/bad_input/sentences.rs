@@ -104,6 +104,11 @@ fn errors() -> Vec<(Error, &'static str)> {
             "The hub's memory for large requests and responses is in use. Try again in a few seconds.",
         ),
         (
+            Error::UploadTooSlow,
+            "The upload took more than 15 minutes, the limit for a CLI that does not accept uploads in chunks. Update the \
+             session's CLI, or try again with a faster connection.",
+        ),
+        (
             Error::TooManyUploads("Sixteen uploads are running."),
             "Sixteen uploads are running. Try again in a few seconds.",
         ),
