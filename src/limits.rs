@@ -328,6 +328,9 @@ pub const MAX_FILE_NAME_CHARS: usize = 255;
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
+/// What an upload in one large frame reserves of the ledger, in bytes: half of the pool. Frames of CLIs need the other half, among
+/// them the answer to the upload. There is one such upload in an isolate.
+pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
 /// How often a waiting upload checks whether the other one has ended, in milliseconds. The runtime cannot resume a request of

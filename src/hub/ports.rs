@@ -29,8 +29,6 @@ pub enum UploadFault {
 /// The body of an upload. Its content stays outside the hub's memory, because it may be too large; it is base64 in the standard
 /// alphabet, padded and without line breaks.
 pub trait UploadBody: Send + Sync {
-    /// Returns the `Content-Length`, in bytes.
-    fn declared_length(&self) -> Option<u64>;
     /// Reads until `capacity` characters of base64 are buffered, a multiple of 4, or to the end of the body. At the end returns
     /// the body as JSON text with an empty string in place of the content. A file above `max_file` bytes is a fault.
     fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;

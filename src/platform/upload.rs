@@ -6,22 +6,20 @@ use futures::future::BoxFuture;
 use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
+use super::glue;
 use super::runtime::ObjectRuntime;
-use super::{convert, glue};
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
-    declared_length: Option<u64>,
     runtime: Arc<ObjectRuntime>,
 }
 
 impl JsUpload {
     pub fn new(request: &web_sys::Request, runtime: Arc<ObjectRuntime>) -> Self {
         let upload = glue::Upload::of(request, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS);
-        let declared_length = convert::declared_length(request).map(|length| length as u64);
-        Self { upload: SendWrapper::new(upload), declared_length, runtime }
+        Self { upload: SendWrapper::new(upload), runtime }
     }
 }
 
@@ -31,10 +29,6 @@ pub fn max_body_bytes(max_file: u64) -> u64 {
 }
 
 impl UploadBody for JsUpload {
-    fn declared_length(&self) -> Option<u64> {
-        self.declared_length
-    }
-
     #[allow(clippy::cast_precision_loss)] // A JavaScript number represents each limit exactly.
     fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
         let read = self.upload.read(capacity as f64, max_file as f64, max_body_bytes(max_file) as f64);

@@ -17,8 +17,8 @@ use crate::hub::workspace::upload_body::{
 };
 use crate::hub::{FrameSlotGuard, Hub};
 use crate::limits::{
-    FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS,
-    UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
+    MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -69,8 +69,7 @@ impl Hub {
         let frame_limit = limit.in_frame();
         if upload.is_none() {
             let slot = self.acquire_frame_slot().await?;
-            let bytes = body.declared_length().unwrap_or(MAX_FRAME_CHARS).min(MAX_FRAME_CHARS);
-            frame_slot = Some((slot, self.wait_for_memory(usize::try_from(bytes).unwrap_or(usize::MAX)).await?));
+            frame_slot = Some((slot, self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?));
             let reading = read_upload(body, MAX_FRAME_CHARS, frame_limit);
             let timeout = self.rt.sleep(FRAME_UPLOAD_TIMEOUT_MS);
             upload = match select(std::pin::pin!(reading), timeout).await {

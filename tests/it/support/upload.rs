@@ -56,10 +56,6 @@ impl Received {
 }
 
 impl UploadBody for Body {
-    fn declared_length(&self) -> Option<u64> {
-        None
-    }
-
     fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
         let arrival = self.arrival.lock().unwrap().take();
         async move {
