@@ -114,7 +114,7 @@ mod tests {
     fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
         for n in free..MAX_UPLOADS_AT_ONCE {
-            let _ = slots.acquire(&format!("busy{n}")).unwrap();
+            drop(slots.acquire(&format!("busy{n}")).unwrap());
         }
         slots.granted = MAX_UPLOADS_AT_ONCE - free;
         slots
