@@ -13,6 +13,8 @@ use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
 /// The keep-alive timeout of a machine.
 const MACHINE_TIMEOUT_MS: u64 = 45_000;
+/// A response that took longer may be stale, in milliseconds.
+const STALE_MS: u64 = 2_000;
 /// How long the pending requests of an inactive session are kept.
 const DAY_MS: u64 = 24 * 60 * 60_000;
 
@@ -310,7 +312,12 @@ impl World {
                 self.request(namespace_index, "GET", &path, String::new(), Purpose::Compare { session });
             }
         }
+        let requested_at = self.now();
         self.run_until_idle();
+        if self.now() > requested_at + STALE_MS {
+            // The database was stalled meanwhile: sessions may have changed since they were read.
+            return;
+        }
         let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
         for (namespace_index, response) in std::mem::take(&mut self.sessions_to_compare) {
             self.compare(namespace_index, &response, &mut rows[namespace_index]);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use session_gateway_hub::hub::events::log::{HEAD_KEY, LogHead};
 use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::limits::LOG_RETENTION_MS;
 
 use super::oracle::reports_keep_alive;
 use super::rows::{number, text};
@@ -97,7 +98,11 @@ impl World {
     /// messages after that event, or a message after it was deleted. Faults, hibernation and restarts cause no gaps.
     pub fn may_miss_events(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
-        last < self.log_start(namespace_index) || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
+        // The log may have ended, and have started again at the same number.
+        let may_be_expired = last / 1_000 + LOG_RETENTION_MS <= self.now();
+        may_be_expired
+            || last < self.log_start(namespace_index)
+            || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
     /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, or a fault

@@ -30,6 +30,9 @@ use crate::support::sqlite::Sqlite;
 pub const TEAM: usize = 0;
 pub const NEIGHBOUR: usize = 1;
 
+/// An outage that lasts this long in [`World::run_until_idle`] ends, in milliseconds.
+const MAX_OUTAGE_MS: u64 = 600_000;
+
 /// A world that needs more actions to become idle has an endless loop.
 const MAX_ACTIONS: usize = 200_000;
 
@@ -303,9 +306,13 @@ impl World {
     /// Runs actions until none is possible without a step of a client or of the clock.
     pub fn run_until_idle(&mut self) {
         self.connections.values_mut().for_each(|connection| connection.is_paused = false);
+        let ends_at = self.now() + MAX_OUTAGE_MS;
         for _ in 0..MAX_ACTIONS {
             if self.run_random_action() {
                 continue;
+            }
+            if self.now() > ends_at {
+                self.db.repair();
             }
             if self.objects.iter().all(|object| object.rt.fake.sleeping_tasks() == 0 && object.rt.outbox.is_empty()) {
                 return self.db.mark_faults_reported();
