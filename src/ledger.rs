@@ -9,7 +9,6 @@
 //! A reservation is refused at once, and its caller waits or refuses the request. A release wakes no task of another namespace,
 //! because a task may use only the sockets and timers of its own object, so callers that wait try again after a pause.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -24,7 +23,7 @@ pub struct Ledger {
     share_bytes: AtomicUsize,
     /// The bytes that namespaces hold beyond their shares.
     pool_bytes: AtomicUsize,
-    accounts: Mutex<HashMap<String, Weak<Account>>>,
+    accounts: Mutex<Vec<(String, Weak<Account>)>>,
     caches: Mutex<Vec<Weak<dyn Cached>>>,
     /// Whether a frame waits outside until there is memory for it.
     holds_frame: AtomicBool,
@@ -66,18 +65,18 @@ pub struct ResponseText {
 }
 
 /// Bytes that release their reservation on drop.
-pub struct Reserved<S> {
+pub struct Reserved {
     bytes: Bytes,
-    _reservation: S,
+    _reservation: Arc<Reservation>,
 }
 
-impl<S: Send + 'static> Reserved<S> {
-    pub fn wrap(bytes: Bytes, reservation: S) -> Bytes {
+impl Reserved {
+    pub fn wrap(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
         Bytes::from_owner(Self { bytes, _reservation: reservation })
     }
 }
 
-impl<S> AsRef<[u8]> for Reserved<S> {
+impl AsRef<[u8]> for Reserved {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -87,12 +86,14 @@ impl Ledger {
     /// Returns the account of a namespace, the same one while it is in use.
     pub fn account(self: &Arc<Self>, namespace: &str) -> Arc<Account> {
         let mut accounts = lock(&self.accounts);
-        if let Some(account) = accounts.get(namespace).and_then(Weak::upgrade) {
+        accounts.retain(|(_, account)| account.strong_count() > 0);
+        if let Some((_, account)) = accounts.iter().find(|(name, _)| name == namespace)
+            && let Some(account) = account.upgrade()
+        {
             return account;
         }
-        accounts.retain(|_, account| account.strong_count() > 0);
         let account = Arc::new(Account { ledger: Arc::clone(self), bytes: AtomicUsize::new(0) });
-        accounts.insert(namespace.to_owned(), Arc::downgrade(&account));
+        accounts.push((namespace.to_owned(), Arc::downgrade(&account)));
         account
     }
 
@@ -145,6 +146,19 @@ impl Account {
         self.fits(bytes) || {
             self.ledger.shrink_caches(self.ledger.missing(self.beyond_share(bytes)));
             self.fits(bytes)
+        }
+    }
+
+    /// Whether `bytes` more fit into the share, or into the pool so that `free` bytes of it stay free. Shrinks the caches if that
+    /// is necessary.
+    pub fn has_room_leaving(&self, bytes: usize, free: usize) -> bool {
+        let missing = || match self.beyond_share(bytes) {
+            0 => 0,
+            from_pool => self.ledger.missing(from_pool + free),
+        };
+        missing() == 0 || {
+            self.ledger.shrink_caches(missing());
+            missing() == 0
         }
     }
 

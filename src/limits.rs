@@ -190,6 +190,9 @@ pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
+/// The part of the pool that changes leave free while they wait for the database, in bytes: frames must fit, so that they are
+/// refused with `overloaded` and their sockets stay open.
+pub const JOURNALS_LEAVE_FREE_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
 /// How often a request that waits for memory tries again, in milliseconds.

@@ -27,7 +27,7 @@ pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::R
         return response;
     }
     match hub.reserve_memory(response.body().len()) {
-        Ok(reservation) => response.map(|body| Reserved::wrap(body, reservation)),
+        Ok(reservation) => response.map(|body| Reserved::wrap(body, Arc::new(reservation))),
         Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
     }
 }

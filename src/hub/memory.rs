@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, TryLockError};
 
+use futures::future::BoxFuture;
+
 use super::error::Error;
 use super::{Hub, State};
 use crate::ledger::{Account, Cached, Reservation};
@@ -20,14 +22,16 @@ impl Hub {
     }
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`].
-    pub async fn wait_for_memory(&self, bytes: usize) -> Result<Reservation, Error> {
-        for _ in 0..MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
-            if let Some(reservation) = self.memory.reserve(bytes) {
-                return Ok(reservation);
+    pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
+        Box::pin(async move {
+            for _ in 0..MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
+                if let Some(reservation) = self.memory.reserve(bytes) {
+                    return Ok(reservation);
+                }
+                self.rt.sleep(MEMORY_RETRY_MS).await;
             }
-            self.rt.sleep(MEMORY_RETRY_MS).await;
-        }
-        self.reserve_memory(bytes)
+            self.reserve_memory(bytes)
+        })
     }
 }
 

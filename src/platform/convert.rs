@@ -1,6 +1,8 @@
 //! Conversion of requests and responses between JavaScript and Rust. Request bodies are copied into wasm memory up to a limit,
 //! except those of uploads, which stay in JavaScript (`upload`).
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use futures::future::LocalBoxFuture;
 use http::{HeaderMap, header};
@@ -115,7 +117,7 @@ pub async fn to_router_request(
         match read_body(request, MAX_BODY_BYTES).await? {
             Ok(bytes) => {
                 memory.resize(bytes.len());
-                Body::from(Reserved::wrap(bytes.into(), memory))
+                Body::from(Reserved::wrap(bytes.into(), Arc::new(memory)))
             }
             Err(error) => return Ok(Err(error)),
         }

@@ -22,6 +22,7 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
         rejected += cli.socket.drain().await.len();
     }
     assert!(rejected > 0, "the journal of the namespace is full");
+    assert!(cli.socket.is_open());
     let mut responses = Vec::new();
     while let Ok(response) = world.hub().reserve_memory(100_000) {
         responses.push(response);
@@ -86,4 +87,25 @@ async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
     drop(buffers);
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"].as_array().unwrap().len(), tags.len() + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_the_pool() {
+    let (world, session, mut cli) = live_session().await;
+    let neighbour = world.neighbour();
+    let other = neighbour.create_session("/other").await;
+    let mut other_cli = neighbour.live_cli(&other).await;
+    run_until_idle().await;
+    world.db.hold(BatchKind::Writes);
+    let large = |session: &str| json!({"sid": session, "message": "x".repeat(1 << 20)});
+    for _ in 0..40 {
+        cli.emit_for_ack("message", &large(&session));
+        other_cli.emit_for_ack("message", &large(&other));
+        run_until_idle().await;
+    }
+    assert!(cli.socket.is_open() && other_cli.socket.is_open());
+    assert!(world.held_bytes() <= MAX_POOL_BYTES);
+    world.db.release();
+    run_until_idle().await;
+    assert_eq!(cli.emit_with_ack("message", &large(&session)).await["ok"], true);
 }

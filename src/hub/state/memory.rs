@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ledger::{Account, Reservation};
+use crate::limits::JOURNALS_LEAVE_FREE_BYTES;
 
 /// The memory that the hub's state holds.
 pub struct StateMemory {
@@ -29,6 +30,7 @@ impl StateMemory {
     /// Whether the journal may have `bytes`. A change takes over the memory of the frame that it comes from: they exist together
     /// only while the one thread of the isolate handles this frame.
     pub fn has_room_for_journal(&self, bytes: usize) -> bool {
-        self.account.has_room(bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1))
+        let new_bytes = bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1);
+        self.account.has_room_leaving(new_bytes, JOURNALS_LEAVE_FREE_BYTES)
     }
 }
