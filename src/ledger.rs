@@ -150,9 +150,10 @@ impl Account {
     }
 
     /// Whether `bytes` more fit into the share, or into the pool so that `free` bytes of it stay free. Shrinks the caches if that
-    /// is necessary.
-    pub fn has_room_leaving(&self, bytes: usize, free: usize) -> bool {
-        let missing = || match self.beyond_share(bytes) {
+    /// is necessary. `own_cache`: the bytes of the namespace's own cache, which do not count in the share, because it shrinks
+    /// later.
+    pub fn has_room_leaving(&self, bytes: usize, free: usize, own_cache: usize) -> bool {
+        let missing = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache), bytes) {
             0 => 0,
             from_pool => self.ledger.missing(from_pool + free),
         };
@@ -182,8 +183,7 @@ impl Account {
 
     /// Returns the part of `bytes` more that would come from the pool.
     fn beyond_share(&self, bytes: usize) -> usize {
-        let held = self.bytes.load(Ordering::Relaxed);
-        bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
+        beyond_share(self.bytes.load(Ordering::Relaxed), bytes)
     }
 
     /// Changes the bytes that the account holds by a difference, modulo the word size.
@@ -230,6 +230,11 @@ impl std::fmt::Debug for Reservation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Reservation({})", self.bytes)
     }
+}
+
+/// Returns the part of `bytes` that exceeds the share of an account which holds `held` bytes.
+fn beyond_share(held: usize, bytes: usize) -> usize {
+    bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -29,7 +29,7 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
     }
     assert!(world.held_bytes() > MAX_POOL_BYTES && world.held_bytes() <= MAX_BUFFER_BYTES);
 
-    let message = json!({"sid": quiet_session, "message": "x".repeat(NAMESPACE_SHARE_BYTES / 4)});
+    let message = json!({"sid": quiet_session, "message": "x".repeat(NAMESPACE_SHARE_BYTES / 8)});
     let acks = [0, 1].map(|_| quiet_cli.emit_for_ack("message", &message));
     let path = format!("/api/sessions/{quiet_session}/messages");
     let request = quiet.start("POST", &path, r#"{"text":"hello"}"#);
@@ -60,7 +60,7 @@ async fn keep_alives_and_small_calls_need_no_free_memory() {
     let request = cli.next_call().await;
     cli.respond(&request, &json!({"success": true}));
     call.reply().await.ok();
-    let message = json!({"sid": session, "message": "a message"});
+    let message = json!({"sid": session, "message": "x".repeat(10_000)});
     assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");
     assert!(cli.socket.is_open());
     drop((pool, share));

@@ -31,6 +31,6 @@ impl StateMemory {
     /// only while the one thread of the isolate handles this frame.
     pub fn has_room_for_journal(&self, bytes: usize) -> bool {
         let new_bytes = bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1);
-        self.account.has_room_leaving(new_bytes, JOURNALS_LEAVE_FREE_BYTES)
+        self.account.has_room_leaving(new_bytes, JOURNALS_LEAVE_FREE_BYTES, self.cache.bytes())
     }
 }
