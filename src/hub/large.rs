@@ -194,9 +194,10 @@ impl Hub {
             return Err(incomplete_value());
         }
         *unread = larges;
-        let _guard = self.large_reads.lock().await;
         let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
+        // Before the lock, so that several requests wait for memory at the same time.
         let reservation = Some(self.wait_for_memory(bytes).await?);
+        let _guard = self.large_reads.lock().await;
         let mut text = String::with_capacity(bytes);
         for segment in segments {
             match segment {
