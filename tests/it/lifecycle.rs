@@ -2,8 +2,10 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
+use crate::support::sqlite::BatchKind;
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
 
 /// Returns an active session whose CLI has registered these methods.
 pub async fn session_with_methods(methods: &[&str]) -> (World, String, Cli) {
@@ -131,6 +133,23 @@ async fn a_deleted_session_is_gone_at_once_and_the_alarm_deletes_its_messages_in
     world.hibernate_and_wake().await;
     world.advance(60_000).await;
     assert_eq!(world.db.read_count() + world.db.write_count(), reads, "nothing is left to do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_unknown_outcome_is_swept_without_another_deletion() {
+    for committed in [false, true] {
+        let world = World::new();
+        let session = world.create_session("/code").await;
+        let error = DbError::Unavailable("Network connection lost".into());
+        match committed {
+            true => world.db.lose_response(error),
+            false => world.db.fail(BatchKind::Writes, error),
+        }
+        world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
+        world.advance(60_000).await;
+        assert_eq!(world.db.number("SELECT count(*) FROM sessions"), i64::from(!committed), "{committed}");
+        assert!(!world.rt.stored_entries().contains_key("sweep"), "{committed}: nothing is left to sweep");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,7 @@ mod stalls;
 mod store {
     mod messages;
     mod migrations;
+    mod removals;
     mod retry;
     mod rows;
     mod strict;

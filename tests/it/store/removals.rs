@@ -1,0 +1,106 @@
+//! Deletions and merges of long histories: no statement touches more than a chunk.
+
+use std::time::{Duration, Instant};
+
+use crate::support::sqlite::Sqlite;
+use crate::support::store::{Cache, account, commit, put, session, stored, team};
+use session_gateway_hub::store::history::{PageRange, read_page};
+use session_gateway_hub::store::journal::Journal;
+use session_gateway_hub::store::messages::{self, SELECT_BY_LOCAL_ID};
+use session_gateway_hub::store::{Database, Found, removals, sessions};
+
+/// The longest time of a statement.
+const MAX_STATEMENT_TIME: Duration = Duration::from_secs(1);
+
+/// Writes a session whose messages have the local ids `<first>`, `<first + 1>` and so on.
+async fn put_history(db: &Sqlite, id: &str, count: u64, first: u64) {
+    put(db, &session(id, id)).await;
+    db.execute(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO messages (session_id, seq, id, local_id, created_at, content, bytes)
+         SELECT '{id}', i, '{id}' || i, 'l' || ({first} + i - 1), 1, '\"' || printf('%.1998c', 'x') || '\"', 2000 FROM n"
+    ));
+}
+
+/// Merges `old` into `new`, statement by statement. Returns the time of the slowest one.
+async fn merge(db: &Sqlite) -> Duration {
+    let new = stored(db, "new").await;
+    let chunks = removals::load_chunks(db, &team(), "new").await.unwrap();
+    let mut slowest = Duration::ZERO;
+    for statement in removals::merge(&team(), "old", &new, &chunks) {
+        let started = Instant::now();
+        db.batch(&mut vec![statement]).await.unwrap();
+        slowest = slowest.max(started.elapsed());
+    }
+    slowest
+}
+
+/// Deletes `new` and sweeps it. Returns the time of the slowest chunk, which has several statements.
+async fn delete(db: &Sqlite) -> Duration {
+    let mut journal = Journal::default();
+    journal.delete_session("new");
+    commit(db, journal, &Cache::default()).await;
+    let mut slowest = Duration::ZERO;
+    loop {
+        let started = Instant::now();
+        let remain = removals::sweep(db, &team()).await.unwrap();
+        slowest = slowest.max(started.elapsed());
+        if !remain {
+            return slowest;
+        }
+    }
+}
+
+fn count(db: &Sqlite, table: &str) -> i64 {
+    db.number(&format!("SELECT count(*) FROM {table}"))
+}
+
+#[tokio::test]
+async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000() {
+    let db = Sqlite::with_schema();
+    put_history(&db, "old", 12_000, 1).await;
+    // The first 1,000 repeat messages of the old session.
+    put_history(&db, "new", 13_000, 11_001).await;
+    assert_eq!(removals::load_chunks(&db, &team(), "new").await.unwrap(), [5_000, 10_000, 13_000]);
+    merge(&db).await;
+    assert_eq!(count(&db, "messages WHERE session_id = 'old' AND id LIKE 'old%'"), 12_000, "they are not rewritten");
+    assert_eq!(stored(&db, "new").await.seq, 24_000);
+    assert_eq!(sessions::load_by_id(&db, &team(), "old").await.unwrap(), Found::Missing);
+    let read = async |range| match read_page(&db, &account(), (&team(), "new"), range, 1).await.unwrap() {
+        Found::Owned(page) => page.messages,
+        other => panic!("{other:?}"),
+    };
+    assert!(read(PageRange::After(0)).await.contains(r#""localId":"l1","#));
+    assert!(read(PageRange::After(12_000)).await.contains(r#""localId":"l12001","#));
+    assert!(read(PageRange::Before(None)).await.contains(r#""seq":24000,"localId":"l24000","#));
+    assert_eq!(messages::find_by_local_id(&db, &team(), "new", "l7").await.unwrap().unwrap().seq, 7);
+    delete(&db).await;
+    assert_eq!((count(&db, "messages"), count(&db, "sessions")), (0, 0));
+}
+
+#[tokio::test]
+async fn any_local_id_of_a_history_is_found_by_the_index() {
+    let db = Sqlite::with_schema();
+    let plan = db.select(&format!(
+        "EXPLAIN QUERY PLAN {}",
+        SELECT_BY_LOCAL_ID.replace("?1", "'s'").replace("?2", "'team'").replace("?3", "'l'")
+    ));
+    let plan = format!("{plan:?}");
+    assert!(plan.contains("USING INDEX messages_by_local_id (session_id=? AND local_id=?)"), "{plan}");
+    assert!(!plan.contains("SCAN"), "{plan}");
+}
+
+/// Takes about a minute: `cargo test --test it -- --ignored 300_000`.
+#[tokio::test]
+#[ignore = "takes about a minute"]
+async fn a_session_of_300_000_messages_is_merged_and_deleted_without_a_statement_of_a_second() {
+    for (old, new) in [(300_000, 10), (10, 300_000)] {
+        let db = Sqlite::with_schema();
+        put_history(&db, "old", old, 1).await;
+        put_history(&db, "new", new, old + 1).await;
+        let (merged, deleted) = (merge(&db).await, delete(&db).await);
+        println!("{old} and {new} messages: merge {merged:?}, deletion {deleted:?}");
+        assert!(merged < MAX_STATEMENT_TIME && deleted < MAX_STATEMENT_TIME);
+        assert_eq!((count(&db, "messages"), count(&db, "sessions")), (0, 0));
+    }
+}
