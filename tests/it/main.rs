@@ -74,6 +74,7 @@ mod simulation;
 mod sizes;
 mod stalls;
 mod store {
+    mod events;
     mod messages;
     mod migrations;
     mod removals;
