@@ -1,5 +1,7 @@
 //! Deletions and merges of long histories: no statement touches more than a chunk.
 
+#![allow(clippy::disallowed_methods, reason = "measures time outside of wasm")]
+
 use std::time::{Duration, Instant};
 
 use crate::support::sqlite::Sqlite;
