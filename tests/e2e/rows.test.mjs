@@ -25,12 +25,12 @@ async function rowsOf(namespace, { session, cli }, count, withLocalId = true) {
   return (await hub.tally(namespace)).rowsWritten - rowsWritten;
 }
 
-test('a message writes one row, and one for its local id', async (t) => {
+test('a message writes its row and its key, and one row more for its local id', async (t) => {
   const namespace = 'without-clients';
   const live = await liveSession(t, hub, { namespace, tag: namespace });
   await rowsOf(namespace, live, 1);
-  assert.equal(await rowsOf(namespace, live, 20), 40);
-  assert.equal(await rowsOf(namespace, live, 20, false), 20);
+  assert.equal(await rowsOf(namespace, live, 20), 60);
+  assert.equal(await rowsOf(namespace, live, 20, false), 40);
 });
 
 test('with web clients a message writes one row more, also when the event log is full', async (t) => {
@@ -38,7 +38,8 @@ test('with web clients a message writes one row more, also when the event log is
   const live = await liveSession(t, hub, { namespace, tag: namespace });
   await openFeed(t, hub.web(namespace), 'socket', { all: 'true', sessionId: live.session.id });
   await rowsOf(namespace, live, 1);
-  assert.equal(await rowsOf(namespace, live, 20), 60);
+  assert.equal(await rowsOf(namespace, live, 20), 80);
   await rowsOf(namespace, live, FULL_LOG);
-  assert.equal(await rowsOf(namespace, live, 20), 60);
+  assert.equal(await rowsOf(namespace, live, 20), 80);
+  assert.equal(await rowsOf(namespace, live, 20, false), 60);
 });

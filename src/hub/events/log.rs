@@ -215,7 +215,7 @@ impl EventLog {
     pub fn is_trim_due(&mut self, rows: &[EventsRow]) -> bool {
         self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
         self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
-        let is_due = self.events_since_trim > TRIM_EVENTS || self.bytes_since_trim > TRIM_BYTES;
+        let is_due = self.events_since_trim >= TRIM_EVENTS || self.bytes_since_trim >= TRIM_BYTES;
         if is_due {
             (self.events_since_trim, self.bytes_since_trim) = (0, 0);
         }
