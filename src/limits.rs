@@ -40,7 +40,7 @@ pub const READ_TIMEOUT_MS: u32 = 60_000;
 /// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. A request waits for a stalled
 /// database, whose last attempt may time out. The longest one is a resume: after its call it waits for the session to become
 /// active, and merges two sessions in the database.
-pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS as u64 + RESUME_TIMEOUT_MS + 5_000;
+pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
 pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 
@@ -158,7 +158,10 @@ pub const MAX_DB_PAUSE_MS: u64 = 2_000;
 pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
 /// later writes.
-pub const DB_TIMEOUT_MS: u32 = 35_000;
+pub const DB_TIMEOUT_MS: u64 = 35_000;
+/// The time without a result after which the hub checks whether the database answers a later call, in milliseconds. If it does,
+/// the first call is lost.
+pub const DB_SILENCE_MS: u64 = 2_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit waits for a growing burst.

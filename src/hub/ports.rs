@@ -76,6 +76,8 @@ pub trait Runtime: Send + Sync {
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
     /// Logs a message at the level `debug`.
     fn log_debug(&self, message: &str);
+    /// Logs a message at the level `warn`.
+    fn log_warning(&self, message: &str);
     fn kv_get(&self, key: &str) -> Option<String> {
         self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }

@@ -22,6 +22,7 @@ use crate::ledger::{Cached, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::retry::{Host, Retrying};
+use crate::store::watchdog::Watched;
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is that of the isolate.
@@ -39,6 +40,7 @@ impl Hub {
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
+        let db = Arc::new(Watched::new(db, Box::new(HubHost(Arc::clone(&rt)))));
         let db = fence(&config, db, &rt, &state, now);
         let db = Retrying::new(db, Box::new(HubHost(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {
@@ -85,6 +87,10 @@ impl Host for HubHost {
 
     fn record_stall(&self, ended_at: u64) {
         self.0.kv_put(LAST_STALL, &ended_at.to_string());
+    }
+
+    fn log_warning(&self, line: &str) {
+        self.0.log_warning(line);
     }
 }
 

@@ -7,7 +7,6 @@ use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
-use crate::limits::DB_TIMEOUT_MS;
 use crate::store::columns::Columns;
 use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 
@@ -25,7 +24,7 @@ impl Database for D1 {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(SendFuture::new(async move {
             let list: Array = statements.iter().map(to_js).collect();
-            let promise = glue::batch(&self.0.0, list, DB_TIMEOUT_MS).map_err(|e| to_error(&e))?;
+            let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
             let results = JsFuture::from(promise).await.map_err(|e| to_error(&e))?;
             Ok(Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect())
         }))
@@ -34,8 +33,7 @@ impl Database for D1 {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(SendFuture::new(async move {
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let promise =
-                glue::query_joined(&self.0.0, &to_js(statement), limit, DB_TIMEOUT_MS).map_err(|e| to_error(&e))?;
+            let promise = glue::query_joined(&self.0.0, &to_js(statement), limit).map_err(|e| to_error(&e))?;
             let row = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?);
             let mut c = Columns::new("messages", row);
             let (text, rows, last_seq) = (c.text("body")?, c.number("rows")?, c.optional("seq", Columns::number)?);

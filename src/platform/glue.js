@@ -227,18 +227,14 @@ function withTimeout(work, timeoutMs, message) {
   return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
 }
 
-export function withD1Timeout(result, timeoutMs) {
-  return withTimeout(result, timeoutMs, 'D1 did not answer in time');
-}
-
 /**
  * Runs statements as one D1 batch.
  * @param {[string, unknown[]][]} statements SQL and parameters
  * @returns {Promise<unknown[][][]>} the rows of each statement, with the columns in the order of the SELECT
  */
-export async function batch(db, statements, timeoutMs) {
+export async function batch(db, statements) {
   const prepared = statements.map(([sql, params]) => db.prepare(sql).bind(...params));
-  const results = await withD1Timeout(db.batch(prepared), timeoutMs);
+  const results = await db.batch(prepared);
   return results.map((result) => result.results.map((row) => Object.values(row)));
 }
 
@@ -248,8 +244,8 @@ export async function batch(db, statements, timeoutMs) {
  * @returns {Promise<[string, number, number | undefined, number]>} the joined texts, the number of rows, the seq of the last
  *   joined row, the number of joined rows with parts
  */
-export async function queryJoined(db, [sql, params], limit, timeoutMs) {
-  const rows = await withD1Timeout(db.prepare(sql).bind(...params).raw(), timeoutMs);
+export async function queryJoined(db, [sql, params], limit) {
+  const rows = await db.prepare(sql).bind(...params).raw();
   const first = rows.slice(0, limit);
   const inParts = first.filter((row) => row[2] > 0).length;
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];

@@ -52,16 +52,11 @@ extern "C" {
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
     #[wasm_bindgen(catch)]
-    pub fn batch(db: &JsValue, statements: js_sys::Array, timeout_ms: u32) -> Result<js_sys::Promise, JsValue>;
+    pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
 
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
-    pub fn query_joined(
-        db: &JsValue,
-        statement: &JsValue,
-        limit: u32,
-        timeout_ms: u32,
-    ) -> Result<js_sys::Promise, JsValue>;
+    pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 
     /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
     /// message without a line break.

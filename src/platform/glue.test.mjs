@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, Objects, post, smallText, utf8, withD1Timeout } from './glue.js';
+import { Inbox, Objects, post, smallText, utf8 } from './glue.js';
 
 /** A fake WebSocket. */
 class Socket extends EventTarget {
@@ -137,19 +137,6 @@ describe('a piped inbox', () => {
     const object = new Socket();
     inbox.pipe('first', object);
     assert.equal(object.closedWith.code, 1001);
-  });
-});
-
-describe('a D1 query', () => {
-  test('times out', async () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = assert.rejects(withD1Timeout(new Promise(() => {}), 35_000), /D1 did not answer in time/);
-    mock.timers.tick(35_000);
-    await timedOut;
-    const failure = new Error('D1_ERROR: Network connection lost');
-    await assert.rejects(withD1Timeout(Promise.reject(failure), 35_000), failure);
-    assert.equal(await withD1Timeout(Promise.resolve('rows'), 35_000), 'rows');
-    mock.timers.reset();
   });
 });
 

@@ -191,6 +191,10 @@ impl Runtime for ObjectRuntime {
         worker::console_debug!("{message}");
     }
 
+    fn log_warning(&self, message: &str) {
+        worker::console_warn!("{message}");
+    }
+
     fn was_interrupted(&self) -> bool {
         was_interrupted()
     }

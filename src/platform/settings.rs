@@ -26,6 +26,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::retry::{Host, Retrying};
+use crate::store::watchdog::Watched;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
@@ -94,6 +95,10 @@ impl Host for WorkerHost {
         let [byte] = byte;
         byte
     }
+
+    fn log_warning(&self, line: &str) {
+        worker::console_warn!("{line}");
+    }
 }
 
 /// `meter` counts the batches.
@@ -125,7 +130,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
-    let db = Retrying::new(database(env, None)?, Box::new(WorkerHost));
+    let db = Retrying::new(Watched::new(database(env, None)?, Box::new(WorkerHost)), Box::new(WorkerHost));
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
     vocabulary(env)?;
     push(env)?;

@@ -343,9 +343,14 @@ impl Queue {
     }
 
     fn owners(&self) -> Vec<String> {
-        let mut owners: Vec<String> = self.sessions.keys().cloned().collect();
+        let mut owners = Vec::new();
+        for id in self.sessions.keys() {
+            owners.push(id.clone());
+        }
         for ids in [&self.machines, &self.deleted_sessions, &self.deleted_machines] {
-            owners.extend(ids.iter().cloned());
+            for id in ids {
+                owners.push(id.clone());
+            }
         }
         owners.extend(self.messages.iter().map(|(session, _)| session.clone()));
         owners

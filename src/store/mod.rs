@@ -1,7 +1,8 @@
 //! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`journal`], which writes them in batches.
 //!
-//! - A batch is one transaction. A [fence](fence) rejects late batches, and batches without a known outcome are [retried](retry).
+//! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
+//!   [lost](watchdog) calls end.
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - `migrations/` is the only schema.
 //!
@@ -24,6 +25,7 @@ pub mod retry;
 pub mod secrets;
 pub mod sessions;
 pub mod values;
+pub mod watchdog;
 
 use futures::future::BoxFuture;
 use thiserror::Error;

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_MS, DB_STALL_MS, FIRST_DB_PAUSE_MS, MAX_DB_PAUSE_MS};
+use crate::model::json::Json;
 
 /// What retries need besides the database: time, randomness, and a record of stalls.
 pub trait Host: Send + Sync {
@@ -20,6 +21,8 @@ pub trait Host: Send + Sync {
     fn random(&self) -> u8;
     /// Stores when a call that had stalled ended, in Unix milliseconds, if anything depends on it.
     fn record_stall(&self, _ended_at: u64) {}
+    /// Logs a line of JSON at the level `warn`.
+    fn log_warning(&self, line: &str);
 }
 
 /// A database whose batches are retried.
@@ -45,9 +48,15 @@ struct Calls {
     last_stall_at: Option<u64>,
     /// Whether the last result was an outage that outlasted the retries.
     is_unreachable: bool,
+    /// When the stall began that was logged and has not ended, in Unix milliseconds.
+    logged_since: Option<u64>,
 }
 
 impl Calls {
+    fn is_stalled(&self, now: u64) -> bool {
+        self.pending.first().is_some_and(|call| call.started_at + DB_STALL_MS <= now)
+    }
+
     /// Ends a call. Returns whether it had stalled, except for further ones within a second.
     fn end(&mut self, id: u64, now: u64) -> bool {
         let Some(index) = self.pending.iter().position(|call| call.id == id) else { return false };
@@ -81,8 +90,7 @@ impl<D: Database> Retrying<D> {
     /// for [`DB_STALL_MS`], or the database is unreachable. `None` if no call has stalled.
     pub fn last_stall_at(&self, now: u64) -> Option<u64> {
         let calls = lock(&self.calls);
-        let is_stalled = calls.pending.first().is_some_and(|call| call.started_at + DB_STALL_MS <= now);
-        if is_stalled || calls.is_unreachable { Some(now) } else { calls.last_stall_at }
+        if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_at }
     }
 
     /// Whether the last result was an outage that outlasted the retries.
@@ -120,6 +128,7 @@ impl Retries<'_> {
             let DbError::Retryable(fault) = error else {
                 return Err(self.fault.take().map_or(error, DbError::Unavailable));
             };
+            self.log_stall(&fault);
             // At least half of the pause.
             let pause_ms = self.pause_ms / 2 + self.pause_ms * u64::from(self.host.random()) / 510;
             if self.host.now() + pause_ms > self.ends_at {
@@ -134,6 +143,20 @@ impl Retries<'_> {
     }
 }
 
+impl Retries<'_> {
+    /// Logs that the database is stalled, once for a stall.
+    fn log_stall(&self, fault: &str) {
+        let now = self.host.now();
+        let mut calls = lock(self.calls);
+        if calls.logged_since.is_none() && calls.is_stalled(now) {
+            let since = calls.pending.first().map_or(now, |call| call.started_at);
+            calls.logged_since = Some(since);
+            let (ms, fault) = (now - since, Json::of(fault));
+            self.host.log_warning(&format!(r#"{{"event":"database-stalled","ms":{ms},"fault":{}}}"#, fault.text()));
+        }
+    }
+}
+
 impl Drop for Retries<'_> {
     fn drop(&mut self) {
         let now = self.host.now();
@@ -141,6 +164,12 @@ impl Drop for Retries<'_> {
         calls.is_unreachable = self.is_unreachable;
         if calls.end(self.id, now) {
             self.host.record_stall(now);
+        }
+        if !self.is_unreachable
+            && !calls.is_stalled(now)
+            && let Some(since) = calls.logged_since.take()
+        {
+            self.host.log_warning(&format!(r#"{{"event":"database-recovered","ms":{}}}"#, now - since));
         }
     }
 }

@@ -12,6 +12,9 @@ before(async () => {
 });
 after(() => hub.stop());
 
+/** Longer than a delay that is not logged. */
+const STALL_MS = 7_000;
+
 /** Faults of the next `reads` or `writes`. */
 const faultsOf = (batches, ...kinds) => kinds.map((kind) => ({ on: batches, kind, ms: 500 }));
 
@@ -74,3 +77,28 @@ test('the worker and the object retry a read after a transient fault; a permanen
   assert.deepEqual([status, headers['retry-after'], body.code], [503, '1', 'hub_unavailable']);
   assert.equal((await readMessages()).status, 200, 'the next read succeeds');
 });
+
+for (const kind of ['failing', 'silent']) {
+  test(`everything that waited for a ${kind} database succeeds within 5 s after the stall`, async (t) => {
+    const { session, cli } = await liveSession(t, hub, { tag: `${kind} database` });
+    const feed = await hub.web().openSocket({ sessionId: session.id });
+    t.after(() => feed.close());
+    await hub.stall(kind, STALL_MS);
+    const startedAt = Date.now();
+    const send = (text) => cli.emitWithAck('message', { sid: session.id, message: text, localId: text }, 20_000);
+    const [one, other, , history] = await Promise.all([
+      send('a'),
+      send('b'),
+      hub.web().openSession({ tag: `created while ${kind}` }),
+      hub.web().get(`/api/sessions/${session.id}/messages`),
+    ]);
+    const waitedMs = Date.now() - startedAt;
+    assert.ok(waitedMs >= STALL_MS - 500 && waitedMs < STALL_MS + 5_000, `${waitedMs} ms`);
+    assert.deepEqual([one.seq, other.seq, history.status], [1, 2, 200]);
+    for (const seq of [1, 2]) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
+    assert.deepEqual(await readSeqs(session), [1, 2]);
+    assert.equal((await hub.web().get(`/api/sessions/${session.id}`)).body.session.active, true);
+    await hub.stderr.next((line) => line.includes('{"event":"database-stalled",'), 'a line about the stall');
+    await hub.stderr.next((line) => line.includes('{"event":"database-recovered",'), 'a line about the recovery');
+  });
+}

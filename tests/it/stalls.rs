@@ -83,6 +83,19 @@ impl Fixture {
     }
 }
 
+impl Fixture {
+    /// Checks that the log has one line for the begin of the stall and one for its end.
+    fn assert_logged(&self, fault: &str) {
+        let lines: Vec<Value> =
+            self.world.rt.logs().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let [begin, end] = lines.as_slice() else { panic!("{lines:?}") };
+        assert_eq!((&begin["event"], &begin["fault"]), (&json!("database-stalled"), &json!(fault)));
+        assert_eq!(end["event"], "database-recovered");
+        assert!((5_000..8_000).contains(&begin["ms"].as_u64().unwrap()), "{begin}");
+        assert!((STALL_MS..=STALL_MS + RECOVERY_MS).contains(&end["ms"].as_u64().unwrap()), "{end}");
+    }
+}
+
 fn fail_all(world: &World, message: &str) {
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         world.db.fail_all(kind, DbError::from_message(message.into()));
@@ -112,6 +125,7 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
         fixture.assert_all_alive(error).await;
         fixture.pass_with_keep_alives(60_000).await;
         fixture.assert_all_alive(error).await;
+        fixture.assert_logged(error);
     }
 }
 
@@ -129,6 +143,52 @@ async fn after_calls_without_a_result_for_90_s_everything_that_waited_succeeds()
     assert_eq!(fixture.cli.wait_for_ack(later).await["seq"], 2);
     assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"]);
     fixture.assert_all_alive("no result").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_calls_that_never_get_a_result_everything_that_waited_succeeds_within_5_s() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.set_silent(true);
+    let ack = fixture.message("a");
+    let listed = fixture.world.start("GET", "/api/sessions/unknown", "");
+    fixture.pass_with_keep_alives(STALL_MS).await;
+    let later = fixture.message("b");
+    fixture.world.db.set_silent(false);
+    fixture.world.pass(RECOVERY_MS).await;
+    assert!(listed.is_ready());
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(fixture.cli.wait_for_ack(later).await["seq"], 2);
+    assert_eq!(texts(&fixture.world, &fixture.session).await, ["a", "b"]);
+    fixture.assert_all_alive("silence").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_lost_call_delays_its_change_by_seconds_and_is_rejected_when_it_arrives_late() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hang_next(BatchKind::Writes);
+    let ack = fixture.message("a");
+    run_until_idle().await;
+    let lost = fixture.world.db.write_batches().pop().unwrap();
+    fixture.world.pass(RECOVERY_MS).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+    assert!(fixture.world.db.execute_late(&lost).is_err());
+    assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
+    fixture.assert_all_alive("lost").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_slower_than_later_reads_succeeds_after_a_few_attempts() {
+    let mut fixture = Fixture::new().await;
+    let writes = fixture.world.db.write_count();
+    fixture.world.db.hold(BatchKind::Writes);
+    let ack = fixture.message("a");
+    fixture.pass_with_keep_alives(60_000).await;
+    let attempts = fixture.world.db.write_count() - writes;
+    assert!((4..=8).contains(&attempts), "{attempts} attempts");
+    fixture.world.db.release();
+    fixture.world.pass(RECOVERY_MS).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,9 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
 
+/** Until when all batches fail, or get no result. */
+let stall = { kind: 'failing', until: 0 };
+
 /** `target` with replaced methods. */
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
@@ -14,6 +17,10 @@ const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 
 /** Runs statements, with the next fault for reads or writes. */
 async function runWithFault(sqls, run) {
+  if (Date.now() < stall.until) {
+    if (stall.kind === 'silent') await scheduler.wait(60_000);
+    throw new Error('D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.');
+  }
   const on = sqls.every(isRead) ? 'reads' : 'writes';
   const index = faults.findIndex((fault) => fault.on === on);
   if (index < 0) return run();
@@ -58,6 +65,11 @@ export default class extends Worker {
       case '/e2e/faults':
         faults = await request.json();
         return new Response(null, { status: 204 });
+      case '/e2e/stall': {
+        const { kind, ms } = await request.json();
+        stall = { kind, until: Date.now() + ms };
+        return new Response(null, { status: 204 });
+      }
       case '/e2e/memory':
         return Response.json(memories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0));
       default:

@@ -242,6 +242,14 @@ export class Hub {
     await this.web().post('/e2e/builds', builds);
   }
 
+  /**
+   * Stalls the database for `ms`: batches fail, or (`silent`) get no result. Needs `FAULTY_WORKER`.
+   * @param {'failing' | 'silent'} kind
+   */
+  async stall(kind, ms) {
+    await this.web().post('/e2e/stall', { kind, ms });
+  }
+
   /** The size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */
   async wasmMemory() {
     return (await this.web().get('/e2e/memory')).body;

@@ -145,6 +145,8 @@ struct Calls {
     outages: Vec<(BatchKind, DbError)>,
     /// The kind of operations of which some get stuck.
     slow_kind: Option<BatchKind>,
+    /// Whether all operations get stuck.
+    is_silent: bool,
     /// The number of operations with a fault.
     faults: u64,
     /// The namespaces that ever had a write with an unknown outcome.
@@ -200,10 +202,17 @@ impl RemoteDatabase {
         lock(&self.calls).slow_kind = Some(kind);
     }
 
+    /// Makes all operations get stuck until [`end_slowness`](Self::end_slowness).
+    pub fn start_silence(&self) {
+        let mut calls = lock(&self.calls);
+        calls.is_silent = true;
+        calls.in_flight.values_mut().for_each(|call| call.is_stuck = true);
+    }
+
     /// Ends the slowness. All stuck operations can make progress again.
     pub fn end_slowness(&self) {
         let mut calls = lock(&self.calls);
-        calls.slow_kind = None;
+        (calls.slow_kind, calls.is_silent) = (None, false);
         calls.in_flight.values_mut().for_each(|call| call.is_stuck = false);
     }
 
@@ -353,12 +362,31 @@ impl RemoteDatabase {
         )
     }
 
-    fn add(&self, operation: Operation) {
+    fn add(&self, operation: Operation) -> Wait<'_> {
         let mut calls = lock(&self.calls);
         calls.last_id += 1;
         let id = calls.last_id;
-        let is_stuck = calls.slow_kind == Some(operation.kind()) && id.is_multiple_of(2);
+        let is_stuck = calls.is_silent || calls.slow_kind == Some(operation.kind()) && id.is_multiple_of(2);
         calls.in_flight.insert(id, Call { operation, is_stuck });
+        Wait { db: self, id }
+    }
+}
+
+/// The sender's wait for a result. If it ends before, the call counts as a fault, and the outcome of a write is unknown.
+struct Wait<'a> {
+    db: &'a RemoteDatabase,
+    id: CallId,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let mut calls = lock(&self.db.calls);
+        if let Some(call) = calls.in_flight.remove(&self.id) {
+            calls.faults += 1;
+            calls.has_unreported_fault = true;
+            calls.track_outcome(&call.operation, Some(&Fault::ResultLost(retryable_error())));
+            calls.in_flight.insert(self.id, call);
+        }
     }
 }
 
@@ -366,7 +394,7 @@ impl Database for RemoteDatabase {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         async move {
             let (sender, receiver) = oneshot::channel();
-            self.add(Operation::Batch(statements.to_vec(), (None, sender)));
+            let _wait = self.add(Operation::Batch(statements.to_vec(), (None, sender)));
             receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()
@@ -375,7 +403,7 @@ impl Database for RemoteDatabase {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         async move {
             let (sender, receiver) = oneshot::channel();
-            self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
+            let _wait = self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
             receiver.await.unwrap_or_else(|_| Err(retryable_error()))
         }
         .boxed()

@@ -25,6 +25,7 @@ mod replay;
 mod responses;
 mod rows;
 mod scheduler;
+mod stalls;
 mod steps;
 mod updates;
 mod web;

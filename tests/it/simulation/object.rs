@@ -84,6 +84,8 @@ impl Runtime for SimRuntime {
 
     fn log_debug(&self, _: &str) {}
 
+    fn log_warning(&self, _: &str) {}
+
     fn was_interrupted(&self) -> bool {
         self.fake.was_interrupted()
     }

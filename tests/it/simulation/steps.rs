@@ -8,9 +8,6 @@ use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
 use crate::support::sqlite::BatchKind;
 
-/// How long no alarm fires in [`Step::NoAlarms`], in milliseconds.
-const TEN_MINUTES: u64 = 600_000;
-
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     CliMessage,
@@ -225,13 +222,7 @@ impl World {
                 self.objects[namespace_index].rt.fake.fail_alarms(count);
             }
             Step::SecondAlarm => self.objects[namespace_index].fire_alarm_again(),
-            Step::NoAlarms => {
-                let delayed = std::mem::replace(&mut self.alarms_delayed, true);
-                self.deliver_all_frames();
-                self.advance(TEN_MINUTES);
-                self.run_actions(40);
-                self.alarms_delayed = delayed;
-            }
+            Step::NoAlarms => self.pass_without_alarms(),
             Step::Stall => self.stall(),
             Step::Hibernate => {
                 // The platform evicts an object about ten seconds after its last event.
@@ -412,18 +403,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// Lets all operations of the database fail for up to 90 s while the clients continue.
-    fn stall(&mut self) {
-        for kind in [BatchKind::Reads, BatchKind::Writes] {
-            self.db.fail_all(kind, if self.rng.chance(50) { retryable_error() } else { timeout() });
-        }
-        for _ in 0..self.rng.between(1, 90) {
-            self.advance(1_000);
-            self.run_actions(20);
-        }
-        self.db.repair();
     }
 
     /// Advances the clock so far that keep-alives, calls or pings time out.

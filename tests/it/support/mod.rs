@@ -92,6 +92,8 @@ impl Host for SleepClock {
     fn random(&self) -> u8 {
         u8::MAX
     }
+
+    fn log_warning(&self, _: &str) {}
 }
 
 /// The database with retries, as the edge uses it, but without delays between them.

@@ -164,7 +164,7 @@ impl FakeRuntime {
 
     /// The number of sleeping tasks.
     pub fn sleeping_tasks(&self) -> usize {
-        self.inner().sleepers.len()
+        self.inner().sleepers.iter().filter(|(_, sleeper)| !sleeper.is_canceled()).count()
     }
 
     /// Makes all later requests for random bytes fail.
@@ -332,6 +332,10 @@ impl Runtime for FakeRuntime {
 
     fn kv_delete(&self, key: &str) {
         self.inner().key_values.remove(key);
+    }
+
+    fn log_warning(&self, message: &str) {
+        self.log_debug(message);
     }
 
     fn log_debug(&self, message: &str) {

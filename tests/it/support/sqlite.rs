@@ -52,6 +52,8 @@ struct Script {
     faults: VecDeque<Fault>,
     /// The next batch of this kind never returns.
     hanging: Option<BatchKind>,
+    /// No batch returns.
+    is_silent: bool,
     /// The error of every batch of a kind that has no other fault.
     outages: Vec<(BatchKind, DbError)>,
     /// The kinds of batches whose results are held.
@@ -129,6 +131,11 @@ impl Sqlite {
     /// Makes the next batch of this kind hang: it is not executed and never returns.
     pub fn hang_next(&self, kind: BatchKind) {
         lock(&self.script).hanging = Some(kind);
+    }
+
+    /// Makes all batches hang from now on, or those from now on return again.
+    pub fn set_silent(&self, is_silent: bool) {
+        lock(&self.script).is_silent = is_silent;
     }
 
     /// Makes every batch of this kind fail until [`repair`](Self::repair).
@@ -242,7 +249,7 @@ impl Database for Sqlite {
                     BatchKind::Reads => script.reads.push(statements.to_vec()),
                     BatchKind::Writes => script.writes.push(statements.to_vec()),
                 }
-                script.hanging.take_if(|hanging| *hanging == kind).is_some()
+                script.is_silent || script.hanging.take_if(|hanging| *hanging == kind).is_some()
             };
             if hangs {
                 return std::future::pending().await;
