@@ -58,9 +58,6 @@ impl Hub {
         }
         if due.heartbeat {
             self.send_heartbeats();
-            if !self.db.is_unreachable() {
-                self.resolve_uncertain_commits();
-            }
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
             self.close_expired(now);
         }
@@ -94,11 +91,7 @@ impl Hub {
         }
         if self.db.is_unreachable() {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move {
-                if hub.db.probe().await {
-                    hub.resolve_uncertain_commits();
-                }
-            }));
+            self.rt.spawn(Box::pin(async move { hub.db.probe().await }));
         }
     }
 

@@ -121,7 +121,7 @@ impl Hub {
                     let missed = error.may_have_committed().then(|| self.clis_that_missed(&batch.effects));
                     self.discard_uncommitted(batch.effects, &Error::from(error.clone()));
                     self.disconnect_to_resync(missed.into_iter().flatten());
-                    self.handle_failed_batch(&error).await;
+                    self.handle_failed_batch(&error);
                 }
             }
         }

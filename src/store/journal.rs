@@ -343,14 +343,9 @@ impl Queue {
     }
 
     fn owners(&self) -> Vec<String> {
-        let mut owners = Vec::new();
-        for id in self.sessions.keys() {
-            owners.push(id.clone());
-        }
+        let mut owners: Vec<String> = self.sessions.keys().cloned().collect();
         for ids in [&self.machines, &self.deleted_sessions, &self.deleted_machines] {
-            for id in ids {
-                owners.push(id.clone());
-            }
+            owners.extend(ids.iter().cloned());
         }
         owners.extend(self.messages.iter().map(|(session, _)| session.clone()));
         owners

@@ -98,15 +98,13 @@ impl<D: Database> Retrying<D> {
         lock(&self.calls).is_unreachable
     }
 
-    /// Checks once whether the database is reachable again, unless a call is in progress that will show it. Returns whether
-    /// it is.
-    pub async fn probe(&self) -> bool {
+    /// Checks once whether the database is reachable again, unless a call is in progress that will show it.
+    pub async fn probe(&self) {
         if lock(&self.calls).pending.is_empty() {
             let mut call = begin(&*self.host, &self.calls);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
             call.is_unreachable = result.is_err_and(|error| error.may_have_committed());
         }
-        !self.is_unreachable()
     }
 }
 

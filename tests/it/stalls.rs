@@ -240,6 +240,23 @@ async fn after_two_minutes_waiters_fail_and_repeated_messages_are_stored_once() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_was_committed_before_an_outage_is_published_within_5_s_after_it() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.lose_response(retryable_error());
+    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    let path = format!("/api/sessions/{}", fixture.session);
+    let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
+    fixture.pass_with_keep_alives(600_000).await;
+    renamed.reply().await.assert_error(503, "hub_unavailable");
+    let events = fixture.web.events().await;
+    assert!(events.iter().all(|event| event["type"] == "heartbeat"), "{events:?}");
+    fixture.world.db.repair();
+    fixture.world.pass(RECOVERY_MS).await;
+    let events = fixture.web.events().await;
+    assert!(events.iter().any(|event| event["data"]["metadata"]["name"] == "new"), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_durable_in_memory_is_read_during_a_stall() {
     let mut fixture = Fixture::new().await;
     let other = fixture.world.create_session("/other").await;

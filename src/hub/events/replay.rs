@@ -166,35 +166,31 @@ impl Hub {
         }
     }
 
-    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out.
-    pub(in crate::hub) async fn handle_failed_batch(&self, error: &DbError) {
-        {
-            let mut state = self.state();
-            let reserved = state.event_numbers.last_reserved();
-            state.event_numbers.withdraw();
-            if !error.may_have_committed() || reserved == state.event_numbers.last_published() {
-                return;
-            }
-            match &mut state.log {
-                Some(log) if reserved > log.span().start => log.mark_uncertain(),
-                // The log started during the commit, and has no row of the batch.
-                Some(_) => {
-                    state.event_numbers.continue_after(reserved);
-                    self.send_gap_notice(&mut state);
-                }
-                None => {}
-            }
+    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until the database
+    /// is reachable again: connected web clients would otherwise wait for these events until the next batch.
+    pub(in crate::hub) fn handle_failed_batch(&self, error: &DbError) {
+        let mut state = self.state();
+        let reserved = state.event_numbers.last_reserved();
+        state.event_numbers.withdraw();
+        if !error.may_have_committed() || reserved == state.event_numbers.last_published() {
+            return;
         }
-        // If this fails, the next batch, the next client or the next heartbeat repeats the read.
-        let _ = self.sync_event_log().await;
-    }
-
-    /// Reads the log again if a commit is still uncertain.
-    pub(in crate::hub) fn resolve_uncertain_commits(&self) {
-        if self.state().log.as_ref().is_some_and(EventLog::is_uncertain)
-            && let Some(hub) = self.this.upgrade()
-        {
-            self.rt.spawn(Box::pin(async move { drop(hub.sync_event_log().await) }));
+        match &mut state.log {
+            Some(log) if reserved > log.span().start => {
+                let is_being_read = log.is_uncertain();
+                log.mark_uncertain();
+                if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
+                    self.rt.spawn(Box::pin(async move {
+                        while hub.sync_event_log().await.is_err_and(|error| error.may_have_committed()) {}
+                    }));
+                }
+            }
+            // The log started during the commit, and has no row of the batch.
+            Some(_) => {
+                state.event_numbers.continue_after(reserved);
+                self.send_gap_notice(&mut state);
+            }
+            None => {}
         }
     }
 

@@ -123,7 +123,7 @@ impl Hub {
                     let clis = [&old.id, &new_id].map(|id| self.state().connections.of_session(id).to_vec());
                     self.disconnect_to_resync(clis.into_iter().flatten());
                 }
-                self.handle_failed_batch(&DbError::Retryable(error.to_string())).await;
+                self.handle_failed_batch(&DbError::Retryable(error.to_string()));
                 Err(error.into())
             }
         }
