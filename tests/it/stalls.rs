@@ -278,6 +278,31 @@ async fn what_is_durable_in_memory_is_read_during_a_stall() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rpc_calls_keep_alives_and_live_text_pass_during_a_stall() {
+    let mut fixture = Fixture::new().await;
+    let session = fixture.session.clone();
+    fixture.cli.register("readFile").await;
+    let mut subscriber = fixture.world.web(&format!("sessionId={session}")).await;
+    let before = fixture.message("before");
+    assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
+    fixture.world.db.set_silent(true);
+    let waiting = fixture.message("waiting");
+    fixture.pass_with_keep_alives(30_000).await;
+    assert_eq!(fixture.cli.try_ack(waiting).await, None);
+    subscriber.events().await;
+    fixture.cli.emit("message-delta", &json!({"sid": session, "id": "m", "text": "Hel"}));
+    assert_eq!(subscriber.next_event_of("message-delta").await["text"], "Hel");
+    let read = fixture.world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
+    let call = fixture.cli.next_call().await;
+    fixture.cli.respond(&call, &json!({"success": true, "content": "YQ=="}));
+    assert_eq!(read.reply().await.ok()["content"], "YQ==");
+    fixture.world.db.set_silent(false);
+    fixture.world.pass(RECOVERY_MS).await;
+    assert_eq!(fixture.cli.wait_for_ack(waiting).await["seq"], 2);
+    fixture.assert_all_alive("calls").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_whose_keep_alives_wait_for_the_database_does_not_expire() {
     let fixture = Fixture::new().await;
     fixture.cli.socket.close();
