@@ -249,6 +249,19 @@ describe('an idle object', { concurrency: true }, () => {
     assert.equal(await stored.first('active'), 0);
   });
 
+  test('hibernates although a CLI connected while another one disconnected', async (t) => {
+    const namespaces = Array.from({ length: 12 }, (_, index) => `overlapping-${index}`);
+    for (const namespace of namespaces) {
+      const session = await hub.web(namespace).openSession({ tag: namespace });
+      const connect = () => connectCli(t, hub, { namespace, auth: { sessionId: session.id } });
+      const leaving = await connect();
+      await leaving.emitWithAck('ping', {});
+      leaving.close();
+      await (await connect()).emitWithAck('ping', {});
+    }
+    await Promise.all(namespaces.map((namespace) => waitUntilHibernated(hub, namespace)));
+  });
+
   test('is not hibernated while an RPC is pending', async (t) => {
     const { web, session, cli } = await connected(t, 'waits', 'connect');
     const answer = deferred();
