@@ -116,11 +116,14 @@ impl Ledger {
         (self.pool_bytes.load(Ordering::Relaxed) + bytes).saturating_sub(limit)
     }
 
-    fn shrink_caches(&self, bytes: usize) {
+    /// Shrinks caches until `missing` returns 0. What a cache frees within the share of its namespace may not count.
+    fn shrink_caches(&self, missing: impl Fn() -> usize) {
         let caches: Vec<_> = lock(&self.caches).iter().filter_map(Weak::upgrade).collect();
-        let target = self.bytes().saturating_sub(bytes);
         for cache in caches {
-            cache.shrink(self.bytes().saturating_sub(target));
+            match missing() {
+                0 => return,
+                bytes => cache.shrink(bytes),
+            }
         }
     }
 }
@@ -144,7 +147,10 @@ impl Account {
     /// Whether `bytes` more can be reserved. Shrinks the caches if that is necessary.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.fits(bytes) || {
-            self.ledger.shrink_caches(self.ledger.missing(self.beyond_share(bytes)));
+            self.ledger.shrink_caches(|| match self.beyond_share(bytes) {
+                0 => 0,
+                from_pool => self.ledger.missing(from_pool),
+            });
             self.fits(bytes)
         }
     }
@@ -158,7 +164,7 @@ impl Account {
             from_pool => self.ledger.missing(from_pool + free),
         };
         missing() == 0 || {
-            self.ledger.shrink_caches(missing());
+            self.ledger.shrink_caches(missing);
             missing() == 0
         }
     }
@@ -319,6 +325,20 @@ mod tests {
             let left = memory.bytes().saturating_sub(bytes);
             memory.resize(left);
         }
+    }
+
+    #[test]
+    fn a_cache_within_the_share_of_another_namespace_does_not_keep_other_caches_from_shrinking() {
+        let ledger = Arc::new(Ledger::default());
+        let accounts = ["quiet", "small"].map(|name| ledger.account(name));
+        let caches = accounts.each_ref().map(|account| {
+            let cache = Arc::new(Cache(Mutex::new(account.reserve(SHARE).unwrap())));
+            ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Cached>);
+            cache
+        });
+        let pool = ledger.account("large").reserve(POOL + SHARE).unwrap();
+        assert!(accounts[1].reserve(SHARE / 4).is_some(), "its own cache shrinks");
+        drop((caches, pool));
     }
 
     #[test]

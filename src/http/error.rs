@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::limits::{MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 
 /// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,10 @@ impl ErrorResponse {
 
     pub fn body_stalled() -> Self {
         let (kib, seconds) = (MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
+        let total = BODY_TIMEOUT_MS / 1000;
         let message = format!(
-            "The request body was too slow: less than {kib} KiB in {seconds} seconds. Try again with a faster connection."
+            "The request body was too slow: less than {kib} KiB in {seconds} seconds, or more than {total} seconds for all \
+            of it. Try again with a faster connection."
         );
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
     }

@@ -121,7 +121,6 @@ impl Hub {
                     }
                 }
             };
-            let _guard = self.large_reads.lock().await;
             let value = self.read_durable_value(id, &large).await?;
             let mut state = self.state();
             let entry = state.cache.entry(id);
@@ -149,8 +148,15 @@ impl Hub {
         // Until the caller has the value: it answers with it or queues it at once.
         let _memory = self.wait_for_memory(large.bytes).await?;
         let mut text = String::with_capacity(large.bytes);
-        let found = values::append(&mut text, &self.db, &self.config.namespace, owner, large).await?;
+        let found = self.append_value(&mut text, owner, large).await?;
         Ok(found.then_some(text).and_then(Json::from_string))
+    }
+
+    /// Appends a large value to a text whose memory is reserved. Reads one value at a time: its rows are in memory several times
+    /// while they are copied from JavaScript. Returns `false` if another value has replaced it.
+    async fn append_value(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
+        let _guard = self.large_reads.lock().await;
+        Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
     /// Returns a session as JSON text, with large values and all completed requests, once all of it is durable.
@@ -195,15 +201,13 @@ impl Hub {
         }
         *unread = larges;
         let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
-        // Before the lock, so that several requests wait for memory at the same time.
         let reservation = Some(self.wait_for_memory(bytes).await?);
-        let _guard = self.large_reads.lock().await;
         let mut text = String::with_capacity(bytes);
         for segment in segments {
             match segment {
                 Segment::Text(segment) => text.push_str(&segment),
                 Segment::Large { large, is_open } => {
-                    if !values::append(&mut text, &self.db, &self.config.namespace, owner, &large).await? {
+                    if !self.append_value(&mut text, owner, &large).await? {
                         return Ok(None);
                     }
                     if is_open {

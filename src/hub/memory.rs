@@ -22,15 +22,26 @@ impl Hub {
     }
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`].
+    ///
+    /// Must not be called while a lock is held: what would free the memory may need the lock.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
+        self.wait_for_memory_until(self.rt.now() + MEMORY_TIMEOUT_MS, bytes)
+    }
+
+    /// Waits for memory until a time in Unix milliseconds.
+    pub(super) fn wait_for_memory_until(
+        &self,
+        deadline: u64,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Reservation, Error>> {
         Box::pin(async move {
-            for _ in 0..MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
-                if let Some(reservation) = self.memory.reserve(bytes) {
-                    return Ok(reservation);
+            loop {
+                let reservation = self.reserve_memory(bytes);
+                if reservation.is_ok() || self.rt.now() >= deadline {
+                    return reservation;
                 }
                 self.rt.sleep(MEMORY_RETRY_MS).await;
             }
-            self.reserve_memory(bytes)
         })
     }
 }

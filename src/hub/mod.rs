@@ -84,7 +84,7 @@ pub struct Hub {
     state: Mutex<State>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
-    /// Held while a large value is read: one at a time fits into memory.
+    /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
     large_reads: futures::lock::Mutex<()>,
     memory: Arc<Account>,
     /// The hub itself, for background tasks.

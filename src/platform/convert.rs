@@ -18,8 +18,9 @@ use crate::http::error::ErrorResponse;
 use crate::hub::error::Error;
 use crate::ledger::{Reservation, Reserved};
 use crate::limits::{
-    DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BODY_BYTES,
-    MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
+    BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,
+    MAX_UNRESERVED_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
+    STALL_TIMEOUT_MS,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -75,7 +76,8 @@ pub async fn discard_body(request: &Request) {
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.
 pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = JsFuture::from(glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS)).await?;
+    let body =
+        JsFuture::from(glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, BODY_TIMEOUT_MS)).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),

@@ -93,7 +93,7 @@ describe('the rest of a refused body', () => {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
-  const read = (request) => body(request, LIMIT, 64 * KIB, 15_000);
+  const read = (request) => body(request, LIMIT, 64 * KIB, 15_000, 120_000);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
@@ -119,6 +119,24 @@ describe('the body of a request', () => {
     assert.equal(await read(requestWithBody([].values(), LIMIT + 1).request), 'too-large');
     assert.equal(await read(requestWithBody([new Uint8Array(LIMIT + 1)].values()).request), 'too-large');
     assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99).request), 'too-large');
+  });
+
+  test('fails when it takes too long, however steadily it comes', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { promise: cancelled, resolve: cancel } = Promise.withResolvers();
+    let chunks = 0;
+    const steady = {
+      next: async () => {
+        if (++chunks > 8) await cancelled;
+        t.mock.timers.tick(14_000);
+        return { done: false, value: new Uint8Array(64 * KIB) };
+      },
+      return: () => cancel(),
+    };
+    const pending = read(requestWithBody(steady, LIMIT).request);
+    while (chunks <= 8) await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(8_000);
+    assert.equal(await pending, 'stalled');
   });
 
   test('fails when the client stalls or disconnects', async (t) => {

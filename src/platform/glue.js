@@ -47,9 +47,10 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
  * not with the declared length.
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `stallMs`; also the initial size of the buffer
+ * @param {number} totalMs the time to send all of it
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>}
  */
-export async function body(request, limit, chunkBytes, stallMs) {
+export async function body(request, limit, chunkBytes, stallMs, totalMs) {
   const declared = request.headers.get('content-length');
   if (Number(declared) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
@@ -57,6 +58,11 @@ export async function body(request, limit, chunkBytes, stallMs) {
   const maxBytes = declared === null ? limit : Number(declared);
   const reader = request.body.getReader({ mode: 'byob' });
   let stalled = false;
+  const stop = () => {
+    stalled = true;
+    reader.cancel().catch(() => {});
+  };
+  const totalTimer = setTimeout(stop, totalMs);
   let timer;
   let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
@@ -65,10 +71,7 @@ export async function body(request, limit, chunkBytes, stallMs) {
       if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(2 * length, maxBytes + 1));
       const free = new Uint8Array(buffer, length);
       const minBytes = Math.min(chunkBytes, free.length);
-      timer = setTimeout(() => {
-        stalled = true;
-        reader.cancel().catch(() => {});
-      }, stallMs);
+      timer = setTimeout(stop, stallMs);
       const { value, done } = await reader.readAtLeast(minBytes, free);
       clearTimeout(timer);
       if (stalled) return 'stalled';
@@ -82,8 +85,10 @@ export async function body(request, limit, chunkBytes, stallMs) {
       if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
     }
   } catch {
-    clearTimeout(timer);
     return stalled ? 'stalled' : 'broken';
+  } finally {
+    clearTimeout(timer);
+    clearTimeout(totalTimer);
   }
 }
 

@@ -11,8 +11,14 @@ extern "C" {
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
-    /// `min_bytes` in `stall_ms`) or `broken`.
-    pub fn body(request: &web_sys::Request, limit: usize, min_bytes: u32, stall_ms: u32) -> js_sys::Promise;
+    /// `min_bytes` in `stall_ms`, or longer than `total_ms`) or `broken`.
+    pub fn body(
+        request: &web_sys::Request,
+        limit: usize,
+        min_bytes: u32,
+        stall_ms: u32,
+        total_ms: u32,
+    ) -> js_sys::Promise;
     /// Reads and discards the unread part of the body of a request.
     #[wasm_bindgen(js_name = discardBody)]
     pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32, total_ms: u32) -> js_sys::Promise;

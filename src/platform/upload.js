@@ -8,8 +8,8 @@
  */
 const PREFIX_BYTES = 512;
 const SUFFIX_BYTES = 512;
-/** The largest read of the body. */
-const INPUT_BYTES = 256 * 1024;
+/** The largest read of the body, of which `UPLOAD_MEMORY_BYTES` is a sum. */
+const INPUT_BYTES = 128 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -7,9 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::UploadConfig;
 use session_gateway_hub::hub::ports::UploadFault;
+use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 /// The bytes of a file in one chunk.
-const CHUNK_BYTES: usize = 1024 * 1024 / 4 * 3;
+const CHUNK_BYTES: usize = 384 * 1024;
 
 /// Connects a CLI that accepts chunks.
 async fn connect(world: &World, session: &str) -> Cli {
@@ -204,4 +205,21 @@ async fn eight_uploads_of_a_namespace_are_in_progress_at_a_time() {
     for upload in uploads {
         upload.reply().await.ok();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_in_chunks_fits_the_share_of_its_namespace() {
+    let (world, session, mut cli) = session_with_chunks().await;
+    for number in 0..3 {
+        world.create_session_with(&format!("/{number}"), json!({"padding": "x".repeat(590_000)})).await;
+    }
+    run_until_idle().await;
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let upload = world.start_complete_upload(&path(&session), &body(&file(CHUNK_BYTES + 1)));
+    for _ in 0..2 {
+        let call = cli.next_call().await;
+        cli.respond(&call, &json!({"success": true}));
+    }
+    upload.reply().await.ok();
+    drop(pool);
 }

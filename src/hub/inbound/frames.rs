@@ -11,7 +11,7 @@ use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES};
+use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
@@ -36,11 +36,14 @@ fn keep_alive_owner(frame: &str) -> Option<Owner> {
 }
 
 impl State {
-    /// Returns the socket with the most queued bytes, with a frame of `bytes` from `conn` that does not fit into memory.
+    /// Returns the socket with the most queued bytes, with a frame of `bytes` from `conn` that does not fit into memory. `None`
+    /// if `conn` is closed and has no queued frames.
     fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
         let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
-        let sockets = self.connections.queued_bytes().map(|(socket, queued)| (with_frame(socket, queued), socket));
-        sockets.max().map(|(_, socket)| socket)
+        let sockets = || self.connections.queued_bytes();
+        let is_known = sockets().any(|(socket, _)| socket == conn);
+        let largest = sockets().map(|(socket, queued)| (with_frame(socket, queued), socket)).max();
+        largest.filter(|_| is_known).map(|(_, socket)| socket)
     }
 }
 
@@ -75,16 +78,14 @@ impl Hub {
         }
         if turn == Turn::Now
             && let Some(_held) = self.memory().hold_frame()
-            && self.wait_for_memory(bytes).await.is_ok()
+            && self.wait_for_memory_until(self.rt.now() + FRAME_MEMORY_TIMEOUT_MS, bytes).await.is_ok()
         {
             return Some(turn);
         }
         let mut state = self.state();
-        let largest = state.largest_sender(conn, bytes);
-        if let Some(largest) = largest {
-            self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
-        }
-        (largest != Some(conn)).then_some(turn)
+        let largest = state.largest_sender(conn, bytes)?;
+        self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
+        (largest != conn).then_some(turn)
     }
 
     /// Handles a text frame, after the earlier frames of its socket.
@@ -100,9 +101,9 @@ impl Hub {
         {
             let mut state = self.state();
             let State { connections, memory, .. } = &mut *state;
-            memory.frames.grow(frame.memory_bytes());
             if turn == Turn::Queued {
                 let Some(connection) = connections.get_mut(conn) else { return };
+                memory.frames.grow(frame.memory_bytes());
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
@@ -113,6 +114,7 @@ impl Hub {
                 }
                 return;
             }
+            memory.frames.grow(frame.memory_bytes());
         }
         let mut next = Some(frame);
         while let Some(frame) = next {

@@ -128,7 +128,6 @@ impl Hub {
             }
         };
         if let Some((large, version)) = large {
-            let _guard = self.large_reads.lock().await;
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
             let reply = make_reply(&UpdateResult::Mismatch { version, value: TextParts::value(Some(value)) });
             self.run_effects_without_commit(reply.into_iter().collect());

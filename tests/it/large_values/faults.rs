@@ -7,7 +7,8 @@ use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{response::respond, router};
 use session_gateway_hub::limits::{
-    MAX_CONTENT_BYTES, MAX_POOL_BYTES, MAX_REQUEST_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, NAMESPACE_SHARE_BYTES,
+    FRAME_MEMORY_TIMEOUT_MS, MAX_CONTENT_BYTES, MAX_POOL_BYTES, MAX_REQUEST_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS,
+    NAMESPACE_SHARE_BYTES,
 };
 
 #[tokio::test(start_paused = true)]
@@ -108,13 +109,43 @@ async fn a_socket_whose_frame_gets_no_memory_is_closed() {
     // One frame waits outside of the memory, not two.
     second.emit("message", &message);
     assert_eq!(second.socket.wait_for_close().await, 1008);
-    for _ in 0..MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
+    for _ in 0..FRAME_MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {
         assert!(cli.socket.is_open());
         world.advance(MEMORY_RETRY_MS).await;
     }
     assert_eq!(cli.socket.wait_for_close().await, 1008);
     drop(held);
     assert_eq!(world.cli(&session).await.emit_with_ack("message", &message).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_disconnects_while_its_frame_waits_for_memory_disconnects_no_other() {
+    let (world, session, cli) = live_session().await;
+    let second = world.cli(&session).await;
+    let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    cli.emit("message", &json!({"sid": session, "message": padding(4 * MIB)}));
+    run_until_idle().await;
+    cli.socket.close();
+    world.advance(FRAME_MEMORY_TIMEOUT_MS + MEMORY_RETRY_MS).await;
+    assert!(second.socket.is_open());
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_large_value_that_waits_for_memory_does_not_block_other_large_values() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    for (session, bytes) in [(&session, 4 * MIB), (&other, MIB)] {
+        assert_eq!(set_metadata(&mut cli, session, 1, &metadata(bytes, json!({}))).await["result"], "success");
+    }
+    run_until_idle().await;
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let rename = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"renamed"}"#);
+    run_until_idle().await;
+    world.get(&format!("/api/sessions/{other}")).await.ok();
+    drop(pool);
+    world.advance(MEMORY_RETRY_MS).await;
+    rename.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
