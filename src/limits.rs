@@ -23,7 +23,7 @@ pub const MAX_UNRESERVED_BODY_BYTES: usize = 64 * 1024;
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const STALL_TIMEOUT_MS: u32 = 15_000;
-/// How long a client may take to send a JSON body, in milliseconds: its memory is reserved meanwhile.
+/// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved meanwhile.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
 /// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
 /// bytes: the largest body that the platform accepts on its smaller plans.
@@ -138,8 +138,7 @@ pub const MAX_LOST_METHODS: usize = 10_000;
 
 /// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
-/// The size above which queued changes are sealed as a batch, in bytes: JavaScript holds a copy of a batch until D1 answers, which
-/// no reservation covers, and each namespace has one in flight.
+/// The size above which queued changes are sealed as a batch, in bytes: no reservation covers the copy that JavaScript holds.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 /// The size above which a JSON array of rows gets no further row, in bytes. A parameter of a D1 statement has at most 2 MB; the
 /// last row adds at most twice [`LARGE_ROW_BYTES`].
@@ -200,8 +199,7 @@ pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
 pub const JOURNALS_LEAVE_FREE_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
-/// How long a frame of a CLI waits for memory, in milliseconds: the hub takes a few seconds to store the largest message, and
-/// clients wait longer for an acknowledgement than for a response.
+/// How long a frame of a CLI waits for memory, in milliseconds: several times what the hub takes to store the largest one.
 pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
@@ -213,11 +211,10 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
-/// How many bytes of sessions stay in memory however little of it is free: with [`UPLOAD_MEMORY_BYTES`] less than
-/// [`NAMESPACE_SHARE_BYTES`].
+/// How many bytes of sessions stay in memory however little of it is free. The share has room for an upload besides.
 pub const MIN_CACHED_BYTES: usize = 900_000;
-/// How many ids and tags of evicted sessions the cache remembers, so that a result read before an eviction is recognized as
-/// stale. With more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
+/// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
+/// more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
@@ -251,8 +248,7 @@ pub const MAX_EXCERPT_ID_BYTES: usize = 600;
 pub const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 /// The largest part of a large value, in bytes: it fits a row of D1 (2 MB), also with the other columns of a message.
 pub const MAX_PART_BYTES: usize = 1_500_000;
-/// How many parts are written or read at once: they are in memory several times while they are copied to or from JavaScript,
-/// which no reservation covers.
+/// How many parts are written or read at once: no reservation covers the copies that JavaScript makes of them.
 pub const PARTS_AT_ONCE: usize = 2;
 /// The total content size at which a page of history ends, in bytes: a page must fit the memory of a worker several times.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
@@ -324,12 +320,10 @@ pub const MAX_UPLOAD_MB: u64 = 1_000;
 pub const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// The largest body of an upload in percent of the largest file: base64 with line breaks in JSON.
 pub const UPLOAD_BODY_PERCENT: u64 = 144;
-/// The memory of an upload in chunks, in bytes: what is read from the body at once (128 KiB), a chunk, and a frame in flight. It
-/// fits the share of a namespace.
+/// The memory of an upload in chunks, in bytes: what is read of the body at once (128 KiB), a chunk, and a frame in flight.
 pub const UPLOAD_MEMORY_BYTES: usize = 128 * 1024 + 2 * 512 * 1024;
 /// The content of a chunk of an upload, in characters of base64: a multiple of 4.
 pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
-const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 /// How many uploads a namespace processes at a time. Further uploads wait.
 pub const MAX_UPLOADS_AT_ONCE: usize = 8;
 /// How many uploads may wait.

@@ -11,7 +11,9 @@ use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES};
+use crate::limits::{
+    FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES,
+};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
@@ -73,6 +75,7 @@ impl Hub {
         };
         self.record_frame(conn);
         let is_small = turn == Turn::Now && bytes <= SMALL_FRAME_BYTES;
+        let bytes = bytes + FRAME_OVERHEAD_BYTES;
         if is_small || self.memory().has_room(bytes) {
             return Some(turn);
         }

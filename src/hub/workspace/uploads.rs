@@ -18,10 +18,14 @@ use crate::hub::workspace::upload_body::{
 use crate::hub::{FrameSlotGuard, Hub};
 use crate::limits::{
     FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
-    MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_BYTES_PER_MS,
+    UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+
+// An upload in chunks never needs the pool, at least while the share holds only sessions.
+const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -137,7 +137,8 @@ fn a_response_without_an_error_of_the_hub_says_what_to_do() {
         ),
         (
             ErrorResponse::body_stalled(),
-            "The request body was too slow: less than 64 KiB in 15 seconds. Try again with a faster connection.",
+            "The request body was too slow: less than 64 KiB in 15 seconds, or more than 120 seconds for all of it. \
+             Try again with a faster connection.",
         ),
         (ErrorResponse::rate_limited(60), "Too many attempts. Try again in 60 seconds."),
     ];
