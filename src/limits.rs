@@ -179,23 +179,20 @@ pub const ALARM_RETRY_MS: u64 = 1_000;
 
 // Memory
 
-/// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. The other half is for code, small
-/// values, and the copies that JavaScript makes of a buffer while it passes the border of wasm.
+/// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. JavaScript needs the other half.
 pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The rest are the shares of eight
 /// namespaces; the pool shrinks when more of them are in use.
 pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
-/// The bytes that are always free for a namespace, whatever the others hold: it fits the largest value that is stored in a row,
-/// as a frame or body, while the previous one is being written. The number of namespaces in an isolate is unknown, so the
-/// share is as small as that allows.
+/// The bytes that are always free for a namespace, whatever the others hold: the largest value of a row, as a frame or body, while
+/// the previous one is being written. It is as small as that allows: the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 /// How much of the pool may be in use when a request gets more bytes than the pool has. The protocol allows a few such requests:
 /// the upload of 50 MB in one frame, and the response with two values of 30 MiB.
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
-/// The part of the pool that changes leave free while they wait for the database, in bytes: frames must fit, so that they are
-/// refused with `overloaded` and their sockets stay open.
+/// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
 pub const JOURNALS_LEAVE_FREE_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
@@ -211,7 +208,7 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
-/// How many bytes of sessions stay in memory however little of it is free. The share has room for an upload besides.
+/// How many bytes of sessions stay in memory however little of it is free. An upload fits the share besides.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
 /// more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
@@ -342,8 +339,7 @@ pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
 pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
-/// How often a waiting upload checks whether the other one has ended, in milliseconds. The runtime cannot resume a request of
-/// one object from another object.
+/// How often a waiting upload checks whether the other one has ended, in milliseconds: one object cannot resume another's request.
 pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
 /// How long a client may take to send an upload in one large frame, in milliseconds: others in the isolate wait for it.
 pub const FRAME_UPLOAD_TIMEOUT_MS: u64 = 15 * 60_000;
