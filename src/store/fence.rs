@@ -12,10 +12,12 @@ use futures::future::BoxFuture;
 use super::{Database, DbError, JoinedRows, Row, Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// Stores the epoch of a namespace. `?1`: namespace, `?2`: epoch.
+/// Stores the epoch of a namespace. `history_epoch` shows a trigger that this version needs no rows as versions before
+/// migration `0009` expect them (docs/ARCHITECTURE.md "Version skew"). `?1`: namespace, `?2`: epoch.
 pub const BEGIN_EPOCH: &str = "
-INSERT INTO fences (namespace, epoch) VALUES (?1, ?2)
-ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch WHERE fences.epoch < excluded.epoch";
+INSERT INTO fences (namespace, epoch, history_epoch) VALUES (?1, ?2, ?2)
+ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch, history_epoch = excluded.epoch
+WHERE fences.epoch < excluded.epoch";
 
 /// Violates the NOT NULL constraint of `epoch` if a later epoch is stored; writes nothing otherwise.
 /// `?1`: namespace, `?2`: epoch of the batch.

@@ -79,6 +79,7 @@ mod store {
     mod migrations;
     mod removals;
     mod retry;
+    mod rollback;
     mod rows;
     mod strict;
 }
