@@ -100,6 +100,8 @@ pub const PING_TIMEOUT_MS: u64 = 65_000;
 pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 /// How long after its time an alarm is set again if it has not fired, in milliseconds: alarms can be a minute late.
 pub const LATE_ALARM_MS: u64 = 60_000;
+/// With a keep-alive within this time, in milliseconds, an object is expected to get the next one before it is evicted.
+pub const BUSY_MS: u64 = 5_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").

@@ -37,6 +37,7 @@ const MESSAGES = 1_000;
 
 export const rows = [
   { id: 'message-rows', work: 'D1 rows written for a message', headline: 'count', target: { of: 'hub', most: 3 } },
+  { id: 'local-id-rows', work: 'D1 rows written for one with a local id', headline: 'count', target: { of: 'hub', most: 4 } },
   { id: 'cost-work', work: 'a month: messages and keep-alives', headline: 'dollars', target: { of: 'hub', most: 1 } },
   { id: 'cost-all', work: 'a month: everything', headline: 'dollars' },
 ];
@@ -114,15 +115,16 @@ class Day {
     return socket.emitWithAck('session-alive', { sid: session.id, time: Date.now(), thinking, mode: 'remote' });
   }
 
-  async send({ session, socket }) {
+  async send({ session, socket }, withLocalId) {
     const message = { role: 'agent', content: { type: 'output', data: { text: 'x'.repeat(MESSAGE_BYTES - 80) } } };
-    const ack = await socket.emitWithAck('message', { sid: session.id, message, localId: crypto.randomUUID() });
+    const localId = withLocalId ? { localId: crypto.randomUUID() } : {};
+    const ack = await socket.emitWithAck('message', { sid: session.id, message, ...localId });
     if (!ack.ok) throw new Error(`A message was refused: ${JSON.stringify(ack)}`);
   }
 
   /** Sends messages one after another, each from the next agent. */
-  async sendMany(count) {
-    for (let n = 0; n < count; n += 1) await this.send(this.agents[n % SESSIONS]);
+  async sendMany(count, { withLocalId = false } = {}) {
+    for (let n = 0; n < count; n += 1) await this.send(this.agents[n % SESSIONS], withLocalId);
   }
 
   /** Minutes of keep-alives, evenly spread. */
@@ -174,6 +176,7 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
     const counted = { start: await day.count(() => day.start()) };
     await day.sendMany(FULL_LOG);
     counted.message = scale(await day.count(() => day.sendMany(MESSAGES)), 1 / MESSAGES);
+    const withLocalId = scale(await day.count(() => day.sendMany(MESSAGES, { withLocalId: true })), 1 / MESSAGES);
     // Sessions may have become inactive meanwhile.
     await day.keepAlives(0.5);
     counted.minute = scale(await day.count(() => day.keepAlives(minutes)), 1 / minutes);
@@ -187,10 +190,13 @@ export async function run({ kinds, build, quick, report, addNote, addTable }) {
     const [work, all] = [sum(parts.filter((part) => part.work)), sum(parts)];
     const gigabytes = (counted.message.databaseBytes * PARTS.message.times) / 1e9;
     report('message-rows', { hub: { count: Number(counted.message.d1RowsWritten.toFixed(1)) } });
+    report('local-id-rows', { hub: { count: Number(withLocalId.d1RowsWritten.toFixed(1)) } });
     report('cost-work', { hub: { dollars: marginalPrice(work) } });
     report('cost-all', { hub: { dollars: marginalPrice(all) } });
     addTable(`A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`, monthTable(work, all));
     addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${MESSAGES}`, partsTable(parts));
+    const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
+    addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);
     for (const note of planNotes(all, gigabytes)) addNote(note);
   } finally {
     await runtime.stop();

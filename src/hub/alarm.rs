@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::events::log::EventLog;
 use super::storage_keys::{LAST_STALL, LAST_TICK};
 use super::{Hub, State};
-use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{ALARM_RETRY_MS, BUSY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
 impl Hub {
     /// Sets the alarm for the earliest deadline.
@@ -42,12 +42,13 @@ impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let (due, is_idle) = {
+        let (due, is_idle, is_busy) = {
             let mut state = self.state();
-            (state.schedule.on_alarm(now), state.is_idle())
+            (state.schedule.on_alarm(now), state.is_idle(), state.liveness.last_started_at() + BUSY_MS > now)
         };
-        // Between two ticks, the stored time has the same next tick.
-        if !is_idle && (due.ping || due.heartbeat) {
+        // Between two ticks, the stored time has the same next tick. A busy object stays in memory, which has the time; if it
+        // is removed nevertheless, the next instance does a superfluous tick.
+        if !is_idle && (due.ping || due.heartbeat) && (due.is_first || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.state().rpc.expire(now);

@@ -241,6 +241,32 @@ async fn an_alarm_between_two_ticks_writes_only_the_next_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn while_keep_alives_arrive_ticks_write_only_the_next_alarm_and_a_wake_does_one_tick_more() {
+    let (world, session, mut cli) = live_session().await;
+    let mut kv_writes = Vec::new();
+    for round in 0..3 {
+        let tick = FIRST_PING + 30_000 * round;
+        for at in [tick - 24_000, tick - 14_000, tick - 4_000] {
+            world.advance(at - world.now()).await;
+            cli.send_keep_alive(&world, &session).await;
+        }
+        let writes = world.rt.kv_writes();
+        world.advance(tick - world.now()).await;
+        kv_writes.push(world.rt.kv_writes() - writes);
+    }
+    assert_eq!(kv_writes, [1, 0, 0], "the first tick is stored");
+    assert_eq!(count_pings(&cli.socket.drain().await), 3);
+    world.hibernate_and_wake().await;
+    world.advance(1).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 1);
+    world.hibernate_and_wake().await;
+    world.advance(29_998).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 0);
+    world.advance(1).await;
+    assert_eq!(count_pings(&cli.socket.drain().await), 1, "the next tick is not late");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ping_is_sent_if_a_frame_wakes_the_hub_just_before_the_alarm() {
     let world = World::new();
     let mut cli = world.bare_cli().await;

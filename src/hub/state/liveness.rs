@@ -124,6 +124,11 @@ impl Liveness {
         has_any
     }
 
+    /// Returns when the last timer was started or restarted, in Unix milliseconds; 0 if none runs.
+    pub fn last_started_at(&self) -> u64 {
+        self.running.values().map(|timer| timer.started_at).max().unwrap_or(0)
+    }
+
     /// Whether a timer runs.
     pub fn is_running(&self, owner: &Owner) -> bool {
         self.running.contains_key(owner)

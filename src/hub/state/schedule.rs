@@ -16,12 +16,14 @@ pub struct Schedule {
     alarm_at: Option<u64>,
     /// Ticks up to this time are done, or were skipped.
     last_tick_at: u64,
+    /// Whether a tick was done since the object started.
+    has_ticked: bool,
 }
 
 impl Schedule {
     /// Creates a schedule without an alarm, in which ticks up to `last_tick_at` are done.
     pub fn new(last_tick_at: u64) -> Self {
-        Self { alarm_at: None, last_tick_at }
+        Self { alarm_at: None, last_tick_at, has_ticked: false }
     }
 
     /// Skips the ticks up to now.
@@ -61,7 +63,10 @@ impl Schedule {
         let last_tick_at = std::mem::replace(&mut self.last_tick_at, now);
         self.alarm_at = None;
         let is_due = |interval_ms: u64| next_tick(last_tick_at, interval_ms) <= now;
-        DueTicks { heartbeat: is_due(HEARTBEAT_INTERVAL_MS), ping: is_due(PING_INTERVAL_MS) }
+        let (heartbeat, ping) = (is_due(HEARTBEAT_INTERVAL_MS), is_due(PING_INTERVAL_MS));
+        let is_first = !self.has_ticked;
+        self.has_ticked |= heartbeat || ping;
+        DueTicks { heartbeat, ping, is_first }
     }
 }
 
@@ -71,4 +76,6 @@ pub struct DueTicks {
     pub heartbeat: bool,
     /// Pings to CLIs.
     pub ping: bool,
+    /// Whether no tick was done since the object started.
+    pub is_first: bool,
 }

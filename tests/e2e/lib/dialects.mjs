@@ -60,6 +60,8 @@ export class ScriptedCli {
   received = {};
   /** The processes of the sessions, by session id. */
   sessions = new Map();
+  /** Whether a resumed session gets another id. */
+  resumesUnderNewId = false;
   #t;
   #hub;
   #name;
@@ -102,7 +104,8 @@ export class ScriptedCli {
     await this.#serve(runner, machineId, 'checkPathExists', ({ paths }) => exists(paths));
     await this.#serve(runner, machineId, 'spawnSession', async ({ directory: path, agent, sessionId }) => {
       const metadata = { path, host: this.#name, machineId, flavor: agent, [dialect.agentIdField]: 'conversation-1' };
-      const id = sessionId ?? (await this.#web.openSession({ tag: `tag-${this.#name}-${agent}`, metadata })).id;
+      const tag = `tag-${this.#name}-${agent}${sessionId ? '-resumed' : ''}`;
+      const id = sessionId && !this.resumesUnderNewId ? sessionId : (await this.#web.openSession({ tag, metadata })).id;
       await this.#startSession(id);
       return dialect.spawned(id);
     });
