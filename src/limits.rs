@@ -82,8 +82,7 @@ pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 /// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
 /// update fits beside [`MAX_UNACKED_BYTES`].
 pub const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
-/// The number of sent bytes after which the hub sends a CLI an extra ping: [`PING_INTERVAL_MS`] is too long to measure a
-/// backlog.
+/// The sent bytes after which a CLI gets an extra ping: [`PING_INTERVAL_MS`] is too long to measure a backlog.
 pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 // Timers
@@ -113,8 +112,7 @@ pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
 /// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. The limit keeps
 /// repetitions from delaying changes when there are many sessions and web clients.
 pub const REMINDERS_PER_MS: u64 = 5;
-/// How long a visibility report of a client that acknowledges heartbeats is valid, in milliseconds: two heartbeats, and
-/// time for the acknowledgement.
+/// How long a visibility report is valid if the client acknowledges heartbeats, in milliseconds: two heartbeats and 15 s.
 pub const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
 /// How long a visibility report of any other client is valid, in milliseconds: the lifetime of a JWT. A client of an SSE
 /// stream has no way to acknowledge heartbeats.
