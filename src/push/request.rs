@@ -1,17 +1,14 @@
 //! The HTTP request that delivers a message to a subscriber (RFC 8030), with an encrypted body (RFC 8291).
 
-use std::iter;
+use std::ops::Range;
 use std::time::Duration;
 
-use hkdf::Hkdf;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, InvalidHeaderValue};
+use http::header::{AUTHORIZATION, InvalidHeaderValue};
 use http::uri::InvalidUri;
-use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use p256::ecdh::diffie_hellman;
-use p256::elliptic_curve::sec1::ToEncodedPoint;
-use p256::{PublicKey, SecretKey};
-use sha2::Sha256;
+use http::{HeaderName, HeaderValue, Request, Uri};
+use p256::PublicKey;
 use thiserror::Error;
+use web_push_native::{Auth, WebPushBuilder};
 
 use super::endpoint::Endpoint;
 use super::from_any_base64;
@@ -19,17 +16,11 @@ use super::from_any_base64;
 /// The largest plaintext: a body of 4,096 bytes minus header, delimiter and tag (RFC 8291 section 4).
 pub const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// RFC 8291 section 4 requires a record size larger than the record.
 const RECORD_SIZE: u32 = 4096;
+/// The position of the record size in the body, in bytes (RFC 8188 section 2.1).
+const RECORD_SIZE_FIELD: Range<usize> = 16..20;
 
 const AUTH_BYTES: usize = 16;
-const SALT_BYTES: usize = 16;
-
-/// What must be random in each message: the salt, and a private P-256 key.
-pub type Randomness = [u8; SALT_BYTES + 32];
-
-/// RFC 8030 section 5.2.
-const TIME_TO_LIVE: HeaderName = HeaderName::from_static("ttl");
 
 /// A message replaces the undelivered one of the same topic (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
@@ -84,45 +75,32 @@ pub enum BuildError {
     Endpoint(#[from] InvalidUri),
     #[error("A header of the push is malformed: {0}.")]
     Header(#[from] InvalidHeaderValue),
-    #[error("The message could not be encrypted.")]
-    Encryption,
+    #[error("The message could not be encrypted: {0}.")]
+    Encryption(web_push_native::Error),
 }
 
-/// Builds the request that delivers `message`, encrypted with a new salt and key pair.
-pub fn build(
-    endpoint: &Endpoint,
-    keys: &Keys,
-    message: Message<'_>,
-    random: &Randomness,
-) -> Result<Request<Vec<u8>>, BuildError> {
+/// Builds the request that delivers `message`, encrypted with a random salt and key pair.
+///
+/// # Panics
+///
+/// `web-push-native` panics when the platform has no random source: the caller must check it first.
+pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
     if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));
     }
-    let body = encrypt(message.payload.into_bytes(), keys, random).ok_or(BuildError::Encryption)?;
-    let mut request = Request::new(body);
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::try_from(endpoint.url())?;
+    let builder = WebPushBuilder::new(Uri::try_from(endpoint.url())?, keys.public, Auth::from(keys.auth));
+    let request = builder.with_valid_duration(message.ttl).build(message.payload);
+    let mut request = request.map_err(BuildError::Encryption)?;
+    // RFC 8291 section 4 requires a record size larger than the record, but the builder sets it to the record's length. The field
+    // is neither encrypted nor authenticated.
+    if let Some(field) = request.body_mut().get_mut(RECORD_SIZE_FIELD) {
+        field.copy_from_slice(&RECORD_SIZE.to_be_bytes());
+    }
     let headers = request.headers_mut();
-    headers.insert(TIME_TO_LIVE, HeaderValue::from(message.ttl.as_secs()));
-    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aes128gcm"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(TOPIC, HeaderValue::try_from(message.topic)?);
     headers.insert(URGENCY, HeaderValue::try_from(message.urgency)?);
     headers.insert(AUTHORIZATION, HeaderValue::try_from(message.authorization)?);
     Ok(request)
-}
-
-/// Encrypts a message for a subscriber (RFC 8291 section 3). One in 2^32 random numbers is not a valid P-256 key: `None`.
-fn encrypt(plaintext: Vec<u8>, keys: &Keys, random: &Randomness) -> Option<Vec<u8>> {
-    let (salt, secret) = random.split_first_chunk::<SALT_BYTES>()?;
-    let secret = SecretKey::from_slice(secret).ok()?;
-    let public = secret.public_key().to_encoded_point(false);
-    let shared = diffie_hellman(secret.to_nonzero_scalar(), keys.public.as_affine());
-    let receiver = keys.public.to_encoded_point(false);
-    let info = [b"WebPush: info\0", receiver.as_bytes(), public.as_bytes()].concat();
-    let mut ikm = [0; 32];
-    Hkdf::<Sha256>::new(Some(&keys.auth), shared.raw_secret_bytes()).expand(&info, &mut ikm).ok()?;
-    ece_native::encrypt(ikm, *salt, public, iter::once(plaintext), RECORD_SIZE).ok()
 }
 
 #[cfg(test)]
@@ -130,12 +108,12 @@ fn encrypt(plaintext: Vec<u8>, keys: &Keys, random: &Randomness) -> Option<Vec<u
 mod tests {
     use super::*;
     use crate::push::{from_base64url, to_base64url};
-    use web_push_native::{Auth, decrypt};
+    use p256::SecretKey;
+    use p256::elliptic_curve::sec1::ToEncodedPoint;
+    use web_push_native::decrypt;
 
     // RFC 8291 appendix A.
     const PLAINTEXT: &str = "When I grow up, I want to be a watermelon";
-    const SALT: &str = "DGv6ra1nlYgDCS1FRnbzlw";
-    const SENDER_SECRET: &str = "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw";
     const RECEIVER_SECRET: &str = "q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94";
     const P256DH: &str = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
     const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
@@ -153,12 +131,7 @@ mod tests {
 
     fn body(payload: &str) -> Vec<u8> {
         let endpoint = Endpoint::parse("https://push.com/x", false).unwrap();
-        build(&endpoint, &keys(), message(payload), &random()).unwrap().into_body()
-    }
-
-    /// The salt and the key of the RFC's sender.
-    fn random() -> Randomness {
-        [SALT, SENDER_SECRET].map(|text| from_base64url(text).unwrap()).concat().try_into().unwrap()
+        build(&endpoint, &keys(), message(payload)).unwrap().into_body()
     }
 
     /// Decrypts a body with the private key of the RFC's subscriber.
@@ -169,16 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc_is_encrypted_to_its_bytes_and_decrypted() {
-        assert_eq!(to_base64url(&body(PLAINTEXT)), BODY);
+    fn the_subscriber_of_the_rfc_decrypts_its_example_and_a_built_message() {
+        assert_eq!(decrypt_body(from_base64url(BODY).unwrap()), PLAINTEXT);
         assert_eq!(decrypt_body(body(PLAINTEXT)), PLAINTEXT);
     }
 
     #[test]
-    fn a_message_is_not_encrypted_with_an_invalid_private_key() {
-        let endpoint = Endpoint::parse("https://push.com/x", false).unwrap();
-        let result = build(&endpoint, &keys(), message(PLAINTEXT), &[0; 48]);
-        assert!(matches!(result, Err(BuildError::Encryption)));
+    fn each_message_has_a_random_salt_and_key_and_a_record_size_above_its_length() {
+        let (one, other) = (body(PLAINTEXT), body(PLAINTEXT));
+        assert_ne!(one[..16], other[..16], "the salt");
+        assert_ne!(one[21..86], other[21..86], "the public key");
+        let record_bytes = one.len() - 86;
+        assert_eq!(record_bytes, PLAINTEXT.len() + 17);
+        assert_eq!(one[RECORD_SIZE_FIELD], 4096_u32.to_be_bytes());
     }
 
     #[test]
@@ -190,7 +166,7 @@ mod tests {
             "https://xn--bcher-kva.com/%41",
         ] {
             let endpoint = Endpoint::parse(url, false).unwrap();
-            let request = build(&endpoint, &keys(), message(PLAINTEXT), &random()).unwrap();
+            let request = build(&endpoint, &keys(), message(PLAINTEXT)).unwrap();
             assert_eq!((request.method().as_str(), request.uri().to_string().as_str()), ("POST", url));
             let header = |name| request.headers()[name].to_str().unwrap();
             assert_eq!([header("ttl"), header("topic"), header("urgency")], ["60", "topic-1", "high"]);
@@ -207,7 +183,7 @@ mod tests {
         assert_eq!(body.len(), 4096);
         assert_eq!(decrypt_body(body), largest);
         let endpoint = Endpoint::parse("https://push.com/x", false).unwrap();
-        let result = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE_BYTES + 1)), &random());
+        let result = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE_BYTES + 1)));
         assert!(matches!(result, Err(BuildError::TooLong(3994))));
     }
 

@@ -21,7 +21,7 @@ use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::endpoint::Endpoint;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification, NotificationKind};
-use crate::push::request::{self, Keys, Message, Randomness};
+use crate::push::request::{self, Keys, Message};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
@@ -281,9 +281,9 @@ impl Hub {
             urgency: notification.urgency(),
             authorization: &authorization.ok_or("The VAPID token could not be signed.")?,
         };
-        let mut random = [0; size_of::<Randomness>()];
-        self.rt.random(&mut random).map_err(|error| error.to_string())?;
-        request::build(&endpoint, &keys, message, &random).map_err(|error| error.to_string())
+        // `request::build` panics without a random source.
+        self.rt.random(&mut [0]).map_err(|error| error.to_string())?;
+        request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
     }
 
     /// Schedules another round after the database was unavailable, or ends the delivery after several of them.
