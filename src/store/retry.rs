@@ -93,11 +93,6 @@ impl<D: Database> Retrying<D> {
         if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_at }
     }
 
-    /// Whether no call is in progress.
-    pub fn is_idle(&self) -> bool {
-        lock(&self.calls).pending.is_empty()
-    }
-
     /// Whether the last result was an outage that outlasted the retries.
     pub fn is_unreachable(&self) -> bool {
         lock(&self.calls).is_unreachable

@@ -24,11 +24,9 @@ mod bad_input {
     mod updates;
 }
 mod cli_sockets;
-mod cold_append;
 mod completed_requests;
 mod concurrency;
 mod delivery;
-mod distance;
 mod edge;
 mod events;
 mod faults;

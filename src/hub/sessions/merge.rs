@@ -34,11 +34,11 @@ impl Hub {
             canceled => canceled?,
         }
         for id in [old, new] {
-            self.state().in_flight.begin_exclusive(id);
+            self.state().in_flight.begin_merge(id);
         }
         let merged = self.merge_locked(old, new).await;
         for id in [old, new] {
-            self.state().in_flight.end_exclusive(id);
+            self.state().in_flight.end_merge(id);
         }
         self.start_commit();
         merged

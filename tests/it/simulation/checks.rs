@@ -13,6 +13,8 @@ use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
 /// The keep-alive timeout of a machine.
 const MACHINE_TIMEOUT_MS: u64 = 45_000;
+/// A response that took longer may be stale, in milliseconds.
+const STALE_MS: u64 = 2_000;
 /// How long the pending requests of an inactive session are kept.
 const DAY_MS: u64 = 24 * 60 * 60_000;
 
@@ -300,7 +302,7 @@ impl World {
         );
     }
 
-    /// Requests each session and compares the response with the database, unless the session changes meanwhile.
+    /// Requests each session and compares the response with the database.
     fn compare_all_sessions(&mut self) {
         // Responses of an earlier call may be stale.
         self.sessions_to_compare.clear();
@@ -310,15 +312,15 @@ impl World {
                 self.request(namespace_index, "GET", &path, String::new(), Purpose::Compare { session });
             }
         }
-        let before = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
+        let requested_at = self.now();
         self.run_until_idle();
-        let mut after = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
+        if self.now() > requested_at + STALE_MS {
+            // The database was stalled meanwhile: sessions may have changed since they were read.
+            return;
+        }
+        let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
         for (namespace_index, response) in std::mem::take(&mut self.sessions_to_compare) {
-            // A timeout may have changed a session after it was read.
-            let row = |rows: &[BTreeMap<String, Row>; 2]| rows[namespace_index].get(response["id"].as_str()?).cloned();
-            if row(&before) == row(&after) {
-                self.compare(namespace_index, &response, &mut after[namespace_index]);
-            }
+            self.compare(namespace_index, &response, &mut rows[namespace_index]);
         }
     }
 

@@ -8,7 +8,6 @@ use session_gateway_hub::store::Value as Column;
 use super::world::World;
 
 /// A session in the database.
-#[derive(Clone, PartialEq)]
 pub struct Row {
     pub id: String,
     pub tag: String,
