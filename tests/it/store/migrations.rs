@@ -240,3 +240,16 @@ async fn migrations_lose_no_row_and_break_no_reference() {
         }
     }
 }
+
+/// D1 splits the SQL of a migration itself, and finds a trigger's end only if it is alone in its file, on one line.
+#[test]
+fn a_trigger_is_a_migration_of_its_own_on_one_line() {
+    for sql in Sqlite::migrations() {
+        let triggers = sql.matches("CREATE TRIGGER").count();
+        assert!(
+            triggers == 0
+                || (triggers == 1 && sql.starts_with("CREATE TRIGGER") && sql.trim_end().lines().count() == 1),
+            "{sql}"
+        );
+    }
+}
