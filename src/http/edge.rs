@@ -2,7 +2,8 @@
 //! namespace.
 //!
 //! Outside `/api` and `/cli`, an unknown path gets a 404. Inside, a request without a valid token gets a 401; any other error,
-//! also for an unknown path, is the object's response.
+//! also for an unknown path, is the object's response. A URL that parsers read differently ([`is_ambiguous`]) gets a 404
+//! everywhere: the object could get another path than the one whose token was checked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -173,6 +174,9 @@ impl Edge {
         let (is_api, is_cli) = (is_under("/api"), is_under("/cli"));
         if head.method == "OPTIONS" && (is_api || is_cli) {
             return Ok(Action::Respond(StatusCode::NO_CONTENT.into_response()));
+        }
+        if is_ambiguous(head) {
+            return Err(ErrorResponse::no_route());
         }
         match head.path.as_str() {
             "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health())),
@@ -351,6 +355,23 @@ pub fn split_url(url: &str) -> (&str, &str, &str) {
         Some((host, path)) => (host, path, query),
         None => (location, "/", query),
     }
+}
+
+/// Whether another parser may find another path in the URL. The runtime gives the worker the URL as the client sent it, and
+/// resolves its dot segments when the worker forwards the request: `/api/../cli/sessions` would be checked as a path of web
+/// clients and handled as one of CLIs. A `Host` with other characters than those of a host name could move the path's start.
+fn is_ambiguous(head: &RequestHead) -> bool {
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    head.path.contains('\\') || head.path.split('/').any(is_dot_segment) || !head.host.bytes().all(is_of_host)
+}
+
+/// Whether a segment of a path is `.` or `..`, also percent-encoded.
+fn is_dot_segment(segment: &str) -> bool {
+    strip_dot(segment).is_some_and(|rest| rest.is_empty() || strip_dot(rest) == Some(""))
+}
+
+fn strip_dot(text: &str) -> Option<&str> {
+    [".", "%2e", "%2E"].into_iter().find_map(|dot| text.strip_prefix(dot))
 }
 
 fn require_method(

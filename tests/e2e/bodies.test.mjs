@@ -73,29 +73,42 @@ for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
   });
 }
 
-/** Sends a chunked body with a wrong Content-Length. Resolves to the status, or to `closed`. */
+/**
+ * Sends a chunked body with a wrong Content-Length, and another request on the same connection. Resolves when the connection is
+ * closed, to the statuses of the responses.
+ */
 async function sendWithWrongLength(path, body, length) {
   const { promise, resolve } = deferred();
   const { hostname, port } = new URL(hub.url);
   const socket = net.connect(port, hostname);
-  socket.on('error', () => resolve('closed'));
-  socket.on('close', () => resolve('closed'));
-  socket.setEncoding('latin1').on('data', (text) => resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1])));
+  let received = '';
+  socket.on('error', resolve);
+  socket.on('close', resolve);
+  socket.setEncoding('latin1').on('data', (text) => (received += text));
   const head = [`POST ${path} HTTP/1.1`, `Host: ${hostname}`, `Authorization: Bearer ${hub.token('bodies')}`];
   socket.write(`${[...head, `Content-Length: ${length}`, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n`);
   socket.write(`${body.length.toString(16)}\r\n`);
   socket.write(body);
   socket.write('\r\n0\r\n\r\n');
-  const status = await withTimeout(promise, `a response to ${path}`);
-  socket.destroy();
-  return status;
+  socket.write(`GET /health HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`);
+  await withTimeout(promise, `the end of the connection of ${path}`);
+  return [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
 }
 
-describe('a chunked body with a Content-Length that is too small', () => {
+// Transfer-Encoding overrides Content-Length, and the server must close the connection after its response, because a proxy may
+// have found another end of the request (RFC 9112, sections 6.1 and 6.3).
+describe('a chunked body with a Content-Length', () => {
   for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
-    test(`is not read beyond that length by ${reader}`, async () => {
-      for (const length of [2_000, limit, 4 * limit]) assert.notEqual(await sendWithWrongLength(path, body(length), 1_000), 200);
+    test(`ends with its last chunk, and so does the connection, for ${reader}`, async () => {
+      for (const length of [1_000, limit, 4 * limit]) assert.deepEqual(await sendWithWrongLength(path, body(2_000), length), [200]);
       assert.equal((await send(path, body(1024), { end: true })).status, 200);
+    });
+
+    test(`is not read beyond the limit of ${reader}, however small the Content-Length`, async () => {
+      for (const length of [0, 1_000, limit]) {
+        assert.deepEqual(await sendWithWrongLength(path, body(limit), length), [200]);
+        for (const size of [limit + 1, 4 * limit]) assert.deepEqual(await sendWithWrongLength(path, body(size), length), [413]);
+      }
     });
   }
 });

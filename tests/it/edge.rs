@@ -69,6 +69,37 @@ async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
 }
 
 #[tokio::test]
+async fn a_url_that_parsers_read_differently_is_refused_with_every_token() {
+    let edge = edge("token", "");
+    let jwt = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok()["token"].as_str().unwrap().to_owned();
+    let paths = [
+        "/api/../cli/sessions",
+        "/api/./sessions",
+        "/api/%2e%2E/cli/sessions",
+        "/api/.%2e/cli/sessions",
+        "/api/%2e/sessions",
+        "/api/x\\..\\..\\cli/sessions",
+        "/api/..",
+        "/cli/%2e%2e/../api/sessions",
+        "/api/sessions/../events",
+    ];
+    for (path, token) in paths.iter().flat_map(|path| [(path, jwt.as_str()), (path, "secret:team"), (path, "wrong")]) {
+        respond(&edge, &with_token("GET", path, token)).await.assert_error(404, "not_found");
+    }
+    for host in ["a/api", "a%2fcli", "user@a", "a\\b", "a b"] {
+        let head = RequestHead { host: host.into(), ..with_token("GET", "/api/sessions", &jwt) };
+        respond(&edge, &head).await.assert_error(404, "not_found");
+    }
+    for path in ["/api/sessions/...", "/api/sessions/.x", "/api/sessions/..%2fx", "/api/sessions/%252e", "/api//x"] {
+        assert_eq!(object_namespace(&edge, &with_token("GET", path, &jwt)).await, "team");
+    }
+    for host in ["127.0.0.1:8787", "[::1]:8787", "my_hub.Example-1.dev"] {
+        let head = RequestHead { host: host.into(), ..with_token("GET", "/api/sessions", &jwt) };
+        assert_eq!(object_namespace(&edge, &head).await, "team");
+    }
+}
+
+#[tokio::test]
 async fn health_needs_no_token() {
     let edge = edge("token", "");
     let health = respond(&edge, &head("GET", "/health")).await.ok();
