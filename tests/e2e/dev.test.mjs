@@ -161,14 +161,20 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal((await web.readHistory(session.id)).length, 2);
   });
 
-  test('answers an upload of 51 MB that it refuses, although the proxy of wrangler is in between', async () => {
-    const { id } = await hub.web('uploads').openSession({ tag: '/code/uploads' });
+  test('answers an upload of 51 MB that it refuses, although the proxy of wrangler is in between', async (t) => {
+    const web = hub.web('uploads');
+    const { session, cli } = await liveSession(t, hub, { namespace: 'uploads', tag: '/code/uploads' });
+    await cli.serve('uploadFile', () => ({ success: true }));
+    const inactive = await web.openSession({ tag: '/code/inactive' });
     const content = Buffer.alloc(51 * 1024 * 1024).toString('base64');
     const raw = JSON.stringify({ filename: 'a.bin', mimeType: 'application/octet-stream', content });
-    const upload = (web, sessionId) => web.post(`/api/sessions/${sessionId}/upload`, undefined, { raw });
-    const answers = [await upload(hub.web('uploads'), id), await upload(hub.web('uploads'), 'none'), await upload(hub.webWithoutToken(), id)];
-    assert.deepEqual(answers.map(({ status, body }) => [status, body?.code]), [[413, 'too_large'], [404, 'session_not_found'], [401, 'unauthorized']]);
-    assert.equal((await hub.web('uploads').get(`/api/sessions/${id}`)).status, 200);
+    const upload = (client, sessionId) => client.post(`/api/sessions/${sessionId}/upload`, undefined, { raw });
+    const answers = [];
+    for (const sessionId of [session.id, inactive.id, 'none']) answers.push(await upload(web, sessionId));
+    answers.push(await upload(hub.webWithoutToken(), session.id));
+    const expected = [[413, 'too_large'], [409, 'session_inactive'], [404, 'session_not_found'], [401, 'unauthorized']];
+    assert.deepEqual(answers.map(({ status, body }) => [status, body?.code]), expected);
+    assert.equal((await web.get(`/api/sessions/${session.id}`)).status, 200);
   });
 
   test('does not run twice in a folder, and names the running hub', async () => {

@@ -24,9 +24,14 @@ const handleUpload = ({ filename, mimeType, content }) => {
   return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digest(bytes) };
 };
 
-/** A session whose CLI serves uploads, and the path of its upload route. */
+/**
+ * A session whose CLI serves uploads, and the path of its upload route. Its keep-alives are repeated: on a busy machine the tests
+ * of a suite take longer than the time after which a silent session is inactive.
+ */
 async function uploadSession(t, tag, options = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, ...options });
+  const keepAlives = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
+  t.after(() => clearInterval(keepAlives));
   await cli.serve('uploadFile', handleUpload);
   return { session, cli, path: `/api/sessions/${session.id}/upload` };
 }
