@@ -23,6 +23,9 @@ const MAX_BUFFERS = 64 * MIB;
 const MAX_HEAP = 48 * MIB;
 process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP / MIB}`;
 
+/** The size of queued changes above which they are sealed as a batch (`MAX_BATCH_BYTES`). */
+const MAX_BATCH = 4_000_000;
+
 test('namespaces that fill the memory of an isolate stay within its limit, and another one is served all the time', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
@@ -60,8 +63,10 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
   const growth = hub.memory().peak - before.process;
   t.diagnostic(`the wasm memory has grown by ${(wasm / MIB).toFixed(1)} MiB, the process by at most ${(growth / MIB).toFixed(1)} MiB`);
   assert.ok(wasm <= MAX_BUFFERS, `${wasm}`);
-  // D1 is another isolate of the process, and the runtime receives a frame of each socket.
-  assert.ok(growth <= MAX_BUFFERS + 2 * MAX_HEAP + (names.length + 1) * MIB, `${growth}`);
+  // D1 is another isolate of the process, and the runtime receives a frame of each socket. It also holds two batches of each
+  // namespace outside of the heaps: the slow one, which the hub gives up after 2 s (`DB_SILENCE_MS`), and its repetition. On a
+  // busy machine the flood lasts longer than that.
+  assert.ok(growth <= MAX_BUFFERS + 2 * MAX_HEAP + (names.length + 1) * (MIB + 2 * MAX_BATCH), `${growth}`);
 });
 
 test('the largest message takes at most 2.5 times its size, and later ones reuse the memory', async (t) => {
