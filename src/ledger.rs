@@ -2,9 +2,9 @@
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
-//! **Guarantee**: the buffers of all namespaces stay below [`MAX_BUFFER_BYTES`]. [`NAMESPACE_SHARE_BYTES`] are always free for
-//! each namespace; what it holds beyond them comes from a pool that all namespaces share. Caches shrink before anything is
-//! refused.
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], except for one reservation larger than the pool,
+//! the shares beyond the eighth, and small frames (docs/design/memory.md). [`NAMESPACE_SHARE_BYTES`] are always free for each
+//! namespace; what it holds beyond them comes from a pool that all namespaces share. Caches shrink before anything is refused.
 //!
 //! A reservation is refused at once, and its caller waits or refuses the request. A release wakes no task of another namespace,
 //! because a task may use only the sockets and timers of its own object, so callers that wait try again after a pause.
@@ -348,7 +348,7 @@ mod tests {
         let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
         ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Cached>);
         let reservation = second.reserve(SHARE + SHARE + 7).unwrap();
-        assert_eq!(lock(&cache.0).bytes(), POOL - 7, "no more than necessary");
+        assert_eq!(lock(&cache.0).bytes(), POOL - 7, "the cache shrinks only as far as necessary");
         drop(cache);
         assert!(first.reserve(POOL).is_none(), "the reservation remains");
         drop(reservation);

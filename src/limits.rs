@@ -187,8 +187,8 @@ pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 /// The bytes that are always free for a namespace, whatever the others hold: the largest value of a row, as a frame or body, while
 /// the previous one is being written. It is as small as that allows: the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
-/// How much of the pool may be in use when a request gets more bytes than the pool has. The protocol allows a few such requests:
-/// the upload of 50 MB in one frame, and the response with two values of 30 MiB.
+/// How much of the pool may be in use when a response reserves more bytes than the pool has: that of a session with two values
+/// of 30 MiB.
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
@@ -335,7 +335,8 @@ pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
 /// What an upload in one large frame reserves of the ledger, in bytes: half of the pool. Frames of CLIs need the other half, among
-/// them the answer to the upload. There is one such upload in an isolate.
+/// them the answer to the upload. There is one such upload in an isolate. Its content is larger (up to 67 MiB), and in the memory
+/// of JavaScript.
 pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;

@@ -22,8 +22,8 @@ macro_rules! of_deleted {
 }
 
 /// Deletes some of what belongs to the first deleted session of a namespace, and at last the session with those that were
-/// merged into it; then selects whether deleted sessions remain. A chunk has at most 5,000 rows of a table, and about 60 MB.
-/// `?1`: namespace.
+/// merged into it; then selects whether deleted sessions remain. Each statement deletes at most 5,000
+/// rows, and about 60 MB. `?1`: namespace.
 const SWEEP: [&str; 5] = [
     concat!(
         "DELETE FROM message_parts WHERE rowid IN (SELECT rowid FROM message_parts WHERE session_id = ",
