@@ -76,7 +76,7 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
         }
-        if self.state().sweep_at.take_if(|at| *at <= now).is_some() {
+        if self.state().sweep.begin(now) {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
         }
@@ -117,7 +117,7 @@ impl State {
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),
             self.kept_requests.next_deadline(),
-            self.sweep_at,
+            self.sweep.next_deadline(),
             self.activation_waiters.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()

@@ -63,6 +63,7 @@ use state::liveness::Liveness;
 use state::memory::StateMemory;
 use state::reminders::Reminders;
 use state::schedule::Schedule;
+use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
 pub use state::upload_slots::{FrameSlot, FrameSlotGuard, UploadConfig, parse_max_upload};
 
@@ -98,8 +99,7 @@ struct State {
     rpc: Rpc,
     liveness: Liveness,
     kept_requests: KeptRequests,
-    /// When the next chunk of deleted sessions is deleted, in Unix milliseconds; `None` if there is nothing to delete.
-    sweep_at: Option<u64>,
+    sweep: Sweep,
     event_numbers: EventNumbers,
     /// The replay log; `None` while no web client is connected or may resume.
     log: Option<EventLog>,

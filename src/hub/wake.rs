@@ -14,6 +14,7 @@ use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
 use super::state::memory::StateMemory;
 use super::state::schedule::Schedule;
+use super::state::sweep::Sweep;
 use super::storage_keys::{
     ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
 };
@@ -119,7 +120,7 @@ impl State {
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
-            sweep_at: rt.kv_get(SWEEP).map(|_| now),
+            sweep: Sweep::new(rt.kv_get(SWEEP).map(|_| now)),
             event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
             schedule: Schedule::new(last_tick.unwrap_or(now)),

@@ -84,6 +84,7 @@ mod store {
     mod strict;
 }
 mod support;
+mod sweep;
 mod todos;
 mod upload_chunks;
 mod uploads;

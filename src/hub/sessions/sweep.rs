@@ -5,35 +5,37 @@ use std::sync::Arc;
 
 use crate::hub::storage_keys::SWEEP;
 use crate::hub::{Hub, State};
-use crate::limits::{SWEEP_PAUSE_MS, SWEEP_RETRY_MS};
+use crate::limits::{SWEEP_PAUSES, SWEEP_RETRY_MS};
 use crate::store::removals;
 
 impl Hub {
-    /// Schedules the first chunk, also if the object hibernates or is restarted before. Call it before the deletion is
-    /// committed, so that a crash between the two leaves nothing behind.
+    /// Schedules the deletion of the first chunk. It survives hibernation and restarts. Call it before the deletion of the
+    /// session is committed, so that a crash between the two leaves nothing behind.
     pub(in crate::hub) fn sweep_later(&self, state: &mut State) {
         self.rt.kv_put(SWEEP, "due");
-        self.set_sweep(state, 0);
-    }
-
-    fn set_sweep(&self, state: &mut State, pause_ms: u64) {
-        let at = self.rt.now() + pause_ms;
-        state.sweep_at = Some(at);
-        self.request_alarm(state, Some(at));
+        self.schedule_chunk(state, 0);
     }
 
     /// Deletes a chunk, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
         // The deletion may still be queued. If it fails, the sessions stay.
         let _ = self.flushed().await;
+        let started_at = self.rt.now();
         let swept = removals::sweep(&self.db, &self.config.namespace).await;
+        let took_ms = self.rt.now() - started_at;
         let mut state = self.state();
+        let is_scheduled = state.sweep.end();
         match swept {
-            Ok(true) => self.set_sweep(&mut state, SWEEP_PAUSE_MS),
-            Err(_) => self.set_sweep(&mut state, SWEEP_RETRY_MS),
-            Ok(false) if state.sweep_at.is_none() => self.rt.kv_delete(SWEEP),
+            Ok(true) => self.schedule_chunk(&mut state, SWEEP_RETRY_MS.min(took_ms * SWEEP_PAUSES)),
+            Err(_) => self.schedule_chunk(&mut state, SWEEP_RETRY_MS),
             // Another session was deleted meanwhile.
-            Ok(false) => {}
+            Ok(false) if is_scheduled => self.schedule_chunk(&mut state, 0),
+            Ok(false) => self.rt.kv_delete(SWEEP),
         }
+    }
+
+    fn schedule_chunk(&self, state: &mut State, pause_ms: u64) {
+        state.sweep.schedule(self.rt.now() + pause_ms);
+        self.request_alarm(state, state.sweep.next_deadline());
     }
 }

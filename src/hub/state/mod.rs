@@ -14,4 +14,5 @@ pub mod local_ids;
 pub mod memory;
 pub mod reminders;
 pub mod schedule;
+pub mod sweep;
 pub mod upload_slots;
