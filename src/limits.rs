@@ -160,8 +160,7 @@ pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
 /// later writes.
 pub const DB_TIMEOUT_MS: u64 = 35_000;
-/// The time without a result after which the hub checks whether the database answers a later call, in milliseconds. If it does,
-/// the first call is lost.
+/// The time without a result after which a call is lost if the database answers a later one, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
@@ -169,9 +168,10 @@ pub const BURST_CHANGES: usize = 6;
 pub const MAX_BURST_TURNS: usize = 64;
 /// A commit of more bytes than this is followed by eviction from the cache.
 pub const EVICT_AFTER_BYTES: usize = 100_000;
-/// The pause between two chunks of a deleted session, in times of the first one: a sweep takes at most a fifth of the time of
-/// the database, which serves all namespaces. A chunk has up to 5,000 messages (`store::removals`).
+/// The pause after a chunk of a deleted session (`store::removals`), in times of the chunk: requests come first.
 pub const SWEEP_PAUSES: u64 = 4;
+/// The most chunks of 5,000 messages, or of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
+pub const MAX_MERGE_CHUNKS: usize = 60;
 /// How long the hub waits after it failed to delete a chunk, in milliseconds.
 pub const SWEEP_RETRY_MS: u64 = 60_000;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.

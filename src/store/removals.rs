@@ -71,16 +71,16 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 60 MB.
-/// `?1`: session, `?2`: namespace.
+/// Selects the last seq of each chunk of a session's messages, up to more than [`MAX_MERGE_CHUNKS`](crate::limits::MAX_MERGE_CHUNKS).
+/// A chunk has at most 5,000 messages, and about 10 MB. `?1`: session, `?2`: namespace.
 const SELECT_CHUNKS: &str = concat!(
     "
 SELECT max(seq) AS last FROM (
   SELECT seq, (row_number() OVER preceding - 1) / 5000 AS by_rows,
-    (sum(bytes) OVER preceding - bytes) / 60000000 AS by_bytes
-  FROM messages WHERE session_id = ",
+    (sum(bytes) OVER preceding - bytes) / 10000000 AS by_bytes
+  FROM (SELECT seq, bytes FROM messages WHERE session_id = ",
     history_of!("?1", "?2"),
-    " WINDOW preceding AS (ORDER BY seq ROWS UNBOUNDED PRECEDING))
+    " ORDER BY seq LIMIT 300001) WINDOW preceding AS (ORDER BY seq ROWS UNBOUNDED PRECEDING))
 GROUP BY by_rows, by_bytes ORDER BY last"
 );
 

@@ -13,6 +13,7 @@ use crate::hub::state::effect::Effect;
 use crate::hub::state::evictions::Key;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
+use crate::limits::MAX_MERGE_CHUNKS;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
 use crate::model::large::Field;
@@ -23,7 +24,7 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
+    /// Merges the session `old` into `new`, unless that moves more than [`MAX_MERGE_CHUNKS`] chunks. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         match self
             .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
@@ -96,6 +97,14 @@ impl Hub {
     async fn write_merge(&self, old: &Session, new: Session) -> Result<(), Error> {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
+        let chunks = removals::load_chunks(&self.db, namespace, &new_id).await?;
+        if chunks.len() > MAX_MERGE_CHUNKS {
+            self.rt.log_warning(&format!(
+                "sessions {} and {new_id} are not merged: {new_id} has too many messages",
+                old.id
+            ));
+            return Ok(());
+        }
         let metadata = match &new.metadata_large {
             Some(large) => Some(self.read_value(&new_id, large).await?.ok_or_else(incomplete_value)?),
             None => new.metadata.clone(),
@@ -104,7 +113,6 @@ impl Hub {
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        let chunks = removals::load_chunks(&self.db, namespace, &new_id).await?;
         let mut batch = removals::merge(namespace, &old.id, &remaining, &chunks);
         // Events before the merge contain outdated seqs, so no client may resume from them.
         let (removal, gap) = self.log_gap(&mut batch).await?;

@@ -5,6 +5,7 @@ use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, se
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
+use session_gateway_hub::store::Statement;
 
 /// Asserts that both sessions are unchanged or merged completely, and that the new one accepts messages.
 async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
@@ -95,4 +96,24 @@ async fn a_failed_write_before_the_keep_alive_does_not_prevent_the_merge() {
     }
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
     world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_whose_batch_could_take_too_long_leaves_both_sessions_unchanged() {
+    // The new session has two messages before these.
+    for (count, bytes) in [(299_999, 1), (61, 10_000_000)] {
+        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
+        world.db.execute(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < {count} + 2)
+             INSERT INTO messages (session_id, seq, id, created_at, content, bytes)
+             SELECT '{new}', i, 'n' || i, 1, '1', {bytes} FROM n"
+        ));
+        let writes = world.db.write_count();
+        cli.send_keep_alive(&world, &new).await;
+        assert_eq!(reply.reply().await.ok(), success(&new));
+        assert_eq!(texts(&world, &old).await, ["one", "two", "three"]);
+        assert!(world.rt.logs().iter().any(|line| line.ends_with("has too many messages")), "{:?}", world.rt.logs());
+        let is_move = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql.contains("UPDATE messages"));
+        assert!(!world.db.write_batches()[writes..].iter().any(is_move));
+    }
 }
