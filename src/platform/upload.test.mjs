@@ -92,7 +92,7 @@ describe('base64', () => {
     'YQ==': 'YQ==',
     '': '',
     'a\\/b\\/': 'a/b/',
-    'ab\\u002fcd\\/e\\u002B\\u003d': 'ab/cd/e+',
+    'ab\\u002fcd\\/e\\u002B': 'ab/cd/e+',
     YQ: 'YQ==',
     YWI: 'YWI=',
     'YQ\\u003d\\u003D': 'YQ==',
@@ -104,7 +104,6 @@ describe('base64', () => {
   for (const [text, expected] of Object.entries(forms)) {
     test(`${JSON.stringify(text)} is converted`, () => {
       for (const step of [1, 2, 3, 1_000]) {
-        if (text.includes('\\u003d') && !expected.includes('=')) continue;
         const { content, size } = parse(`{"content":"${text}"}`, { step });
         assert.deepEqual([content, size], [expected, Buffer.from(expected, 'base64').length]);
       }
@@ -200,6 +199,31 @@ describe('an upload', () => {
       }
     });
   }
+
+  test('in one frame is in memory twice only while its string is made, and not at all afterwards', async (t) => {
+    let buffer = 0;
+    let most = 0;
+    const { transfer } = ArrayBuffer.prototype;
+    t.mock.method(ArrayBuffer.prototype, 'transfer', function (length = this.byteLength) {
+      if (this.byteLength === buffer) {
+        most = Math.max(most, buffer + length);
+        buffer = length;
+      }
+      return transfer.call(this, length);
+    });
+    const { decode } = TextDecoder.prototype;
+    t.mock.method(TextDecoder.prototype, 'decode', function (bytes) {
+      if (bytes.buffer.byteLength === buffer) most = Math.max(most, buffer + bytes.length);
+      return decode.call(this, bytes);
+    });
+    const upload = new Upload(request(text), 1_000, 1, 1_000);
+    await upload.read(4_000_000, file.length, text.length);
+    assert.ok(most <= 1.001 * text.length + 1_024, `${most} bytes while the body is read`);
+    const frame = upload.frame('<', '>');
+    assert.ok(frame.length > 1_300_000);
+    assert.ok(most <= 2 * text.length + 1_024, `${most} bytes`);
+    assert.equal(buffer, 0);
+  });
 
   test('continues in the same buffer when the capacity grows', async () => {
     const upload = new Upload(request(text), 1_000, 1, 1_000);
