@@ -67,10 +67,12 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
     );
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
-    guard::guard_worker(
+    let context = Rc::new(context);
+    let request_context = Rc::clone(&context);
+    let response = guard::guard_worker(
         &cors.clone(),
         &convert::to_promise(async move {
-            let Served { response, authenticated } = match serve(edge, &head, request, env, &context).await {
+            let Served { response, authenticated } = match serve(edge, &head, request, env, &request_context).await {
                 Ok(served) => served,
                 Err(error) => {
                     worker::console_error!("a request failed: {error:?}");
@@ -83,7 +85,11 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
             }
             Ok(glue::with_headers(&response, &cors, authenticated.then_some(started_at))?.into())
         }),
-    )
+    );
+    // When its client disconnects, the platform ends a request without dropping its future: reservations and calls would remain.
+    // With this it may run for 30 s more.
+    let _ = context.wait_until(&response);
+    response
 }
 
 /// A response, and whether its request had a valid token: only then it has `Server-Timing`.

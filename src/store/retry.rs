@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_MS, DB_STALL_MS, FIRST_DB_PAUSE_MS, MAX_DB_PAUSE_MS};
+use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, FIRST_DB_PAUSE_MS, MAX_DB_PAUSE_MS};
 use crate::model::json::Json;
 
 /// What retries need besides the database: time, randomness, and a record of stalls.
@@ -111,6 +111,8 @@ impl<D: Database> Retrying<D> {
 fn begin<'a>(host: &'a dyn Host, calls: &'a Mutex<Calls>) -> Retries<'a> {
     let started_at = host.now();
     let mut state = lock(calls);
+    // The platform ends a request of the worker without dropping its future.
+    state.pending.retain(|call| call.started_at + DB_RETRY_MS + DB_TIMEOUT_MS >= started_at);
     state.last_id += 1;
     let id = state.last_id;
     state.pending.push(Call { id, started_at });

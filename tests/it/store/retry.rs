@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::support::SleepClock;
 use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
+use session_gateway_hub::limits::{DB_RETRY_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::store::retry::{Host, Retrying};
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
 
@@ -106,4 +107,18 @@ async fn an_outage_is_a_stall_until_a_call_succeeds() {
     db.repair();
     retrying.probe().await;
     assert!(retrying.last_stall_at(clock.now()).is_some_and(|at| at < clock.now()));
+}
+
+#[tokio::test]
+async fn a_call_that_neither_ends_nor_is_dropped_is_forgotten() {
+    let (db, retrying, clock) = retrying();
+    db.hold(BatchKind::Reads);
+    let mut call = Box::pin(run(&retrying, BatchKind::Reads));
+    assert!(futures::poll!(&mut call).is_pending());
+    std::mem::forget(call);
+    db.release();
+    clock.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
+    assert!(retrying.last_stall_at(clock.now()).is_some());
+    run(&retrying, BatchKind::Reads).await.unwrap();
+    assert_eq!(retrying.last_stall_at(clock.now()), None);
 }
