@@ -52,9 +52,10 @@ pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The largest frame before CONNECT is answered, in bytes.
 pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
-/// The largest frame that is always handled, in bytes, unless earlier ones of its socket wait: keep-alives and pongs must count
-/// when no memory is free.
+/// The largest frame, in bytes, that needs no free memory: keep-alives and pongs must count.
 pub const SMALL_FRAME_BYTES: usize = 16 * 1024;
+/// How many bytes of frames a namespace may have that were admitted without free memory. A quarter is for small ones.
+pub const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.
@@ -184,8 +185,8 @@ pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The rest are the shares of eight
 /// namespaces; the pool shrinks when more of them are in use.
 pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
-/// The bytes that are always free for a namespace, whatever the others hold: the largest value of a row, as a frame or body, while
-/// the previous one is being written. It is as small as that allows: the number of namespaces in an isolate is unknown.
+/// The bytes that are always free for a namespace: the largest value of a row, as a frame, while the previous one is written. Not
+/// more, because the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 /// How much of the pool may be in use when a response reserves more bytes than the pool has: that of a session with two values
 /// of 30 MiB.
@@ -334,9 +335,8 @@ pub const MAX_FILE_NAME_CHARS: usize = 255;
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// What an upload in one large frame reserves of the ledger, in bytes: half of the pool. Frames of CLIs need the other half, among
-/// them the answer to the upload. There is one such upload in an isolate. Its content is larger (up to 67 MiB), and in the memory
-/// of JavaScript.
+/// What an upload in one large frame reserves, in bytes: half of the pool, because frames need the rest, such as the answer. Its
+/// content has up to 67 MiB, which are in JavaScript's memory. There is one such upload in an isolate.
 pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;

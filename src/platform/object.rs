@@ -327,8 +327,8 @@ impl NamespaceObject {
         if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
             running.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
-            if let Some(turn) = running.hub.admit_frame(conn, text.length() as usize).await {
-                running.hub.on_admitted_text(conn, turn, convert::copy_to_wasm(text)).await;
+            if let Some(admitted) = running.hub.admit_frame(conn, text.length() as usize).await {
+                running.hub.on_admitted_text(conn, admitted, convert::copy_to_wasm(text)).await;
             }
         } else {
             running.hub.on_binary(conn);

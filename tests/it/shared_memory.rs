@@ -109,3 +109,37 @@ async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_
     run_until_idle().await;
     assert_eq!(cli.emit_with_ack("message", &large(&session)).await["ok"], true);
 }
+
+#[tokio::test(start_paused = true)]
+async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
+    let (world, _, _) = live_session().await;
+    world.db.hold(BatchKind::Reads);
+    let mut clis = Vec::new();
+    for number in 0..6_000 {
+        let mut cli = world.bare_cli().await;
+        cli.emit_for_ack("message", &json!({"sid": format!("unknown-{number}"), "message": "x".repeat(16_000)}));
+        clis.push(cli);
+    }
+    run_until_idle().await;
+    assert!(world.held_bytes() <= MAX_BUFFER_BYTES, "{}", world.held_bytes());
+    world.db.release();
+    run_until_idle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_are_answered_as_overloaded_while_another_namespace_holds_the_pool_and_the_waiting_place() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    let mut other_cli = world.live_cli(&other).await;
+    let neighbour = world.neighbour();
+    let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();
+    let place = neighbour.hub().memory().hold_frame();
+    for (cli, session) in [(&mut cli, &session), (&mut other_cli, &other)] {
+        let message = json!({"sid": session, "message": "x".repeat(1_000_000)});
+        assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");
+        assert!(cli.socket.is_open());
+    }
+    drop((pool, share, place));
+    assert_eq!(cli.send_message(&session, &"x".repeat(1_000_000)).await["seq"], 1);
+}

@@ -12,7 +12,8 @@ use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{
-    FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, SMALL_FRAME_BYTES,
+    FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, MAX_UNRESERVED_FRAME_BYTES,
+    SMALL_FRAME_BYTES,
 };
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
@@ -49,18 +50,27 @@ impl State {
     }
 }
 
-/// Whether the frames that a socket sent before are being handled.
+/// When a frame is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// The frame is handled now, and later ones of the socket are queued.
+enum Turn {
+    /// Now; later frames of the socket are queued.
     Now,
+    /// After the earlier frames of its socket.
     Queued,
 }
 
+/// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
+#[derive(Debug)]
+pub struct AdmittedFrame {
+    turn: Turn,
+    /// Its part of [`unreserved_frame_bytes`](crate::hub::state::memory::StateMemory::unreserved_frame_bytes).
+    unreserved_bytes: usize,
+}
+
 impl Hub {
-    /// Waits for the memory of a frame of `bytes` that is not in it yet. `None` if the frame can't be handled: its socket is
-    /// closed, or is disconnected because the frame is too large or because there is no memory.
-    pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<Turn> {
+    /// Waits for the memory of a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: its
+    /// socket is closed, or is disconnected because the frame is too large or because there is no memory.
+    pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
         let turn = {
             let mut state = self.state();
             let connection = state.connections.get_mut(conn)?;
@@ -74,37 +84,51 @@ impl Hub {
             }
         };
         self.record_frame(conn);
-        let is_small = turn == Turn::Now && bytes <= SMALL_FRAME_BYTES;
-        let bytes = bytes + FRAME_OVERHEAD_BYTES;
-        if is_small || self.memory().has_room(bytes) {
-            return Some(turn);
+        let memory_bytes = bytes + FRAME_OVERHEAD_BYTES;
+        if turn == Turn::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
+            return Some(AdmittedFrame { turn, unreserved_bytes: memory_bytes });
         }
-        if turn == Turn::Now
-            && let Some(_held) = self.memory().hold_frame()
-            && self.wait_for_memory_until(self.rt.now() + FRAME_MEMORY_TIMEOUT_MS, bytes).await.is_ok()
-        {
-            return Some(turn);
+        if self.memory().has_room(memory_bytes) || turn == Turn::Now && self.wait_for_frame_memory(memory_bytes).await {
+            return Some(AdmittedFrame { turn, unreserved_bytes: 0 });
+        }
+        if turn == Turn::Now && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
+            return Some(AdmittedFrame { turn, unreserved_bytes: memory_bytes });
         }
         let mut state = self.state();
-        let largest = state.largest_sender(conn, bytes)?;
+        let largest = state.largest_sender(conn, memory_bytes)?;
         self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
-        (largest != conn).then_some(turn)
+        (largest != conn).then_some(AdmittedFrame { turn, unreserved_bytes: 0 })
+    }
+
+    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is some: `false` at once if another frame of
+    /// the isolate waits.
+    async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
+        let Some(_place) = self.memory().hold_frame() else { return false };
+        self.wait_for_memory_until(self.rt.now() + FRAME_MEMORY_TIMEOUT_MS, bytes).await.is_ok()
+    }
+
+    /// Admits a frame without free memory if its namespace has few of them, so that `free` bytes are left for others.
+    fn admit_unreserved(&self, bytes: usize, free: usize) -> bool {
+        let unreserved_bytes = &mut self.state().memory.unreserved_frame_bytes;
+        let is_admitted = *unreserved_bytes + bytes + free <= MAX_UNRESERVED_FRAME_BYTES;
+        *unreserved_bytes += if is_admitted { bytes } else { 0 };
+        is_admitted
     }
 
     /// Handles a text frame, after the earlier frames of its socket.
     pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
-        if let Some(turn) = self.admit_frame(conn, frame.len()).await {
-            self.on_admitted_text(conn, turn, frame).await;
+        if let Some(admitted) = self.admit_frame(conn, frame.len()).await {
+            self.on_admitted_text(conn, admitted, frame).await;
         }
     }
 
     /// Handles a text frame after [`admit_frame`](Self::admit_frame).
-    pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, turn: Turn, frame: String) {
+    pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, admitted: AdmittedFrame, frame: String) {
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut state = self.state();
             let State { connections, memory, .. } = &mut *state;
-            if turn == Turn::Queued {
+            if admitted.turn == Turn::Queued {
                 let Some(connection) = connections.get_mut(conn) else { return };
                 memory.frames.grow(frame.memory_bytes());
                 let keep_alive_owner =
@@ -119,11 +143,12 @@ impl Hub {
             }
             memory.frames.grow(frame.memory_bytes());
         }
-        let mut next = Some(frame);
+        let (mut next, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut state = self.state();
             state.memory.frames.shrink(frame.memory_bytes());
+            state.memory.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
             next = state.connections.next_frame(conn);
         }
     }

@@ -9,6 +9,8 @@ use crate::limits::JOURNALS_LEAVE_FREE_BYTES;
 pub struct StateMemory {
     /// The inbound frames that are being handled or queued.
     pub frames: Reservation,
+    /// The bytes of `frames` that were admitted without free memory.
+    pub unreserved_frame_bytes: usize,
     /// The changes that are not durable.
     pub journal: Reservation,
     /// The cached sessions and machines.
@@ -21,6 +23,7 @@ impl StateMemory {
         let reserve_nothing = || account.empty_reservation();
         Self {
             frames: reserve_nothing(),
+            unreserved_frame_bytes: 0,
             journal: reserve_nothing(),
             cache: reserve_nothing(),
             account: Arc::clone(account),
