@@ -106,5 +106,6 @@ fn check_routing(head: &RequestHead, routing: &str) {
         Action::CliSocket { authenticated: false, .. } => assert_ne!(routing, Routing::Token),
         Action::BridgedCliSocket => assert_eq!(routing, Routing::Token),
         Action::Authenticate => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/auth")),
+        Action::CheckDatabase => assert_eq!(head.path, "/health"),
     }
 }

@@ -5,6 +5,7 @@
 //! also for an unknown path, is the object's response. A URL that parsers read differently ([`is_ambiguous`]) gets a 404
 //! everywhere: the object could get another path than the one whose token was checked.
 
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,7 @@ use crate::hub::error::Error;
 use crate::ledger::Ledger;
 use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
-use crate::store::{Database, secrets};
+use crate::store::{Database, Statement, query, secrets};
 
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -81,6 +82,8 @@ pub enum Action {
     Page(Response),
     /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
     Authenticate,
+    /// `GET /health?deep=1`: call [`Edge::check_database`].
+    CheckDatabase,
     /// Forward the request to the object.
     Object(Namespace),
     /// Open an event stream (SSE).
@@ -179,7 +182,10 @@ impl Edge {
             return Err(ErrorResponse::no_route());
         }
         match head.path.as_str() {
-            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health())),
+            "/health" if Query::find_unique(&head.query, "deep").as_deref() == Some("1") => {
+                require_method(head, &["GET", "HEAD"], || Action::CheckDatabase)
+            }
+            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health(""))),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/socket.io" | "/socket.io/" => self.route_cli_socket(head),
             "/api/events" => {
@@ -294,6 +300,14 @@ impl Edge {
         response.into_response()
     }
 
+    /// `GET /health?deep=1`: whether the database answers a query. Waits as long as the database is retried.
+    pub async fn check_database(&self) -> Response {
+        match query(&*self.db, Statement::new("SELECT 1 FROM sessions LIMIT 1", [])).await {
+            Ok(_) => health(r#","database":"ok""#),
+            Err(error) => ErrorResponse::from(Error::from(error)).into_response(),
+        }
+    }
+
     fn route_cli_socket(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
         let query = Query::parse(&head.query)?;
         let unsupported = |code, message| ErrorResponse::new(StatusCode::BAD_REQUEST, code, message);
@@ -394,9 +408,21 @@ fn bearer_token(head: &RequestHead) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn health() -> Response {
-    JsonText::of(format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"}}"#))
-        .into_response()
+fn health(more_fields: &str) -> Response {
+    let text = format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{VERSION}"{more_fields}}}"#);
+    JsonText::of(text).into_response()
+}
+
+/// Returns the key under which the attempts of a client address are counted: the /64 network of an IPv6 address, as one
+/// client has all addresses of it, and an IPv4 address itself.
+pub fn rate_limit_key(address: &str) -> String {
+    match address.parse::<Ipv6Addr>() {
+        Ok(ip) if ip.to_ipv4_mapped().is_none() => {
+            let [a, b, c, d, ..] = ip.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+        _ => address.to_owned(),
+    }
 }
 
 /// Derives a stable user id from a namespace.

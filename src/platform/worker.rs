@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures::future::LocalBoxFuture;
+use futures::future::{Either, LocalBoxFuture, select};
 use http::HeaderMap;
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
@@ -14,7 +15,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 use worker::worker_sys::Context;
-use worker::{Env, WebSocketPair};
+use worker::{Delay, Env, WebSocketPair};
 
 use super::convert;
 use super::glue::{self, Objects};
@@ -23,7 +24,7 @@ use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT};
 use super::upload::max_body_bytes;
-use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms};
+use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms, rate_limit_key};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::http::response::finalize;
@@ -31,7 +32,7 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES,
+    CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES,
     MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES,
     MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
@@ -130,6 +131,7 @@ async fn serve(
             convert::discard_body(&request).await;
             response
         }
+        Action::CheckDatabase => check_database(&edge, &env, &request).await,
         Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
             forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
         }
@@ -163,17 +165,42 @@ fn to_js_response(response: axum::response::Response) -> LocalBoxFuture<'static,
 }
 
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
-    let address = request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
-    if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
-        && !limiter.limit(address).await?.success
-    {
-        return Ok(to_js_response(ErrorResponse::rate_limited(60).into_response()).await);
+    if let Some(refusal) = count_attempt(env, request, "").await? {
+        return Ok(refusal);
     }
     let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES).await? {
         Ok(body) => body,
         Err(error) => return Ok(to_js_response(error.into_response()).await),
     };
     Ok(to_js_response(edge.authenticate(&body, now(), generate_secret).await).await)
+}
+
+/// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
+async fn check_database(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
+    if let Some(refusal) = count_attempt(env, request, "health ").await? {
+        return Ok(refusal);
+    }
+    let timeout = Delay::from(Duration::from_millis(DB_STALL_MS));
+    let response = match select(Box::pin(edge.check_database()), timeout).await {
+        Either::Left((response, _)) => response,
+        Either::Right(_) => {
+            ErrorResponse::hub_unavailable("The database did not answer within 5 seconds. Try again.").into_response()
+        }
+    };
+    Ok(to_js_response(response).await)
+}
+
+/// Counts a request of this client address. Returns the response if there were too many; those with another `prefix` are
+/// counted separately.
+async fn count_attempt(env: &Env, request: &Request, prefix: &str) -> Result<Option<Response>> {
+    let address = request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
+    let key = prefix.to_owned() + &rate_limit_key(&address);
+    if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
+        && !limiter.limit(key).await?.success
+    {
+        return Ok(Some(to_js_response(ErrorResponse::rate_limited(60).into_response()).await));
+    }
+    Ok(None)
 }
 
 async fn forward_request(env: &Env, request: &Request, namespace: &Namespace, timeout_ms: u32) -> Result<Response> {

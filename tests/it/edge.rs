@@ -9,7 +9,9 @@ use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longest_body_time_ms, split_url};
+use session_gateway_hub::http::edge::{
+    Action, Edge, RequestHead, Routing, longest_body_time_ms, rate_limit_key, split_url,
+};
 use session_gateway_hub::model::namespace::Namespace;
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
@@ -107,6 +109,37 @@ async fn health_needs_no_token() {
     let error = respond(&edge, &head("POST", "/health")).await;
     error.assert_error(405, "method_not_allowed");
     assert!(error.headers["allow"].to_str().unwrap().contains("GET"));
+}
+
+#[tokio::test]
+async fn a_deep_health_check_asks_the_database_and_other_values_do_not() {
+    let db = Arc::new(Sqlite::with_schema());
+    let edge = edge_with_db(&db, "token", "");
+    assert!(matches!(route(&edge, &head("GET", "/health?deep=1")).await, Action::CheckDatabase));
+    assert!(matches!(route(&edge, &head("HEAD", "/health?deep=1")).await, Action::CheckDatabase));
+    respond(&edge, &head("POST", "/health?deep=1")).await.assert_error(405, "method_not_allowed");
+    for url in ["/health?deep=0", "/health?deep", "/health?deep=1&deep=1", "/health?shallow=1"] {
+        assert_eq!(respond(&edge, &head("GET", url)).await.ok()["status"], "ok", "{url}");
+    }
+    let check = async || Reply::of(edge.check_database().await).await;
+    let health = json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION"), "database": "ok"});
+    assert_eq!(check().await.ok(), health);
+    db.fail(BatchKind::Reads, permanent_error());
+    check().await.assert_error(503, "hub_unavailable");
+    let edge = edge_with_db(&Arc::new(Sqlite::without_schema()), "token", "");
+    let missing = Reply::of(edge.check_database().await).await;
+    assert!(missing.assert_error(503, "hub_unavailable").to_string().contains("schema"));
+}
+
+#[test]
+fn addresses_of_one_ipv6_network_share_a_rate_limit() {
+    let key = rate_limit_key("2001:db8:0:7::1");
+    assert_eq!(key, rate_limit_key("2001:0DB8::7:ffff:1:2:3"), "one /64");
+    for other in ["2001:db8:0:8::1", "2001:db8::1", "192.0.2.7", "::ffff:192.0.2.7", "unknown"] {
+        assert_ne!(key, rate_limit_key(other), "{other}");
+    }
+    assert_ne!(rate_limit_key("192.0.2.7"), rate_limit_key("192.0.2.8"));
+    assert_ne!(rate_limit_key("::ffff:192.0.2.7"), rate_limit_key("::ffff:192.0.2.8"));
 }
 
 #[tokio::test]

@@ -67,6 +67,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
     match edge.route(&head, now, generate_secret).await {
         Action::Respond(response) | Action::Page(response) => response,
         Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
+        Action::CheckDatabase => edge.check_database().await,
         Action::Object(namespace) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
             let is_upload = is_upload(&request.method, path);
