@@ -57,7 +57,7 @@ const PARTS = {
 const settle = () => sleep(500);
 
 class Day {
-  cache = { eventId: null };
+  lastEventId = null;
   agents = [];
   feeds = [];
 
@@ -86,8 +86,8 @@ class Day {
   async openFeed(n) {
     await this.hub.signIn(NAMESPACE);
     const open = n % 2 === 0 ? subscribe : subscribeSocket;
-    const resume = this.cache.eventId === null ? '' : `&lastEventId=${encodeURIComponent(this.cache.eventId)}`;
-    const listener = ({ eventId }) => eventId && (this.cache.eventId = eventId);
+    const resume = this.lastEventId === null ? '' : `&lastEventId=${encodeURIComponent(this.lastEventId)}`;
+    const listener = ({ eventId }) => eventId && (this.lastEventId = eventId);
     const path = `/api/events?all=true&sessionId=${this.agents[n % SESSIONS].session.id}${resume}`;
     this.feeds[n] = await open(this.hub.newConnection(), path, listener);
   }

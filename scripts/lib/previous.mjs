@@ -14,11 +14,11 @@ import { bundle, CARGO_TARGET_DIR, compile } from './worker.mjs';
 /** What is taken from the previous commit. The compiler and its settings are the current ones. */
 const SOURCES = ['src', 'Cargo.toml', 'Cargo.lock', 'tools/bind'];
 /** Changes of tests do not change the worker. */
-const WITHOUT_TESTS = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclude,glob)src/**/*_tests.rs'];
+const WORKER_SOURCES = [...SOURCES, ':(exclude,glob)src/**/*.test.mjs', ':(exclude,glob)src/**/*_tests.rs'];
 const SETTINGS = ['.cargo', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
 const OUTPUTS = ['index.js', 'index_bg.wasm'];
-const STAMP = path.join(PREVIOUS_BUILD_DIR, 'stamp.json');
+const STAMP = path.join(PREVIOUS_BUILD_DIR, 'stamp');
 
 /** @param {...string} args @returns {string | undefined} the output; undefined when git is missing or fails */
 const git = (...args) => outputOf('git', args);
@@ -38,8 +38,8 @@ export function findPreviousCommit() {
   }
   const head = resolve('HEAD');
   if (!head) return { reason: 'It needs the previous commit, and this folder is not a git clone.' };
-  if (git('status', '--porcelain', '--', ...WITHOUT_TESTS) !== '') return { commit: head };
-  const last = git('log', '-1', '--first-parent', '--format=%H', '--', ...WITHOUT_TESTS);
+  if (git('status', '--porcelain', '--', ...WORKER_SOURCES) !== '') return { commit: head };
+  const last = git('log', '-1', '--first-parent', '--format=%H', '--', ...WORKER_SOURCES);
   const commit = last && resolve(`${last}^`);
   return commit ? { commit } : { reason: 'It needs the previous commit, which this clone does not have. Fetch it with: git fetch --unshallow' };
 }

@@ -23,7 +23,7 @@ export class Meter {
 
   /**
    * Adds the header to the response of a plain request: the time in the object, the time since the object was loaded, and the
-   * batches that ended meanwhile, which may be those of concurrent requests.
+   * batches that ended during the request, which may be those of concurrent requests.
    * @param {Promise<Response>} result
    */
   async time(request, result) {

@@ -8,7 +8,7 @@
  */
 const PREFIX_BYTES = 512;
 const SUFFIX_BYTES = 512;
-/** The largest read of the body, of which `UPLOAD_MEMORY_BYTES` is a sum. */
+/** The largest read of the body, a part of `UPLOAD_MEMORY_BYTES` (src/limits.rs). */
 const INPUT_BYTES = 128 * 1024;
 
 const QUOTE = 0x22;

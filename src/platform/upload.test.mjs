@@ -335,3 +335,32 @@ describe('a slow upload', () => {
     assert.equal(read.outcome, '', 'the hub refuses the JSON, which has no end');
   });
 });
+
+test('less than 4 MB of a file are in memory while it is read in chunks', async () => {
+  const CAPACITY = 512 * 1024;
+  const content = Buffer.alloc(24_000_000, 'abcd');
+  const body = encoder.encode(`{"content":"${content}","filename":"a"}`);
+  let received = 0;
+  const readAtLeast = async (_, view) => {
+    const bytes = body.subarray(received, received + view.length);
+    received += bytes.length;
+    view.set(bytes);
+    return { value: view.subarray(0, bytes.length), done: bytes.length === 0 };
+  };
+  const reader = { readAtLeast, releaseLock() {}, cancel: async () => {} };
+  for (const headers of [new Headers(), new Headers({ 'content-length': `${body.length}` })]) {
+    received = 0;
+    const upload = new Upload({ body: { getReader: () => reader }, headers }, 1_000, 1, 60_000);
+    let sent = 0;
+    for (let fields; fields === undefined; ) {
+      const [fault, text] = await upload.read(CAPACITY, content.length, body.length);
+      assert.equal(fault, '');
+      assert.ok(received - sent <= CAPACITY + 256 * 1024, `${received - sent} bytes were read and not sent`);
+      const frame = upload.frame('<', '>');
+      assert.ok(frame.length <= CAPACITY + 2);
+      sent += frame.length - 2;
+      fields = text;
+    }
+    assert.equal(sent, content.length);
+  }
+});

@@ -22,10 +22,10 @@ const service = await new PushService().start();
 after(() => service.stop());
 
 /** The variables of a hub with a worker of one build and objects of another. */
-const skewed = (worker, object) => ({ WORKER_BUILD: worker, OBJECT_BUILD: object, PUSH_ALLOW_INSECURE: 'true' });
+const buildVariables = (worker, object) => ({ WORKER_BUILD: worker, OBJECT_BUILD: object, PUSH_ALLOW_INSECURE: 'true' });
 
 async function startSkewedHub(t, worker, object) {
-  const hub = await startHub({ wrappers: SKEW_WORKER, vars: skewed(worker, object) });
+  const hub = await startHub({ wrappers: SKEW_WORKER, vars: buildVariables(worker, object) });
   t.after(() => hub.stop());
   return hub;
 }
@@ -139,6 +139,25 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
       });
     }
 
+    test('uploads a file in chunks', async () => {
+      const { session, cli } = await liveSession(suite, hub, { namespace: 'chunks', tag: 'chunks', auth: { features: ['upload-chunks'] } });
+      const chunks = [];
+      await cli.serve('uploadFile', () => ({ success: false, error: 'not in chunks' }));
+      await cli.serve('uploadChunk', ({ offset, content, last }) => {
+        chunks.push({ offset, bytes: Buffer.from(content, 'base64') });
+        return last ? { success: true, path: '/uploads/a' } : { success: true };
+      });
+      const file = upload(3 * MB);
+      assert.equal(ok(await hub.web('chunks').post(`/api/sessions/${session.id}/upload`, file)).path, '/uploads/a');
+      assert.ok(chunks.length > 1);
+      assert.ok(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(Buffer.from(file.content, 'base64')));
+      let end = 0;
+      for (const { offset, bytes } of chunks) {
+        assert.equal(offset, end);
+        end += bytes.length;
+      }
+    });
+
     for (const channel of Object.keys(CHANNELS)) {
       test(`sends events on the ${channel}, and replays missed ones`, async () => {
         const namespace = `events-${channel}`;
@@ -234,7 +253,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
         const { eventId } = await feed.nextEvent('message-received');
         await cli.sendMessage(session.id, { n: 2 * index + 2 });
         const [stored, sessions] = [await web.readHistory(session.id), ok(await web.get('/api/sessions')).sessions];
-        await cli.waitForReconnect(() => hub.restart(skewed(build, build)));
+        await cli.waitForReconnect(() => hub.restart(buildVariables(build, build)));
 
         assert.deepEqual(await web.readHistory(session.id), stored);
         const withoutTimes = (list) => list.map(({ activeAt: _, ...rest }) => rest);
@@ -267,7 +286,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
       assert.equal((await machine.say(sessionId, 'three')).seq, 3);
 
       for (const [index, build] of [second, first].entries()) {
-        await hub.restart(skewed(build, build));
+        await hub.restart(buildVariables(build, build));
         const cli = await connectCli(t, hub, { namespace: 'merged', auth: { sessionId } });
         await web.readSession(sessionId);
         assert.deepEqual((await web.readHistory(sessionId)).map(({ seq }) => seq), Array.from({ length: index + 3 }, (_, n) => n + 1));

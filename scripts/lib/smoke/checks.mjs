@@ -16,12 +16,12 @@ const MESSAGE_TEXT = 'A message of the smoke test. '.repeat(8);
 const PAGE = 200;
 
 const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
-/** The hub's own limit on the time of an upload. */
+/** How long the upload of the test may take, in milliseconds. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * The platform hibernates an object about 10 s after its last event. In the first pauses, there may be a ping, a heartbeat for
- * the closed stream and the expiry of the session; in the last one, only pings, every 30 s.
+ * The platform hibernates an object about 10 s after its last event. Pings delay that every 30 s; at first also a heartbeat for
+ * the closed stream, and the expiry of the session.
  */
 const IDLE_SECONDS = [12, 15, 25, 45];
 
@@ -212,7 +212,7 @@ export async function checkSleep(smoke, figures, { cli, id, otherActive }, pause
     await sleep(seconds * 1000);
     const idleMs = performance.now() - idleSince;
     const { timing } = await smoke.request('GET', path, { figures });
-    // Loaded after the previous request.
+    // The object was loaded after the previous request: it hibernated.
     if (timing.awake < idleMs) {
       expect(cli.socket.connected, 'The object lost the connection of its CLI while it slept.');
       const { body } = await smoke.request('GET', `${path}/slash-commands`, { figures });

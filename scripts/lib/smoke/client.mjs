@@ -37,7 +37,7 @@ export class SmokeClient {
   #clis = new Set();
   #keepAlives = new Set();
   #run = `smoke-${randomUUID()}`;
-  #cleaning;
+  #cleanUp;
 
   /**
    * @param {{url: string, token: string, cleanUpMs?: number}} options `url`: without a trailing slash; `cleanUpMs`: how long
@@ -91,7 +91,7 @@ export class SmokeClient {
    * @param {import('./figures.mjs').Figures} [figures]
    */
   async openSession(name, figures) {
-    if (this.#cleaning) throw new Failure('The run was ended.');
+    if (this.#cleanUp) throw new Failure('The run was ended.');
     const tag = `${this.#run}-${name}`;
     // Before the request: the hub may create the session although its answer is lost.
     this.#sessions.set(tag, undefined);
@@ -117,7 +117,7 @@ export class SmokeClient {
    * @param {import('../../../tests/e2e/lib/cli.mjs').TokenIn} [tokenIn]
    */
   async connectCli(sessionId, tokenIn = 'header') {
-    if (this.#cleaning) throw new Failure('The run was ended.');
+    if (this.#cleanUp) throw new Failure('The run was ended.');
     const cli = new Cli(this, { token: this.token, tokenIn, auth: { sessionId, features: ['upload-chunks'] } });
     this.#clis.add(cli);
     try {
@@ -144,7 +144,7 @@ export class SmokeClient {
    * @throws {Failure} with the ids of those that remain
    */
   cleanUp() {
-    return (this.#cleaning ??= this.#removeAll());
+    return (this.#cleanUp ??= this.#removeAll());
   }
 
   async #removeAll() {
@@ -166,7 +166,7 @@ export class SmokeClient {
     this.agent.destroy();
     if (problem === undefined) return count;
     const remaining = [...this.#sessions].map(([tag, id]) => id ?? `the one with tag ${tag}`);
-    throw new Failure(`${remaining.length} sessions were not deleted. ${problem.message}. Delete them in the console: ${remaining.join(', ')}`);
+    throw new Failure(`Not deleted: ${remaining.join(', ')}. Delete these sessions in the console. The cause: ${problem.message}`);
   }
 
   async #remove(tag, knownId, deadline) {

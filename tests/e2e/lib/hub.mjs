@@ -49,7 +49,7 @@ function modulesOf(wrappers) {
   const folders = wrappers.includes('skew.worker.js') ? [BUILD, path.join(BUILD, 'previous')] : [BUILD];
   const isMissing = (folder) => ['index.js', 'index_bg.wasm'].some((name) => !existsSync(path.join(folder, name)));
   const missing = folders.find(isMissing);
-  if (missing !== undefined) throw new Error(`There is no built hub in ${missing}. Build it with: npm test -- --file FILE`);
+  if (missing !== undefined) throw new Error(`There is no built hub in ${missing}. Build it with: ${folders.length > 1 ? 'npm test -- --file tests/e2e/skew.test.mjs' : 'npm run build'}`);
   const toModule = (name) => {
     const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
     return { type: 'ESModule', path: path.join(BUILD, name), contents };
