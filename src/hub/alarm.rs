@@ -86,7 +86,7 @@ impl Hub {
     /// Restarts the timeouts of sessions and machines while the database is stalled, and from the end of the stall: their CLIs may
     /// be waiting for it.
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
-        let Some(stalled_at) = self.db.last_stall_at(now) else { return };
+        let Some(stalled_at) = self.db.stalled_until(now) else { return };
         if self.state().liveness.restart(stalled_at) {
             self.rt.kv_put(LAST_STALL, &stalled_at.to_string());
         }

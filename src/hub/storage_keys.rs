@@ -8,7 +8,7 @@ pub const NAMESPACE: &str = "namespace";
 pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
-/// When timeouts last restarted because the database had stalled, in Unix milliseconds.
+/// When the database was last known to be stalled, in Unix milliseconds.
 pub const LAST_STALL: &str = "stalled";
 /// Present while deleted sessions may have messages.
 pub const SWEEP: &str = "sweep";

@@ -4,6 +4,7 @@
 //! A repeated write is harmless in a [`Fenced`](super::fence::Fenced) database: an earlier attempt that arrives late is
 //! rejected, and writing the same rows twice changes nothing. Without a fence only idempotent writes may be retried.
 
+use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -44,11 +45,11 @@ struct Call {
 struct Calls {
     last_id: u64,
     pending: Vec<Call>,
-    /// When the last call that stalled ended, in Unix milliseconds.
-    last_stall_at: Option<u64>,
+    /// In Unix milliseconds.
+    last_stall_ended_at: Option<u64>,
     /// Whether the last result was an outage that outlasted the retries.
     is_unreachable: bool,
-    /// When the stall began that was logged and has not ended, in Unix milliseconds.
+    /// When the stall began that was logged and whose end was not, in Unix milliseconds.
     logged_since: Option<u64>,
 }
 
@@ -61,9 +62,9 @@ impl Calls {
     fn end(&mut self, id: u64, now: u64) -> bool {
         let Some(index) = self.pending.iter().position(|call| call.id == id) else { return false };
         let has_stalled = self.pending.remove(index).started_at + DB_STALL_MS <= now;
-        let is_new = has_stalled && self.last_stall_at.is_none_or(|at| at + 1_000 <= now);
+        let is_new = has_stalled && self.last_stall_ended_at.is_none_or(|at| at + 1_000 <= now);
         if is_new {
-            self.last_stall_at = Some(now);
+            self.last_stall_ended_at = Some(now);
         }
         is_new
     }
@@ -78,7 +79,8 @@ struct Retries<'a> {
     pause_ms: u64,
     /// The last fault after which the batch was repeated.
     fault: Option<String>,
-    is_unreachable: bool,
+    /// Whether the result is an outage; `None` without a result.
+    is_unreachable: Option<bool>,
 }
 
 impl<D: Database> Retrying<D> {
@@ -86,11 +88,11 @@ impl<D: Database> Retrying<D> {
         Self { db, host, calls: Mutex::default() }
     }
 
-    /// Returns until when clients may have been cut off by a stall, in Unix milliseconds: `now` while a call has no result
-    /// for [`DB_STALL_MS`], or the database is unreachable. `None` if no call has stalled.
-    pub fn last_stall_at(&self, now: u64) -> Option<u64> {
+    /// Returns when the last stall ended, in Unix milliseconds: `now` while a call has no result for [`DB_STALL_MS`], or the
+    /// database is unreachable. `None` if no call has stalled.
+    pub fn stalled_until(&self, now: u64) -> Option<u64> {
         let calls = lock(&self.calls);
-        if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_at }
+        if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_ended_at }
     }
 
     /// Whether the last result was an outage that outlasted the retries.
@@ -103,7 +105,7 @@ impl<D: Database> Retrying<D> {
         if lock(&self.calls).pending.is_empty() {
             let mut call = begin(&*self.host, &self.calls);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
-            call.is_unreachable = result.is_err_and(|error| error.may_have_committed());
+            call.is_unreachable = Some(result.is_err_and(|error| error.may_have_committed()));
         }
     }
 }
@@ -117,7 +119,7 @@ fn begin<'a>(host: &'a dyn Host, calls: &'a Mutex<Calls>) -> Retries<'a> {
     let id = state.last_id;
     state.pending.push(Call { id, started_at });
     let ends_at = started_at + DB_RETRY_MS;
-    Retries { host, calls, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: false }
+    Retries { host, calls, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: None }
 }
 
 impl Retries<'_> {
@@ -126,32 +128,47 @@ impl Retries<'_> {
     fn wait_after(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let DbError::Retryable(fault) = error else {
+                self.is_unreachable = Some(false);
                 return Err(self.fault.take().map_or(error, DbError::Unavailable));
             };
-            self.log_stall(&fault);
             // At least half of the pause.
             let pause_ms = self.pause_ms / 2 + self.pause_ms * u64::from(self.host.random()) / 510;
             if self.host.now() + pause_ms > self.ends_at {
-                self.is_unreachable = true;
+                self.is_unreachable = Some(true);
                 return Err(DbError::Unavailable(fault));
             }
             self.fault = Some(fault);
+            self.log_stall();
             self.host.sleep(pause_ms).await;
             self.pause_ms = MAX_DB_PAUSE_MS.min(self.pause_ms * 2);
             Ok(())
         })
     }
-}
 
-impl Retries<'_> {
+    /// Makes an attempt. Meanwhile the [watchdog](super::watchdog) wakes it every second, which shows a stall.
+    async fn attempt<T>(&mut self, mut call: BoxFuture<'_, Result<T, DbError>>) -> Result<T, DbError> {
+        let result = poll_fn(|context| {
+            let result = call.as_mut().poll(context);
+            if result.is_pending() {
+                self.log_stall();
+            }
+            result
+        });
+        let result = result.await;
+        if result.is_ok() {
+            self.is_unreachable = Some(false);
+        }
+        result
+    }
+
     /// Logs that the database is stalled, once for a stall.
-    fn log_stall(&self, fault: &str) {
+    fn log_stall(&self) {
         let now = self.host.now();
         let mut calls = lock(self.calls);
         if calls.logged_since.is_none() && calls.is_stalled(now) {
             let since = calls.pending.first().map_or(now, |call| call.started_at);
             calls.logged_since = Some(since);
-            let (ms, fault) = (now - since, Json::of(fault));
+            let (ms, fault) = (now - since, Json::of(self.fault.as_deref().unwrap_or("D1 has not answered")));
             self.host.log_warning(&format!(r#"{{"event":"database-stalled","ms":{ms},"fault":{}}}"#, fault.text()));
         }
     }
@@ -161,11 +178,12 @@ impl Drop for Retries<'_> {
     fn drop(&mut self) {
         let now = self.host.now();
         let mut calls = lock(self.calls);
-        calls.is_unreachable = self.is_unreachable;
         if calls.end(self.id, now) {
             self.host.record_stall(now);
         }
-        if !self.is_unreachable
+        let Some(is_unreachable) = self.is_unreachable else { return };
+        calls.is_unreachable = is_unreachable;
+        if !is_unreachable
             && !calls.is_stalled(now)
             && let Some(since) = calls.logged_since.take()
         {
@@ -179,7 +197,7 @@ impl<D: Database> Database for Retrying<D> {
         Box::pin(async move {
             let mut retries = begin(&*self.host, &self.calls);
             loop {
-                match self.db.batch(statements).await {
+                match retries.attempt(self.db.batch(statements)).await {
                     Ok(rows) => return Ok(rows),
                     Err(error) => retries.wait_after(error).await?,
                 }
@@ -191,7 +209,7 @@ impl<D: Database> Database for Retrying<D> {
         Box::pin(async move {
             let mut retries = begin(&*self.host, &self.calls);
             loop {
-                match self.db.query_joined(statement, limit).await {
+                match retries.attempt(self.db.query_joined(statement, limit)).await {
                     Ok(rows) => return Ok(rows),
                     Err(error) => retries.wait_after(error).await?,
                 }

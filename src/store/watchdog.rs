@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, Either, select};
 use super::fence::is_read_only;
 use super::retry::Host;
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_SILENCE_MS, DB_TIMEOUT_MS};
+use crate::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
 
 /// A database whose lost calls end.
 pub struct Watched {
@@ -26,14 +26,32 @@ struct Calls {
     last_sent_at: u64,
     /// When the last of the calls that were answered was sent, in Unix milliseconds.
     last_answered_sent_at: u64,
-    /// A call is lost if one that was sent this much later was answered, in milliseconds. Doubles with each lost call until
-    /// a write is answered: a large batch may arrive after a small one that was sent later.
-    patience_ms: u64,
+    /// A call is lost if one that was sent this much later was answered, in milliseconds. Doubles with each lost call,
+    /// because a large batch may arrive after a small one that was sent later.
+    loss_threshold_ms: u64,
+    /// When the threshold falls back, in Unix milliseconds, unless a write is answered before: when the call that was lost last
+    /// is not repeated any more.
+    falls_back_at: u64,
+}
+
+impl Calls {
+    fn is_lost(&mut self, sent_at: u64, now: u64) -> bool {
+        if self.falls_back_at <= now {
+            self.loss_threshold_ms = DB_SILENCE_MS;
+        }
+        let is_lost = self.last_answered_sent_at >= sent_at + self.loss_threshold_ms;
+        if is_lost {
+            self.loss_threshold_ms = DB_TIMEOUT_MS.min(self.loss_threshold_ms * 2);
+            self.falls_back_at = now + DB_RETRY_MS;
+        }
+        is_lost
+    }
 }
 
 impl Watched {
     pub fn new(db: Arc<dyn Database>, host: Box<dyn Host>) -> Self {
-        let calls = Calls { last_sent_at: 0, last_answered_sent_at: 0, patience_ms: DB_SILENCE_MS };
+        let calls =
+            Calls { last_sent_at: 0, last_answered_sent_at: 0, loss_threshold_ms: DB_SILENCE_MS, falls_back_at: 0 };
         Self { db, host, calls: Mutex::new(calls) }
     }
 
@@ -67,13 +85,23 @@ impl Watched {
                 if now >= sent_at + DB_SILENCE_MS && now >= self.calls().last_sent_at + DB_SILENCE_MS {
                     self.probe().await;
                 }
-                let mut calls = self.calls();
-                if calls.last_answered_sent_at >= sent_at + calls.patience_ms {
-                    calls.patience_ms = DB_TIMEOUT_MS.min(calls.patience_ms * 2);
+                if self.calls().is_lost(sent_at, now) {
                     return DbError::Retryable("D1 answered a later call".into());
                 }
             }
         })
+    }
+
+    /// Runs a call until it is answered or lost.
+    async fn watch<T>(&self, call: BoxFuture<'_, Result<T, DbError>>) -> Result<T, DbError> {
+        let sent_at = self.record_sent();
+        match select(call, self.wait_until_lost(sent_at)).await {
+            Either::Left((result, _)) => {
+                self.record_answer(sent_at, result.as_ref().err());
+                result
+            }
+            Either::Right((error, _)) => Err(error),
+        }
     }
 
     async fn probe(&self) {
@@ -89,27 +117,16 @@ impl Watched {
 impl Database for Watched {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let (sent_at, writes) = (self.record_sent(), !is_read_only(statements));
-            match select(self.db.batch(statements), self.wait_until_lost(sent_at)).await {
-                Either::Left((result, _)) => {
-                    self.record_answer(sent_at, result.as_ref().err());
-                    if writes && result.is_ok() {
-                        self.calls().patience_ms = DB_SILENCE_MS;
-                    }
-                    result
-                }
-                Either::Right((error, _)) => Err(error),
+            let writes = !is_read_only(statements);
+            let result = self.watch(self.db.batch(statements)).await;
+            if writes && result.is_ok() {
+                self.calls().loss_threshold_ms = DB_SILENCE_MS;
             }
+            result
         })
     }
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
-        Box::pin(async move {
-            let sent_at = self.record_sent();
-            match select(self.db.query_joined(statement, limit), self.wait_until_lost(sent_at)).await {
-                Either::Left((result, _)) => result,
-                Either::Right((error, _)) => Err(error),
-            }
-        })
+        Box::pin(self.watch(self.db.query_joined(statement, limit)))
     }
 }

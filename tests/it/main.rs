@@ -82,6 +82,7 @@ mod store {
     mod rollback;
     mod rows;
     mod strict;
+    mod watchdog;
 }
 mod support;
 mod sweep;

@@ -81,18 +81,16 @@ impl Fixture {
         assert_eq!(session["agentState"]["requests"]["r"]["tool"], "T", "{case}");
         assert!(self.cli.socket.is_open() && self.web.0.is_open(), "{case}");
     }
-}
 
-impl Fixture {
     /// Checks that the log has one line for the begin of the stall and one for its end.
-    fn assert_logged(&self, fault: &str) {
+    fn assert_logged(&self, stall_ms: u64, fault: &str) {
         let lines: Vec<Value> =
             self.world.rt.logs().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let [begin, end] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((&begin["event"], &begin["fault"]), (&json!("database-stalled"), &json!(fault)));
         assert_eq!(end["event"], "database-recovered");
         assert!((5_000..8_000).contains(&begin["ms"].as_u64().unwrap()), "{begin}");
-        assert!((STALL_MS..=STALL_MS + RECOVERY_MS).contains(&end["ms"].as_u64().unwrap()), "{end}");
+        assert!((stall_ms..=stall_ms + RECOVERY_MS).contains(&end["ms"].as_u64().unwrap()), "{end}");
     }
 }
 
@@ -125,8 +123,19 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
         fixture.assert_all_alive(error).await;
         fixture.pass_with_keep_alives(60_000).await;
         fixture.assert_all_alive(error).await;
-        fixture.assert_logged(error);
+        fixture.assert_logged(STALL_MS, error);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_of_ten_seconds_after_which_the_database_answers_is_logged() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold_all();
+    let ack = fixture.message("a");
+    fixture.world.pass(10_000).await;
+    fixture.world.db.release();
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
+    fixture.assert_logged(10_000, "D1 has not answered");
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,17 @@ async fn reads_and_writes_are_repeated_after_pauses_that_double_up_to_two_second
 }
 
 #[tokio::test]
+async fn a_pause_has_a_random_length_between_half_of_the_longest_one_and_all_of_it() {
+    let (db, retrying, clock) = retrying();
+    for (random, expected) in [([0, 0], [50, 100]), ([255, 255], [100, 200]), ([51, 102], [60, 140])] {
+        clock.random.lock().unwrap().extend(random);
+        (0..2).for_each(|_| db.fail(BatchKind::Writes, retryable_error()));
+        run(&retrying, BatchKind::Writes).await.unwrap();
+        assert_eq!(pauses(&clock), expected, "{random:?}");
+    }
+}
+
+#[tokio::test]
 async fn after_two_minutes_of_faults_a_batch_is_not_repeated() {
     let (db, retrying, clock) = retrying();
     for kind in [BatchKind::Reads, BatchKind::Writes] {
@@ -77,20 +88,20 @@ async fn a_call_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
     let (db, retrying, clock) = retrying();
     db.fail(BatchKind::Writes, retryable_error());
     retrying.batch(&mut write()).await.unwrap();
-    assert_eq!(retrying.last_stall_at(clock.now()), None, "a short fault is no stall");
+    assert_eq!(retrying.stalled_until(clock.now()), None, "a short fault is no stall");
     db.hold(BatchKind::Writes);
     let mut batch = write();
     let mut call = Box::pin(retrying.batch(&mut batch));
     assert!(futures::poll!(&mut call).is_pending());
     clock.advance(4_999);
-    assert_eq!(retrying.last_stall_at(clock.now()), None);
+    assert_eq!(retrying.stalled_until(clock.now()), None);
     clock.advance(1);
-    assert_eq!(retrying.last_stall_at(clock.now()), Some(clock.now()));
+    assert_eq!(retrying.stalled_until(clock.now()), Some(clock.now()));
     db.release();
     call.await.unwrap();
     let ended_at = clock.now();
     clock.advance(60_000);
-    assert_eq!((retrying.last_stall_at(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
+    assert_eq!((retrying.stalled_until(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
 }
 
 #[tokio::test]
@@ -101,12 +112,26 @@ async fn an_outage_is_a_stall_until_a_call_succeeds() {
     }
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     clock.advance(60_000);
-    assert_eq!((retrying.last_stall_at(clock.now()), retrying.is_unreachable()), (Some(clock.now()), true));
+    assert_eq!((retrying.stalled_until(clock.now()), retrying.is_unreachable()), (Some(clock.now()), true));
     retrying.probe().await;
     assert!(retrying.is_unreachable());
     db.repair();
     retrying.probe().await;
-    assert!(retrying.last_stall_at(clock.now()).is_some_and(|at| at < clock.now()));
+    assert!(retrying.stalled_until(clock.now()).is_some_and(|at| at < clock.now()));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_does_not_end_an_outage() {
+    let (db, retrying, clock) = retrying();
+    db.fail_all(BatchKind::Writes, retryable_error());
+    run(&retrying, BatchKind::Writes).await.unwrap_err();
+    db.hang_next(BatchKind::Writes);
+    let mut batch = write();
+    let mut call = Box::pin(retrying.batch(&mut batch));
+    assert!(futures::poll!(&mut call).is_pending());
+    drop(call);
+    assert!(retrying.is_unreachable());
+    assert!(!clock.logs.lock().unwrap().iter().any(|line| line.contains("database-recovered")));
 }
 
 #[tokio::test]
@@ -118,7 +143,7 @@ async fn a_call_that_neither_ends_nor_is_dropped_is_forgotten() {
     std::mem::forget(call);
     db.release();
     clock.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
-    assert!(retrying.last_stall_at(clock.now()).is_some());
+    assert!(retrying.stalled_until(clock.now()).is_some());
     run(&retrying, BatchKind::Reads).await.unwrap();
-    assert_eq!(retrying.last_stall_at(clock.now()), None);
+    assert_eq!(retrying.stalled_until(clock.now()), None);
 }

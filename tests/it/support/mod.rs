@@ -24,6 +24,7 @@ pub mod store;
 pub mod upload;
 pub mod web;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,9 +64,13 @@ pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// A clock that only sleeping advances. Its pauses are the longest ones.
+/// A clock that only sleeping advances. Its pauses are the longest ones, unless the test sets random bytes.
 #[derive(Default, Clone)]
 pub struct SleepClock {
+    /// The next random bytes.
+    pub random: Arc<Mutex<VecDeque<u8>>>,
+    /// The lines of the log.
+    pub logs: Arc<Mutex<Vec<String>>>,
     /// Every pause, in milliseconds.
     pub pauses: Arc<Mutex<Vec<u64>>>,
     now: Arc<AtomicU64>,
@@ -90,10 +95,12 @@ impl Host for SleepClock {
     }
 
     fn random(&self) -> u8 {
-        u8::MAX
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(u8::MAX)
     }
 
-    fn log_warning(&self, _: &str) {}
+    fn log_warning(&self, line: &str) {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+    }
 }
 
 /// The database with retries, as the edge uses it, but without delays between them.

@@ -1,0 +1,99 @@
+//! Lost calls of the database: when a call counts as lost.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::support::runtime::FakeRuntime;
+use crate::support::sqlite::{BatchKind, Sqlite};
+use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
+use session_gateway_hub::store::retry::Host;
+use session_gateway_hub::store::watchdog::Watched;
+use session_gateway_hub::store::{Database, Statement, secrets};
+
+/// A step of the clock.
+const STEP_MS: u64 = 500;
+
+struct TestHost(Arc<FakeRuntime>);
+
+impl Host for TestHost {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        self.0.sleep(ms)
+    }
+
+    fn random(&self) -> u8 {
+        0
+    }
+
+    fn log_warning(&self, _: &str) {}
+}
+
+struct Fixture {
+    db: Arc<Sqlite>,
+    rt: Arc<FakeRuntime>,
+    watched: Watched,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let (db, rt) = (Arc::new(Sqlite::with_schema()), Arc::new(FakeRuntime::new("team")));
+        let watched = Watched::new(Arc::clone(&db) as _, Box::new(TestHost(Arc::clone(&rt))));
+        Self { db, rt, watched }
+    }
+
+    /// Makes a call that hangs. Returns how long it takes until it is lost, in milliseconds. `meanwhile` runs after each step.
+    async fn lose(&self, kind: BatchKind, meanwhile: impl AsyncFn()) -> u64 {
+        self.db.hang_next(kind);
+        let mut batch = vec![match kind {
+            BatchKind::Reads => Statement::new("SELECT count(*) FROM secrets", []),
+            BatchKind::Writes => Statement::new(secrets::INSERT, ["name".into(), "value".into()]),
+        }];
+        let started_at = self.rt.now();
+        let mut call = self.watched.batch(&mut batch);
+        loop {
+            if let std::task::Poll::Ready(result) = futures::poll!(&mut call) {
+                assert!(result.unwrap_err().may_have_committed());
+                return self.rt.now() - started_at;
+            }
+            self.rt.set_now(self.rt.now() + STEP_MS);
+            meanwhile().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_lost_when_a_probe_is_answered() {
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        let fixture = Fixture::new();
+        let lost_after_ms = fixture.lose(kind, async || ()).await;
+        assert!((DB_SILENCE_MS..=2 * DB_SILENCE_MS).contains(&lost_after_ms), "{lost_after_ms}");
+    }
+}
+
+#[tokio::test]
+async fn calls_may_be_late_twice_as_long_after_each_lost_one_until_none_is_repeated() {
+    let fixture = Fixture::new();
+    let mut times = Vec::new();
+    for _ in 0..6 {
+        times.push(fixture.lose(BatchKind::Reads, async || ()).await);
+    }
+    assert!(times.is_sorted() && times.last() == Some(&DB_TIMEOUT_MS), "{times:?}");
+    fixture.rt.set_now(fixture.rt.now() + DB_RETRY_MS);
+    assert_eq!(fixture.lose(BatchKind::Reads, async || ()).await, times[0], "without a write");
+}
+
+#[tokio::test]
+async fn an_answered_page_shows_that_an_earlier_call_is_lost() {
+    let fixture = Fixture::new();
+    let page = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
+    let read_page = async || drop(fixture.watched.query_joined(&page, 1).await.unwrap());
+    let lost_after_ms = fixture.lose(BatchKind::Writes, read_page).await;
+    assert!(lost_after_ms <= 2 * DB_SILENCE_MS, "{lost_after_ms}");
+    let is_probe = |batch: &Vec<Statement>| batch[0].sql == "SELECT 1";
+    assert!(!fixture.db.read_batches().iter().any(is_probe), "no probe is needed");
+}
