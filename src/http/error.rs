@@ -61,6 +61,13 @@ impl ErrorResponse {
         Self { retry_after: Some(seconds), ..response }
     }
 
+    /// The response of an object whose namespace has another object since `HUB_JURISDICTION` was changed.
+    pub fn replaced() -> Self {
+        Self::hub_unavailable(
+            "The namespace has moved to an object in another jurisdiction. Try again in a few seconds.",
+        )
+    }
+
     pub fn hub_unavailable(message: impl Into<String>) -> Self {
         let response = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);
         Self { retry_after: Some(1), ..response }

@@ -1,7 +1,7 @@
 //! Where the objects of the namespaces run: the variables `HUB_JURISDICTION` and `HUB_LOCATION`.
 
 /// The jurisdictions to which the platform restricts objects.
-const JURISDICTIONS: [&str; 2] = ["eu", "fedramp"];
+const JURISDICTIONS: [&str; 3] = ["eu", "fedramp", "us"];
 
 /// The regions near which the platform creates objects (location hints).
 const LOCATIONS: [&str; 9] = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
@@ -25,12 +25,11 @@ impl Placement {
 }
 
 fn parse_keyword(name: &str, keywords: &[&str], text: Option<String>) -> Result<String, String> {
-    match text {
-        Some(text) if !keywords.contains(&text.as_str()) => {
-            Err(format!("{name} must be one of `{}`, or empty, but is `{text}`.", keywords.join("`, `")))
-        }
-        text => Ok(text.unwrap_or_default()),
+    let text = text.unwrap_or_default();
+    if text.is_empty() || keywords.contains(&text.as_str()) {
+        return Ok(text);
     }
+    Err(format!("{name} must be one of `{}`, or empty, but is `{text}`.", keywords.join("`, `")))
 }
 
 #[cfg(test)]
@@ -43,21 +42,24 @@ mod tests {
 
     #[test]
     fn objects_run_in_a_jurisdiction_and_near_a_location() {
-        let placement = Placement { jurisdiction: "eu".into(), location: "weur".into() };
-        assert_eq!(parse("eu", "weur"), Ok(placement));
+        for jurisdiction in ["eu", "fedramp", "us"] {
+            let placement = Placement { jurisdiction: jurisdiction.into(), location: "weur".into() };
+            assert_eq!(parse(jurisdiction, "weur"), Ok(placement));
+        }
         assert_eq!(Placement::parse(None, None), Ok(Placement::default()));
+        assert_eq!(parse("", ""), Ok(Placement::default()));
     }
 
     #[test]
     fn an_unknown_place_is_an_error_that_lists_the_known_ones() {
-        for invalid in ["", "EU", "weur", "us", " eu"] {
+        for invalid in ["EU", "weur", "uk", " eu"] {
             let error = parse(invalid, "weur").unwrap_err();
             assert_eq!(
                 error,
-                format!("HUB_JURISDICTION must be one of `eu`, `fedramp`, or empty, but is `{invalid}`.")
+                format!("HUB_JURISDICTION must be one of `eu`, `fedramp`, `us`, or empty, but is `{invalid}`.")
             );
         }
-        for invalid in ["", "eu", "WEUR", "us-west"] {
+        for invalid in ["eu", "WEUR", "us-west"] {
             let error = parse("eu", invalid).unwrap_err();
             assert!(error.starts_with("HUB_LOCATION must be one of `wnam`, `enam`, "), "{error}");
             assert!(error.ends_with(&format!("but is `{invalid}`.")), "{error}");

@@ -200,6 +200,10 @@ impl From<DbError> for Error {
                 Self::Unavailable("The database is unreachable. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::DatabaseRejected,
+            DbError::LimitReached(_) => Self::Unavailable(
+                "The database is full, or has used up the day's quota. The operator must delete sessions or change the plan."
+                    .into(),
+            ),
             DbError::UnexpectedColumn { .. } => {
                 let message = format!(
                     "The database contains data that the hub can't read: {error}. The operator must correct it."

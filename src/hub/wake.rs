@@ -64,6 +64,16 @@ impl Hub {
         hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
+
+    /// Ends an object whose namespace has another one since `HUB_JURISDICTION` was changed: clients reconnect to that. Returns
+    /// whether the storage can be deleted. A sweep that has not ended stays, because this object continues it if the change is
+    /// reverted.
+    pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
+        for (conn, _) in sockets {
+            rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
+        }
+        rt.kv_get(SWEEP).is_none()
+    }
 }
 
 /// The hub's runtime.

@@ -99,7 +99,7 @@ impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
         match error {
             StartError::UnknownNamespace => Self::not_configured("This object does not know its namespace yet."),
-            StartError::Replaced => Self::hub_unavailable("The hub is moving to another jurisdiction. Try again."),
+            StartError::Replaced => Self::replaced(),
             StartError::InvalidConfig(message) => Self::not_configured(message),
         }
     }
@@ -347,8 +347,8 @@ impl NamespaceObject {
                 true
             }
             Err(StartError::Replaced) => {
-                self.close_all_sockets(1012, RECONNECT)?;
-                true
+                let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+                Hub::retire(&runtime, &sockets)
             }
             // Timers and pushes in the storage must continue once the configuration is valid.
             Err(StartError::InvalidConfig(message)) => {

@@ -115,7 +115,10 @@ pub fn objects(env: &Env) -> Result<Objects, String> {
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
     Objects::new(&binding, &placement.jurisdiction, &placement.location).map_err(|error| {
         let (jurisdiction, why) = (placement.jurisdiction, error.message());
-        format!("HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it: {why} For a local hub, set `HUB_JURISDICTION=` in .dev.vars.")
+        format!(
+            "HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it. For a local hub, set \
+            `HUB_JURISDICTION=` in .dev.vars. The cause: {why}"
+        )
     })
 }
 

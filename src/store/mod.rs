@@ -92,6 +92,9 @@ pub enum DbError {
     /// The batch was rejected, and would be rejected again.
     #[error("the database rejected the batch: {0}")]
     Refused(String),
+    /// The batch was rejected because the database is full or a quota of its plan is used up.
+    #[error("the database has reached a limit of its plan: {0}")]
+    LimitReached(String),
     /// A row does not match its SELECT, or was changed by something other than the hub.
     #[error("column `{column}` of table `{table}` must be {expected}, but is {found}")]
     UnexpectedColumn {
@@ -111,7 +114,7 @@ pub enum DbError {
 /// schema and sizes (<https://www.sqlite.org/rescode.html>). SQLite's own messages come without the code. The outcome of any
 /// other error is unknown: D1 documents only some of its faults
 /// (<https://developers.cloudflare.com/d1/observability/debug-d1/>).
-const REFUSALS: [&str; 18] = [
+const REFUSALS: [&str; 17] = [
     "constraint failed",
     "syntax error",
     "incomplete input",
@@ -129,8 +132,11 @@ const REFUSALS: [&str; 18] = [
     "SQLITE_MISMATCH",
     "SQLITE_RANGE",
     "SQLITE_TOOBIG",
-    "SQLITE_FULL",
 ];
+
+/// Parts of the messages with which D1 refuses a batch at a limit of the plan: rows read or written a day, and the size of the
+/// database and of all databases of the account.
+const LIMITS: [&str; 3] = ["exceeded D1's", "Exceeded maximum", "SQLITE_FULL"];
 
 impl DbError {
     /// Whether the batch may have been committed, or may be committed later, despite the error.
@@ -143,6 +149,8 @@ impl DbError {
         let has = |part: &&str| message.contains(*part);
         if ["no such table", "no such column", "has no column"].iter().any(has) {
             Self::NoSchema(message)
+        } else if LIMITS.iter().any(has) {
+            Self::LimitReached(message)
         } else if REFUSALS.iter().any(has) {
             Self::Refused(message)
         } else {

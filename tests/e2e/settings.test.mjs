@@ -26,7 +26,7 @@ const INVALID = {
   VOCABULARY: ['none'],
   HUB_LOCATION: ['europe'],
   // The local runtime has no jurisdictions: a hub that must not leave one does not start there.
-  HUB_JURISDICTION: ['us', 'eu'],
+  HUB_JURISDICTION: ['uk', 'eu'],
 };
 
 for (const [name, values] of Object.entries(INVALID)) {

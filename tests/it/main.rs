@@ -34,6 +34,7 @@ mod fuzz;
 mod grace;
 mod hibernation;
 mod journal;
+mod jurisdiction;
 mod keep_alives;
 mod kept_requests;
 mod large_values;

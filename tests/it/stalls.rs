@@ -2,6 +2,7 @@
 //! twice, nothing expires, and everything continues within five seconds.
 
 use crate::support::cli::Cli;
+use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::live_session::live_session_with_machine;
 use crate::support::merge::texts;
 use crate::support::sqlite::{BatchKind, retryable_error};
@@ -13,28 +14,6 @@ use session_gateway_hub::store::DbError;
 
 const STALL_MS: u64 = 90_000;
 const RECOVERY_MS: u64 = 5_000;
-
-/// Messages of errors after which the outcome of a batch is unknown: those that D1 is known to return, and others.
-pub const UNKNOWN_OUTCOMES: [&str; 18] = [
-    "D1_ERROR: Network connection lost.",
-    "D1_ERROR: D1 DB storage operation exceeded timeout which caused object to be reset.",
-    "D1_ERROR: D1 DB reset because its code was updated.",
-    "D1_ERROR: D1 DB's isolate exceeded its memory limit and was reset.",
-    "D1_ERROR: D1 DB exceeded its CPU time limit and was reset.",
-    "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
-    "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
-    "D1_ERROR: Internal error while starting up D1 DB storage caused object to be reset.",
-    "D1_ERROR: Internal error in D1 DB storage caused object to be reset.",
-    "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node.",
-    "D1_ERROR: The client disconnected.",
-    "D1_ERROR: internal error",
-    "D1 did not answer in time",
-    "D1_ERROR: disk I/O error: SQLITE_IOERR",
-    "database is locked",
-    "Promise will never complete.",
-    "TypeError: fetch failed",
-    "",
-];
 
 /// An active session with a pending request and an online machine, its CLI, and a web client.
 struct Fixture {
@@ -124,6 +103,24 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
         fixture.pass_with_keep_alives(60_000).await;
         fixture.assert_all_alive(error).await;
         fixture.assert_logged(STALL_MS, error);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_a_limit_of_the_plan_changes_fail_at_once_and_succeed_after_it() {
+    for error in LIMITS_REACHED {
+        let mut fixture = Fixture::new().await;
+        fixture.world.db.fail_all(BatchKind::Writes, DbError::from_message(error.into()));
+        let ack = fixture.message("a");
+        assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
+        let path = format!("/api/sessions/{}", fixture.session);
+        let renamed = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
+        let body = renamed.assert_error(503, "hub_unavailable");
+        assert!(body["error"].as_str().unwrap().starts_with("The database is full"), "{body}");
+        fixture.world.db.repair();
+        let ack = fixture.message("a");
+        assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+        assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
     }
 }
 

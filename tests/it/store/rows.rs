@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::stalls::UNKNOWN_OUTCOMES;
+use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
@@ -300,6 +300,9 @@ fn errors_of_d1_are_classified() {
         "D1_ERROR: too many SQL variables at offset 5: SQLITE_ERROR",
     ] {
         assert!(matches!(classify(refused), DbError::Refused(_)), "{refused}");
+    }
+    for limit in LIMITS_REACHED {
+        assert!(matches!(classify(limit), DbError::LimitReached(_)), "{limit}");
     }
     for unknown in UNKNOWN_OUTCOMES {
         assert!(matches!(classify(unknown), DbError::Retryable(_)), "{unknown}");

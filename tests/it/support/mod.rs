@@ -4,6 +4,7 @@
 //! [`run_until_idle`] returns as soon as all tasks are waiting. The hub's own clock is the fake runtime's.
 
 pub mod cli;
+pub mod database_errors;
 pub mod edge;
 pub mod edge_routes;
 pub mod field_faults;
