@@ -33,14 +33,14 @@ const SOURCES = {
 };
 
 const dollars = (amount) => (amount === 0 ? '$0' : `$${amount.toFixed(amount < 0.01 ? 4 : 2)}`);
-const amount = (number) => Math.round(number).toLocaleString('en-US');
+const formatCount = (number) => Math.round(number).toLocaleString('en-US');
 
 /** The items of a month with their prices: of the work alone, of the first estimate of it, and of everything. */
 export function monthTable(work, all) {
   const prices = [work, FIRST_ESTIMATE, all].map(marginalPrices);
   const lines = Object.keys(PRICES).map((item) => [
     PRICES[item].title,
-    ...[work, FIRST_ESTIMATE, all].flatMap((amounts, n) => [amount(amounts[item]), dollars(prices[n][item])]),
+    ...[work, FIRST_ESTIMATE, all].flatMap((amounts, n) => [formatCount(amounts[item]), dollars(prices[n][item])]),
     SOURCES[item],
   ]);
   const sums = [work, FIRST_ESTIMATE, all].flatMap((amounts) => ['', dollars(marginalPrice(amounts))]);
@@ -54,7 +54,7 @@ export function partsTable(parts) {
   const decimal = (number) => number.toLocaleString('en-US', { maximumFractionDigits: 1 });
   const lines = parts.map(({ title, times, once, month }) => [
     title,
-    amount(times),
+    formatCount(times),
     ...[once.d1RowsWritten, once.d1RowsRead, once.objectTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(decimal),
     dollars(marginalPrice(billedAmounts(month))),
   ]);
@@ -67,7 +67,7 @@ export function idleTable(months) {
   const lines = months.map(([title, month]) => {
     const amounts = billedAmounts(month);
     const items = ['d1RowsWritten', 'objectRequests', 'objectRowsWritten', 'objectGbSeconds', 'logEvents'];
-    return [title, amount(month.wakes), ...items.map((item) => amount(amounts[item])), dollars(marginalPrice(amounts))];
+    return [title, formatCount(month.wakes), ...items.map((item) => formatCount(amounts[item])), dollars(marginalPrice(amounts))];
   });
   return { headings, lines };
 }

@@ -38,7 +38,7 @@ describe('the timing of an object', () => {
     assert.equal(timingOf(response), 'object;dur=85, awake;dur=625, d1;dur=80;desc="batches=2 region=AMS"');
   });
 
-  test('counts failed batches, and has no region without one', async () => {
+  test('counts failed batches, and has no region without a successful one', async () => {
     const meter = new Meter();
     const db = meter.wrap({ batch: () => Promise.reject(new Error('Network connection lost')) });
     const work = async () => {

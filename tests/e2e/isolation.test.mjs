@@ -252,6 +252,12 @@ describe('authentication', () => {
     }
     assert.ok(tries.every(({ status }) => status === 401 || status === 429));
     assert.equal((await limited.web().get('/api/sessions')).status, 200, 'other routes are not limited');
+
+    const checks = await Promise.all(Array.from({ length: 60 }, () => limited.webWithoutToken().get('/health?deep=1')));
+    const answered = checks.filter(({ status }) => status === 200);
+    assert.ok(answered.length > 0 && answered.length < 60, `${answered.length} of 60`);
+    for (const answer of checks.filter(({ status }) => status !== 200)) assertRefusal(answer, 429);
+    assert.equal((await limited.webWithoutToken().get('/health')).status, 200, 'a check without the database is not limited');
   });
 });
 

@@ -104,6 +104,7 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('health, authentication and the CLI routes', async () => {
     await call('health', { web: hub.webWithoutToken() });
+    assert.equal((await call('health', { query: '?deep=1', web: hub.webWithoutToken() })).database, 'ok');
     await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.webWithoutToken() });
     const metadata = { path: '/code/other', host: 'e2e', flavor: 'beta' };
     await call('showConfig');

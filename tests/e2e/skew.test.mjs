@@ -57,9 +57,8 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
       const web = hub.web('signed', token);
       assert.deepEqual(ok(await web.get('/api/sessions')).sessions, []);
       const expectError = async (answer, status, code) => {
-        const { body, headers, request, text } = await answer;
-        assert.deepEqual([body?.code, headers['content-type']], [code, 'application/json'], `${request}: ${text}`);
-        assert.equal(status, (await answer).status);
+        const { status: actual, body, headers, request, text } = await answer;
+        assert.deepEqual([actual, body?.code, headers['content-type']], [status, code, 'application/json'], `${request}: ${text}`);
       };
       await expectError(hub.webWithoutToken().get('/api/sessions'), 401, 'unauthorized');
       await expectError(web.get('/api/sessions/none'), 404, 'session_not_found');

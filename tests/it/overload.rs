@@ -309,6 +309,6 @@ async fn above_the_limit_of_queued_frames_of_all_sockets_the_socket_with_the_lar
 async fn the_limit_of_inbound_bytes_includes_frames_that_are_being_handled() {
     let max_sockets = (MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES) / (10 << 20) - 1;
     let (_world, clis) = clis_waiting_for_database(2 * max_sockets, &"x".repeat(10 << 20)).await;
-    // One more frame waits outside of the memory.
+    // One more frame is not yet in wasm memory.
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), max_sockets + 1);
 }

@@ -10,7 +10,7 @@ import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
-import { uploadMethods } from './uploads.mjs';
+import { createUploads } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
 
 /** Interval of the keep-alive. The hub marks a session inactive after 30 s without one. */
@@ -133,7 +133,7 @@ export class Session {
       onMode: (mode) => this.#inBackground(this.controls.configure({ permissionMode: mode })),
     });
     const uploads = store.uploadFolder(this.id);
-    this.uploads = uploadMethods(uploads);
+    this.uploads = createUploads(uploads);
     this.#inBackground(this.uploads.discardParts());
     this.agent = program.createAgent({
       root,

@@ -65,7 +65,7 @@ class PartialFile {
 const newPath = (folder, filename) => path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
 
 /** A full disk as an error for the user; any other error unchanged. */
-function explain(error) {
+function toUserError(error) {
   return error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
 }
 
@@ -77,26 +77,26 @@ function requireName(filename) {
  * @param {string} folder of this session's uploads; created on the first upload, readable by this user only
  * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: no further chunk follows
  */
-export function uploadMethods(folder) {
+export function createUploads(folder) {
   /** By upload id. @type {Map<string, PartialFile>} */
-  const partial = new Map();
+  const partialFiles = new Map();
 
   async function discard(uploadId) {
-    const file = partial.get(uploadId);
-    partial.delete(uploadId);
+    const file = partialFiles.get(uploadId);
+    partialFiles.delete(uploadId);
     await file?.discard();
   }
 
   async function receive({ uploadId, offset, content, last, filename }) {
-    if (offset === 0 && !partial.has(uploadId)) partial.set(uploadId, new PartialFile(folder));
-    const file = partial.get(uploadId);
+    if (offset === 0 && !partialFiles.has(uploadId)) partialFiles.set(uploadId, new PartialFile(folder));
+    const file = partialFiles.get(uploadId);
     if (file === undefined) throw new Error('The upload is unknown: it was canceled, or its beginning is missing.');
     if (offset !== file.size) throw new Error(`The chunk has the offset ${offset}, but ${file.size} was expected.`);
     if (last) requireName(filename);
     await file.write(decode(content));
     if (!last) return { success: true };
     const target = await file.finish(filename);
-    partial.delete(uploadId);
+    partialFiles.delete(uploadId);
     return { success: true, path: target, size: file.size };
   }
 
@@ -111,7 +111,7 @@ export function uploadMethods(folder) {
         await writeFile(file, bytes, { flag: 'wx', mode: 0o600 });
       } catch (error) {
         if (error.code !== 'EEXIST') await rm(file, { force: true });
-        throw explain(error);
+        throw toUserError(error);
       }
       return { success: true, path: file, size: bytes.length };
     },
@@ -126,7 +126,7 @@ export function uploadMethods(folder) {
         return await receive(chunk);
       } catch (error) {
         await discard(chunk.uploadId);
-        throw explain(error);
+        throw toUserError(error);
       }
     },
 
@@ -140,9 +140,9 @@ export function uploadMethods(folder) {
 
   /** Deletes all parts, also those of an earlier process that was killed. */
   async function discardParts() {
-    await Promise.all([...partial.keys()].map(discard));
+    await Promise.all([...partialFiles.keys()].map(discard));
     const names = await readdir(folder).catch(() => []);
-    const current = new Set([...partial.values()].map((file) => file.path));
+    const current = new Set([...partialFiles.values()].map((file) => file.path));
     const parts = names.filter((name) => PART.test(name)).map((name) => path.join(folder, name));
     await Promise.all(parts.filter((part) => !current.has(part)).map((part) => rm(part, { force: true })));
   }

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { safeName, uploadMethods } from '../src/uploads.mjs';
+import { safeName, createUploads } from '../src/uploads.mjs';
 import { tempDir } from './support/repository.mjs';
 
 test('an uploaded file gets a unique name, and can be deleted', async (t) => {
   const folder = path.join(tempDir(t), 'uploads', 'one');
-  const uploads = uploadMethods(folder).methods;
+  const uploads = createUploads(folder).methods;
   const content = Buffer.from([0, 1, 254, 255]).toString('base64');
   const first = await uploads.uploadFile({ filename: 'photo.png', content, mimeType: 'image/png' });
   const second = await uploads.uploadFile({ filename: 'photo.png', content, mimeType: 'image/png' });
@@ -27,7 +27,7 @@ test('an uploaded file gets a unique name, and can be deleted', async (t) => {
 
 test('no file name leads outside the folder', async (t) => {
   const folder = path.join(tempDir(t), 'uploads');
-  const uploads = uploadMethods(folder).methods;
+  const uploads = createUploads(folder).methods;
   for (const filename of ['../../evil', '/etc/evil', '..\\evil', '..', '.', 'a\0b', 'ü'.repeat(200), '.bashrc']) {
     const { path: file } = await uploads.uploadFile({ filename, content: '' });
     assert.equal(path.dirname(file), folder);
@@ -42,7 +42,7 @@ test('a long name keeps its extension', () => {
 });
 
 test('an upload without a name, with invalid base64 or above the limit is refused', async (t) => {
-  const uploads = uploadMethods(path.join(tempDir(t), 'uploads')).methods;
+  const uploads = createUploads(path.join(tempDir(t), 'uploads')).methods;
   for (const content of ['%%%%', 'AAA$', 'A', 'AAAA=AAA']) {
     await assert.rejects(uploads.uploadFile({ filename: 'a', content }), /not valid base64/, content);
   }
@@ -57,7 +57,7 @@ test('an upload without a name, with invalid base64 or above the limit is refuse
 test('only files of the folder can be deleted', async (t) => {
   const base = tempDir(t);
   const folder = path.join(base, 'uploads');
-  const uploads = uploadMethods(folder).methods;
+  const uploads = createUploads(folder).methods;
   const { path: uploaded } = await uploads.uploadFile({ filename: 'uploaded', content: '' });
   const outside = path.join(base, 'outside.txt');
   writeFileSync(outside, '');
@@ -90,7 +90,7 @@ describe('a file in chunks', () => {
 
   function setUp(t) {
     const folder = path.join(tempDir(t), 'uploads');
-    const { methods, discardParts } = uploadMethods(folder);
+    const { methods, discardParts } = createUploads(folder);
     return { folder, uploadChunk: methods.uploadChunk, discardParts };
   }
 

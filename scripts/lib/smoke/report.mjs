@@ -7,8 +7,8 @@ const ms = (value) => (value === undefined ? '' : `${value >= 100 ? Math.round(v
 /** @param {import('./run.mjs').CheckReport} check */
 function rowOf({ name, result, count, p50, p99, server }) {
   const { worker, object, d1, batches } = server;
-  const both = (part) => (part ? `${part.p50} / ${ms(part.p99)}` : '');
-  return [name, result, count ? String(count) : '', ms(p50), ms(p99), both(worker), both(object), both(d1), batches ? String(batches.p50) : ''];
+  const percentiles = (part) => (part ? `${part.p50} / ${ms(part.p99)}` : '');
+  return [name, result, count ? String(count) : '', ms(p50), ms(p99), percentiles(worker), percentiles(object), percentiles(d1), batches ? String(batches.p50) : ''];
 }
 
 /** @param {string[][]} rows the first is the header; all columns but two are numbers */
@@ -24,13 +24,13 @@ const isLocal = (hub) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(hu
 /** @param {import('./run.mjs').Report} report */
 export function describeReport({ hub, version, passed, seconds, regions, checks }) {
   const unknown = isLocal(hub) ? 'local' : 'unknown';
-  const regionOf = (found) => found.join(', ') || unknown;
+  const regionsOf = (names) => names.join(', ') || unknown;
   const failed = checks.filter(({ result }) => result === 'failed');
   const skipped = checks.filter(({ result }) => result === 'skipped');
   const list = (title, found) => (found.length > 0 ? [title, ...found.map(({ name, detail }) => `  ${name}: ${detail}`)] : []);
   return [
     `Hub: ${hub}${version ? `, version ${version}` : ''}`,
-    `Regions: worker ${regionOf(regions.worker)}; object ${unknown}; D1 ${regionOf(regions.d1)}`,
+    `Regions: worker ${regionsOf(regions.worker)}; object ${unknown}; D1 ${regionsOf(regions.d1)}`,
     '',
     formatTable([COLUMNS, ...checks.map(rowOf)]),
     '',

@@ -6,7 +6,7 @@ import { Failure, LANES } from './client.mjs';
 const CLI_COUNT = 200;
 
 /** Does what a CLI does when it starts: connects, registers a method, and sends a keep-alive. */
-async function start(smoke, id) {
+async function startCli(smoke, id) {
   const cli = await smoke.connectCli(id);
   const acks = [await cli.serve(`${id}:listSkills`, () => ({ success: true, skills: [{ name: id }] })), await cli.keepAlive(id)];
   const refused = acks.find((ack) => ack?.ok !== true);
@@ -21,11 +21,11 @@ export async function reconnectStorm(smoke, figures) {
   await inLanes(Array.from({ length: CLI_COUNT }, (_, index) => index), LANES, async (index) => {
     const { id } = await smoke.openSession(`storm-${index}`);
     ids.push(id);
-    clis.push(await start(smoke, id));
+    clis.push(await startCli(smoke, id));
   });
   for (const cli of clis) cli.terminate();
   const startedAt = performance.now();
-  await Promise.all(ids.map((id) => figures.time(() => start(smoke, id))));
+  await Promise.all(ids.map((id) => figures.time(() => startCli(smoke, id))));
   const ms = performance.now() - startedAt;
   await inLanes(ids, LANES, async (id) => {
     const { body } = await smoke.request('GET', `/api/sessions/${id}/skills`);
