@@ -24,8 +24,8 @@ const USAGE = `Usage: npm test -- [options]
 To run one native test: cargo test NAME
 
 The console's end-to-end tests need Chromium; CHROMIUM=PATH is its path if it is not found. The tests with real agents
-download the agents from the npm registry once. Tests that lack Chromium or an agent are skipped; with REQUIRE_BROWSER=1
-and REQUIRE_AGENTS=1 they fail instead.`;
+download the agents from the npm registry once. Tests that lack Chromium, an agent or the previous commit are
+skipped; with REQUIRE_BROWSER=1, REQUIRE_AGENTS=1 and REQUIRE_PREVIOUS=1 they fail instead.`;
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));

@@ -9,10 +9,12 @@ import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
 import { findBrowser } from '../lib/browser.mjs';
+import { CHECKS } from '../lib/checks.mjs';
 import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { refuseLinks } from '../lib/npm.mjs';
+import { buildPrevious } from '../lib/previous.mjs';
 import { cargoProgress, elapsed, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
@@ -216,4 +218,21 @@ test('the token of a namespace is derived from the secret as docs/PROTOCOL.md de
 test('a configured browser replaces the default ones', () => {
   assert.equal(findBrowser(process.execPath), process.execPath);
   assert.equal(findBrowser(path.join(process.execPath, 'nothing')), undefined);
+});
+
+test('without the history of git, the test of version skew is skipped, and fails with REQUIRE_PREVIOUS', async (t) => {
+  const { PREVIOUS_COMMIT, REQUIRE_PREVIOUS, GIT_DIR } = process.env;
+  const set = (variables) => {
+    for (const [name, value] of Object.entries(variables)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+  t.after(() => set({ PREVIOUS_COMMIT, REQUIRE_PREVIOUS, GIT_DIR }));
+  const { skipReason } = CHECKS.find(({ title }) => title === 'Version skew');
+  set({ PREVIOUS_COMMIT: undefined, REQUIRE_PREVIOUS: undefined, GIT_DIR: path.join(tmpdir(), 'no-such-folder') });
+  assert.match(skipReason(), /previous commit/);
+  set({ REQUIRE_PREVIOUS: '1' });
+  assert.equal(skipReason(), undefined);
+  await assert.rejects(buildPrevious(() => {}), (error) => error instanceof UserError && /previous commit/.test(error.message));
 });

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inLanes } from '../../../bench/lib/measure.mjs';
 import { Web } from '../../../tests/e2e/lib/web.mjs';
 import { Failure, Skipped } from './client.mjs';
-import { reconnectStorm } from './storm.mjs';
+import { checkReconnect } from './reconnect.mjs';
 
 const PROTOCOL_VERSION = 1;
 
@@ -55,7 +55,7 @@ export const CHECKS = [
   { name: 'events', needs: ['cli'], run: checkEvents },
   { name: 'sleep', needs: ['timing', 'rpc'], run: checkSleep },
   { name: 'replay', needs: ['events'], run: checkReplay },
-  { name: 'reconnect', needs: ['rpc'], run: reconnectStorm },
+  { name: 'reconnect', needs: ['rpc'], run: checkReconnect },
 ];
 
 async function checkHealth(smoke, figures, state) {

@@ -15,11 +15,11 @@ async function startCli(smoke, id) {
 }
 
 /** @type {import('./checks.mjs').Check['run']} */
-export async function reconnectStorm(smoke, figures) {
+export async function checkReconnect(smoke, figures) {
   const ids = [];
   const clis = [];
   await inLanes(Array.from({ length: CLI_COUNT }, (_, index) => index), LANES, async (index) => {
-    const { id } = await smoke.openSession(`storm-${index}`);
+    const { id } = await smoke.openSession(`reconnect-${index}`);
     ids.push(id);
     clis.push(await startCli(smoke, id));
   });
