@@ -17,13 +17,12 @@ pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 
 /// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// The largest body that needs no reservation of memory, in bytes.
-pub const MAX_UNRESERVED_BODY_BYTES: usize = 64 * 1024;
-/// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`].
+/// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`], and of a large response that it must read in a second
+/// on average. A body of this size needs no reservation of memory.
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const STALL_TIMEOUT_MS: u32 = 15_000;
-/// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved meanwhile.
+/// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
 /// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
 /// bytes: the largest body that the platform accepts on its smaller plans.
@@ -37,7 +36,7 @@ pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
 pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
 /// The chunk size of a streamed response, in bytes.
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
-/// How long a client may take to read a chunk of a streamed response, in milliseconds.
+/// The time to read a chunk of a streamed response, in milliseconds; for all of it, 1 s is added for each [`MIN_PROGRESS_BYTES`].
 pub const READ_TIMEOUT_MS: u32 = 60_000;
 /// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. A request waits for a stalled
 /// database, whose last attempt may time out. The longest one is a resume: after its call it waits for the session to become
@@ -340,10 +339,11 @@ pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
 pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
-/// How often a waiting upload checks whether the other one has ended, in milliseconds: one object cannot resume another's request.
+/// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
 pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
-/// How long a client may take to send an upload in one large frame, in milliseconds: others in the isolate wait for it.
-pub const FRAME_UPLOAD_TIMEOUT_MS: u64 = 15 * 60_000;
+/// The slowest average pace of an upload in one large frame after a grace period: others in the isolate wait for it.
+pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
+pub const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::limits::{FRAME_UPLOAD_TIMEOUT_MS, MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
+use crate::limits::{FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
@@ -106,9 +106,8 @@ pub enum Error {
     )]
     UploadStalled,
     #[error(
-        "The upload took more than {} minutes, the limit for a CLI that does not accept uploads in chunks. Update the \
-        session's CLI, or try again with a faster connection.",
-        FRAME_UPLOAD_TIMEOUT_MS / 60_000
+        "The upload was slower than {FRAME_UPLOAD_BYTES_PER_MS} KB a second, the limit for a CLI that does not accept uploads in \
+        chunks. Update the session's CLI, or try again with a faster connection."
     )]
     UploadTooSlow,
     #[error("The session is active. Archive it first, then delete it.")]

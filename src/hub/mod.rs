@@ -65,7 +65,7 @@ use state::reminders::Reminders;
 use state::schedule::Schedule;
 use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
-pub use state::upload_slots::{FrameSlot, FrameSlotGuard, UploadConfig, parse_max_upload};
+pub use state::upload_slots::{FrameSlot, FrameTicket, UploadConfig, parse_max_upload};
 
 pub struct Config {
     pub namespace: Namespace,

@@ -1,6 +1,8 @@
 //! Conversion of requests and responses between JavaScript and Rust. Request bodies are copied into wasm memory up to a limit,
 //! except those of uploads, which stay in JavaScript (`upload`).
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -15,12 +17,12 @@ use web_sys::{Request, Response};
 use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
+use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::ledger::{Reservation, Reserved};
 use crate::limits::{
-    BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,
-    MAX_UNRESERVED_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
-    STALL_TIMEOUT_MS,
+    BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
+    MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -74,14 +76,20 @@ pub async fn discard_body(request: &Request) {
     let _ = JsFuture::from(discarded).await;
 }
 
-/// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.
-pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body =
-        JsFuture::from(glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, BODY_TIMEOUT_MS)).await?;
+/// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete, or for
+/// which there is no memory: the JavaScript function `reserve` waits for it.
+pub async fn read_body(
+    request: &Request,
+    limit: usize,
+    reserve: &JsValue,
+) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
+    let body = glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
+    let body = JsFuture::from(body).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
         Some("stalled") => Err(ErrorResponse::body_stalled()),
+        Some("overloaded") => Err(Error::MemoryInUse.into()),
         Some(_) => Err(Error::InvalidBody("It ended early. Send it again.".into()).into()),
     })
 }
@@ -95,36 +103,43 @@ fn has_body(method: &str) -> bool {
     method != "GET" && method != "HEAD"
 }
 
-/// Returns how many bytes to reserve for the body of a request. A small one needs no reservation.
-pub fn max_body_bytes(request: &Request, method: &str) -> usize {
-    if !has_body(method) || request.body().is_none() {
-        return 0;
-    }
-    match declared_length(request).unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES) {
-        bytes if bytes > MAX_UNRESERVED_BODY_BYTES => bytes,
-        _ => 0,
-    }
-}
-
-/// Converts a request for the router. `memory` is reserved for its body.
+/// Converts a request for the router. Reserves memory for its body while it is received.
 pub async fn to_router_request(
     request: &Request,
     method: &str,
     url: &str,
-    mut memory: Reservation,
+    hub: &Arc<Hub>,
 ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
     let body = if !has_body(method) {
         Body::empty()
     } else {
-        match read_body(request, MAX_BODY_BYTES).await? {
+        let memory = Rc::new(RefCell::new(hub.memory().empty_reservation()));
+        let reserve = reserve_function(Arc::clone(hub), Rc::clone(&memory));
+        match read_body(request, MAX_BODY_BYTES, reserve.as_ref()).await? {
             Ok(bytes) => {
-                memory.resize(bytes.len());
+                let mut memory = memory.replace(hub.memory().empty_reservation());
+                memory.resize(if bytes.len() > MIN_PROGRESS_BYTES as usize { bytes.len() } else { 0 });
                 Body::from(Reserved::wrap(bytes.into(), Arc::new(memory)))
             }
             Err(error) => return Ok(Err(error)),
         }
     };
     Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
+}
+
+/// Returns a JavaScript function that resizes a reservation when there is memory. It resolves to `false` if there is none.
+fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
+    Closure::new(move |bytes: usize| {
+        let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));
+        to_promise(async move {
+            let more = bytes.saturating_sub(memory.borrow().bytes());
+            let reserved = hub.wait_for_memory(more).await;
+            if reserved.is_ok() {
+                memory.borrow_mut().resize(bytes);
+            }
+            Ok(reserved.is_ok().into())
+        })
+    })
 }
 
 /// Converts a request for the router without its body.
@@ -167,10 +182,17 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
                 chunks(body.clone()),
                 context,
                 READ_TIMEOUT_MS,
+                longest_read_ms(body.len()),
             )
         }
         _ => to_js_response(response),
     }
+}
+
+/// Returns how long a client may take to read a response.
+fn longest_read_ms(bytes: usize) -> u32 {
+    let seconds = u32::try_from(bytes).unwrap_or(u32::MAX) / MIN_PROGRESS_BYTES;
+    READ_TIMEOUT_MS + 1_000 * seconds
 }
 
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the

@@ -93,7 +93,7 @@ describe('the rest of a refused body', () => {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
-  const read = (request) => body(request, LIMIT, 64 * KIB, 15_000, 120_000);
+  const read = (request, reserve = async () => true) => body(request, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
@@ -113,6 +113,15 @@ describe('the body of a request', () => {
     const pending = read(request);
     resolve({ done: true });
     assert.deepEqual([(await pending).length, reads], [0, [64 * KIB]]);
+  });
+
+  test('needs memory for what was received, and is refused without it', async () => {
+    const reserved = [];
+    const bytes = new Uint8Array(200 * KIB);
+    await read(requestWithBody([bytes].values(), LIMIT).request, async (count) => reserved.push(count));
+    assert.deepEqual(reserved, [128 * KIB, 256 * KIB]);
+    const { request } = requestWithBody([bytes].values(), LIMIT);
+    assert.equal(await read(request, async (count) => count <= 128 * KIB), 'overloaded');
   });
 
   test('is rejected above its limit or its declared length', async () => {
@@ -163,7 +172,7 @@ function stream(chunks) {
     return more && state.written < chunks ? new Uint8Array([state.written++]) : undefined;
   };
   let finished;
-  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 60_000);
+  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 60_000, 100_000);
   return { state, streamed, finished };
 }
 
@@ -179,6 +188,20 @@ describe('a streamed response', () => {
   test('is dropped when the client disconnects', async () => {
     const { state, streamed, finished } = stream(20);
     await streamed.body.cancel();
+    await finished;
+    assert.equal(state.dropped, true);
+  });
+
+  test('is aborted when the client reads each chunk in time, but all of it too slowly', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { state, streamed, finished } = stream(20);
+    const reader = streamed.body.getReader();
+    for (let ms = 0; ms < 100_000; ms += 25_000) {
+      assert.equal(state.dropped, false);
+      await reader.read();
+      await new Promise((resolve) => setImmediate(resolve));
+      t.mock.timers.tick(25_000);
+    }
     await finished;
     assert.equal(state.dropped, true);
   });

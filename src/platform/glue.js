@@ -48,9 +48,10 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `stallMs`; also the initial size of the buffer
  * @param {number} totalMs the time to send all of it
- * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>}
+ * @param {(bytes: number) => Promise<boolean>} reserve waits for memory before the buffer grows to this size
+ * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
  */
-export async function body(request, limit, chunkBytes, stallMs, totalMs) {
+export async function body(request, limit, chunkBytes, stallMs, totalMs, reserve) {
   const declared = request.headers.get('content-length');
   if (Number(declared) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
@@ -68,7 +69,14 @@ export async function body(request, limit, chunkBytes, stallMs, totalMs) {
   let length = 0;
   try {
     for (;;) {
-      if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(2 * length, maxBytes + 1));
+      if (length === buffer.byteLength) {
+        const size = Math.min(2 * length, maxBytes + 1);
+        if (!(await reserve(size))) {
+          reader.releaseLock();
+          return 'overloaded';
+        }
+        buffer = buffer.transfer(size);
+      }
       const free = new Uint8Array(buffer, length);
       const minBytes = Math.min(chunkBytes, free.length);
       timer = setTimeout(stop, stallMs);
@@ -168,16 +176,20 @@ export function response(status, headers, body) {
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
- * @param {number} timeoutMs the time in which the client must read a chunk: the unread rest uses memory
+ * @param {number} chunkMs the time in which the client must read a chunk: the unread rest uses memory
+ * @param {number} totalMs the time in which it must read all of it
  */
-export function streamedResponse(status, headers, next, context, timeoutMs) {
+export function streamedResponse(status, headers, next, context, chunkMs, totalMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
-  const read = (work) => withTimeout(work, timeoutMs, 'The client does not read');
+  const read = (work, ms) => withTimeout(work, ms, 'The client does not read');
+  const writeAll = async () => {
+    for (let chunk = next(true); chunk !== undefined; chunk = next(true)) await read(writer.write(chunk), chunkMs);
+    await read(writer.close(), chunkMs);
+  };
   const write = async () => {
     try {
-      for (let chunk = next(true); chunk !== undefined; chunk = next(true)) await read(writer.write(chunk));
-      await read(writer.close());
+      await read(writeAll(), totalMs);
     } catch (error) {
       writer.abort(error).catch(() => {});
       next(false);

@@ -11,13 +11,15 @@ extern "C" {
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
-    /// `min_bytes` in `stall_ms`, or longer than `total_ms`) or `broken`.
+    /// `min_bytes` in `stall_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to `false`). The
+    /// function `reserve(bytes)` is called before more than `min_bytes` are buffered.
     pub fn body(
         request: &web_sys::Request,
         limit: usize,
         min_bytes: u32,
         stall_ms: u32,
         total_ms: u32,
+        reserve: &JsValue,
     ) -> js_sys::Promise;
     /// Reads and discards the unread part of the body of a request.
     #[wasm_bindgen(js_name = discardBody)]
@@ -46,14 +48,16 @@ extern "C" {
 
     pub fn response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
-    /// A response whose body is read from the function `next`. It ends when the client does not read a chunk for `timeout_ms`.
+    /// A response whose body is read from the function `next`. It ends when the client does not read a chunk for `chunk_ms`, or all
+    /// of it in `total_ms`.
     #[wasm_bindgen(js_name = streamedResponse)]
     pub fn streamed_response(
         status: u16,
         headers: &str,
         next: JsValue,
         context: &JsValue,
-        timeout_ms: u32,
+        chunk_ms: u32,
+        total_ms: u32,
     ) -> web_sys::Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.

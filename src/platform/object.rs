@@ -235,11 +235,7 @@ impl NamespaceObject {
     ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
         if !is_upload(head.method, path) {
-            let memory = match running.hub.wait_for_memory(convert::max_body_bytes(request, head.method)).await {
-                Ok(memory) => memory,
-                Err(error) => return Ok(Err(error.into())),
-            };
-            return convert::to_router_request(request, head.method, head.url, memory).await;
+            return convert::to_router_request(request, head.method, head.url, &running.hub).await;
         }
         let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
         Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {

@@ -168,7 +168,7 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     if let Some(refusal) = count_attempt(env, request, "").await? {
         return Ok(refusal);
     }
-    let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES).await? {
+    let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
         Ok(body) => body,
         Err(error) => return Ok(to_js_response(error.into_response()).await),
     };

@@ -113,15 +113,17 @@ async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_
 #[tokio::test(start_paused = true)]
 async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
     let (world, _, _) = live_session().await;
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     world.db.hold(BatchKind::Reads);
     let mut clis = Vec::new();
-    for number in 0..6_000 {
+    for number in 0..1_000 {
         let mut cli = world.bare_cli().await;
         cli.emit_for_ack("message", &json!({"sid": format!("unknown-{number}"), "message": "x".repeat(16_000)}));
         clis.push(cli);
     }
     run_until_idle().await;
     assert!(world.held_bytes() <= MAX_BUFFER_BYTES, "{}", world.held_bytes());
+    drop(pool);
     world.db.release();
     run_until_idle().await;
 }

@@ -249,6 +249,38 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_turn() {
+    let uploads = UploadConfig::default();
+    let mut namespaces = Vec::new();
+    for name in ["slow", "other"] {
+        let world = World::with_uploads(name, uploads.clone());
+        let session = world.create_session("/code").await;
+        let mut cli = world.live_cli(&session).await;
+        cli.register("uploadFile").await;
+        namespaces.push((world, session, cli));
+    }
+    let [(slow, slow_session, slow_cli), (other, other_session, other_cli)] = &mut namespaces[..] else { panic!() };
+    let large = body("large", &vec![7; 1 << 20]).to_string();
+    let first = slow.start_stalling_upload(&path(slow_session), &large);
+    let mut later = Vec::new();
+    for step in 0..6 {
+        if step == 2 {
+            later.push(slow.start_stalling_upload(&path(slow_session), &large));
+            run_until_idle().await;
+            later.push(other.start_complete_upload(&path(other_session), &large));
+        }
+        slow_cli.send_keep_alive(slow, slow_session).await;
+        other_cli.send_keep_alive(other, other_session).await;
+        slow.advance(15_000).await;
+        other.advance(15_000).await;
+    }
+    first.reply().await.assert_error(408, "upload_stalled");
+    let call = other_cli.next_call().await;
+    other_cli.respond(&call, &json!({"success": true}));
+    later.remove(1).reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
 async fn web_clients_see_the_limit_of_the_deployment() {
     let world = World::with_uploads("team", UploadConfig { max_file_bytes: 200 << 20, ..UploadConfig::default() });
     assert_eq!(world.get("/api/config").await.ok()["limits"]["uploadBytes"], 200 << 20);

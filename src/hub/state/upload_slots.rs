@@ -1,8 +1,7 @@
 //! Upload slots: which uploads are in progress, and which wait.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::channel::oneshot;
 
@@ -58,23 +57,76 @@ impl UploadSlots {
     }
 }
 
-/// The permission to hold a file of up to 50 MB for one frame: one for all namespaces of an isolate, which share its memory.
+/// The slot for an upload in one large frame: an isolate, whose memory all namespaces share, has one. Namespaces take turns.
 #[derive(Debug, Default)]
-pub struct FrameSlot(AtomicBool);
+pub struct FrameSlot(Mutex<FrameQueue>);
 
-/// A [`FrameSlot`] in use, released on drop.
+#[derive(Debug, Default)]
+struct FrameQueue {
+    is_taken: bool,
+    /// The namespace that got the slot last.
+    last: String,
+    last_ticket: u64,
+    /// The oldest first.
+    waiting: Vec<WaitingUpload>,
+}
+
 #[derive(Debug)]
-pub struct FrameSlotGuard(Arc<FrameSlot>);
+struct WaitingUpload {
+    ticket: u64,
+    namespace: String,
+    /// Until when it waits, in Unix milliseconds. Its object may have ended without removing it.
+    until: u64,
+}
+
+/// A place in the queue for the [`FrameSlot`], then the slot itself. Released on drop.
+#[derive(Debug)]
+pub struct FrameTicket {
+    slot: Arc<FrameSlot>,
+    ticket: u64,
+    holds_slot: bool,
+}
 
 impl FrameSlot {
-    pub fn try_acquire(self: &Arc<Self>) -> Option<FrameSlotGuard> {
-        (!self.0.swap(true, Ordering::Relaxed)).then(|| FrameSlotGuard(Arc::clone(self)))
+    fn queue(&self) -> MutexGuard<'_, FrameQueue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins the queue, in which an upload waits until a time in Unix milliseconds.
+    pub fn wait(self: &Arc<Self>, namespace: &str, until: u64) -> FrameTicket {
+        let mut queue = self.queue();
+        queue.last_ticket += 1;
+        let ticket = queue.last_ticket;
+        queue.waiting.push(WaitingUpload { ticket, namespace: namespace.to_owned(), until });
+        FrameTicket { slot: Arc::clone(self), ticket, holds_slot: false }
     }
 }
 
-impl Drop for FrameSlotGuard {
+impl FrameTicket {
+    /// Takes the slot if it is free and this upload is the next: the oldest of a namespace that did not have the slot last, or else
+    /// the oldest.
+    pub fn try_acquire(&mut self, now: u64) -> bool {
+        let mut queue = self.slot.queue();
+        queue.waiting.retain(|upload| upload.until >= now);
+        let FrameQueue { waiting, last, .. } = &*queue;
+        let next = waiting.iter().position(|upload| upload.namespace != *last).unwrap_or(0);
+        if queue.is_taken || waiting.get(next).is_none_or(|upload| upload.ticket != self.ticket) {
+            return false;
+        }
+        queue.last = queue.waiting.remove(next).namespace;
+        queue.is_taken = true;
+        self.holds_slot = true;
+        true
+    }
+}
+
+impl Drop for FrameTicket {
     fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Relaxed);
+        let mut queue = self.slot.queue();
+        if self.holds_slot {
+            queue.is_taken = false;
+        }
+        queue.waiting.retain(|upload| upload.ticket != self.ticket);
     }
 }
 
@@ -164,12 +216,20 @@ mod tests {
     }
 
     #[test]
-    fn one_upload_at_a_time_holds_the_frame_slot() {
+    fn namespaces_take_turns_with_the_frame_slot() {
         let slot = Arc::new(FrameSlot::default());
-        let first = slot.try_acquire();
-        assert!(first.is_some() && slot.try_acquire().is_none());
-        drop(first);
-        assert!(slot.try_acquire().is_some());
+        let mut tickets = ["a", "a", "a", "b", "c"].map(|namespace| Some(slot.wait(namespace, 60)));
+        slot.wait("gone", 60);
+        slot.wait("expired", 5);
+        let order = [0, 3, 1, 4, 2];
+        for next in order {
+            let acquired =
+                tickets.each_mut().map(|ticket| ticket.as_mut().is_some_and(|ticket| ticket.try_acquire(10)));
+            assert_eq!(acquired.iter().position(|is_acquired| *is_acquired), Some(next));
+            assert_eq!(acquired.iter().filter(|is_acquired| **is_acquired).count(), 1);
+            tickets[next] = None;
+        }
+        assert!(slot.wait("a", 60).try_acquire(10));
     }
 
     #[test]

@@ -13,13 +13,13 @@ use crate::hub::peers::rpc::RpcError;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::workspace::upload_body::{
-    FileLimit, check_length, fault_error, read_upload, send_with_content, upload_failed,
+    FileLimit, Upload, check_length, fault_error, read_upload, send_with_content, upload_failed,
 };
-use crate::hub::{FrameSlotGuard, Hub};
+use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
-    FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
-    MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_BYTES_PER_MS,
-    UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS, FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS,
+    FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES,
+    STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -62,34 +62,55 @@ impl Hub {
         let _slot = self.acquire_upload_slot(id).await?;
         let _memory = self.wait_for_memory(UPLOAD_MEMORY_BYTES).await?;
         let limit = self.upload_limit();
-        let mut upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
+        let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
         let conn = self.upload_socket(&owner).await.map_err(upload_failed)?;
         if self.accepts_chunks(conn) {
             return ChunkedUpload::new(self, &owner, conn).send(body, upload).await;
         }
-        let mut frame_slot = None;
-        let frame_limit = limit.in_frame();
-        if upload.is_none() {
-            let slot = self.acquire_frame_slot().await?;
-            frame_slot = Some((slot, self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?));
-            let reading = read_upload(body, MAX_FRAME_CHARS, frame_limit);
-            let timeout = self.rt.sleep(FRAME_UPLOAD_TIMEOUT_MS);
-            upload = match select(std::pin::pin!(reading), timeout).await {
-                Either::Left((upload, _)) => upload?,
-                Either::Right(_) => return Err(Error::UploadTooSlow),
-            };
-        }
-        let Some(upload) = upload else { return Err(fault_error(UploadFault::TooLarge, frame_limit)) };
+        self.send_in_frame(body, upload, &owner, limit.in_frame()).await
+    }
+
+    /// Sends a file in one frame. `upload`: `None` if more than a chunk of it is unread.
+    async fn send_in_frame(
+        self: &Arc<Self>,
+        body: &dyn UploadBody,
+        upload: Option<Upload>,
+        owner: &Owner,
+        limit: FileLimit,
+    ) -> Result<String, Error> {
+        let (upload, _held) = match upload {
+            Some(upload) => (upload, None),
+            None => {
+                let slot = self.acquire_frame_slot().await?;
+                let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
+                (self.read_frame(body, limit).await?, Some((slot, memory)))
+            }
+        };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
-        let call = self.open_call(&owner, Method::UploadFile, timeout_ms).await.map_err(upload_failed)?;
+        let call = self.open_call(owner, Method::UploadFile, timeout_ms).await.map_err(upload_failed)?;
         let params =
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-        let result = call.result().await.map_err(upload_failed);
-        drop(frame_slot);
-        result
+        call.result().await.map_err(upload_failed)
+    }
+
+    /// Reads all of a file. Fails if the client is slow: others wait for the slot.
+    async fn read_frame(&self, body: &dyn UploadBody, limit: FileLimit) -> Result<Upload, Error> {
+        let started_at = self.rt.now();
+        let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
+        loop {
+            match select(reading.as_mut(), self.rt.sleep(STALL_TIMEOUT_MS.into())).await {
+                Either::Left((upload, _)) => return upload?.ok_or_else(|| fault_error(UploadFault::TooLarge, limit)),
+                Either::Right(_) => {
+                    let due_ms = self.rt.now().saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
+                    if body.file_bytes() < due_ms * FRAME_UPLOAD_BYTES_PER_MS {
+                        return Err(Error::UploadTooSlow);
+                    }
+                }
+            }
+        }
     }
 
     pub(super) fn upload_limit(&self) -> FileLimit {
@@ -114,17 +135,16 @@ impl Hub {
     }
 
     /// Waits until no other upload in the isolate needs the memory for a large frame.
-    async fn acquire_frame_slot(&self) -> Result<FrameSlotGuard, Error> {
+    async fn acquire_frame_slot(&self) -> Result<FrameTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_WAIT_MS);
-        loop {
-            if let Some(slot) = self.config.uploads.frame_slot.try_acquire() {
-                return Ok(slot);
-            }
+        let mut ticket = self.config.uploads.frame_slot.wait(self.config.namespace.as_ref(), deadline);
+        while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
                 return Err(Error::TooManyUploads(FRAME_SLOT_TIMEOUT));
             }
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
+        Ok(ticket)
     }
 
     /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
@@ -147,8 +167,7 @@ impl Hub {
     }
 }
 
-const FRAME_SLOT_TIMEOUT: &str =
-    "Another file is being uploaded to a CLI that does not accept uploads in chunks: only one at a time is possible.";
+const FRAME_SLOT_TIMEOUT: &str = "After 60 seconds another file was still being uploaded to a CLI that does not accept uploads in chunks, and only one at a time is possible.";
 
 /// The characters of base64 that the largest file in one frame has.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use session_gateway_hub::http::extract::ExternalBody;
 use session_gateway_hub::http::router;
 use session_gateway_hub::hub::ports::{ConnId, Runtime, UploadBody, UploadFault};
+use session_gateway_hub::limits::UPLOAD_CHUNK_CHARS;
 use session_gateway_hub::model::json::{Json, JsonObject};
 use tower::ServiceExt;
 
@@ -23,6 +24,8 @@ struct Body {
     rt: Arc<FakeRuntime>,
     arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
     received: Mutex<Received>,
+    /// Whether only the content of one chunk arrives.
+    is_stalling: bool,
 }
 
 /// What was received of a body.
@@ -62,6 +65,9 @@ impl UploadBody for Body {
             if let Some(arrival) = arrival {
                 *self.received.lock().unwrap() = Received::parse(arrival.await.unwrap_or(Err(UploadFault::Broken))?)?;
             }
+            if self.is_stalling && capacity > UPLOAD_CHUNK_CHARS {
+                std::future::pending::<()>().await;
+            }
             let mut received = self.received.lock().unwrap();
             let length = received.unread.len().min(usize::try_from(capacity).unwrap() - received.buffered.len());
             let rest = received.unread.split_off(length);
@@ -98,15 +104,16 @@ fn normalize(content: &str) -> String {
 pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
 /// A body that is received when the sender sends it.
-fn pending_body(rt: &Arc<FakeRuntime>) -> (ExternalBody, BodySender) {
+fn pending_body(rt: &Arc<FakeRuntime>, is_stalling: bool) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
-    let body = Body { rt: Arc::clone(rt), arrival: Mutex::new(Some(receiver)), received: Mutex::default() };
+    let body =
+        Body { rt: Arc::clone(rt), arrival: Mutex::new(Some(receiver)), received: Mutex::default(), is_stalling };
     (ExternalBody(Arc::new(body)), arrival)
 }
 
 /// A body that is received immediately.
 pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
-    let (external, sender) = pending_body(rt);
+    let (external, sender) = pending_body(rt, false);
     sender.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
     external
 }
@@ -114,7 +121,18 @@ pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
 impl World {
     /// Starts an upload whose body the test sends later.
     pub fn start_upload(&self, path: &str) -> (PendingReply, BodySender) {
-        let (body, arrival) = pending_body(&self.object.rt);
+        self.start_pending_upload(path, false)
+    }
+
+    /// Starts an upload of which only the first chunk arrives.
+    pub fn start_stalling_upload(&self, path: &str, body: &str) -> PendingReply {
+        let (reply, arrival) = self.start_pending_upload(path, true);
+        arrival.send(Ok(body.to_owned())).unwrap();
+        reply
+    }
+
+    fn start_pending_upload(&self, path: &str, is_stalling: bool) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt, is_stalling);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());
