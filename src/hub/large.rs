@@ -147,6 +147,11 @@ impl Hub {
         }
         // Until the caller has the value: it answers with it or queues it at once.
         let _memory = self.wait_for_memory(large.bytes).await?;
+        self.read_reserved_value(owner, large).await
+    }
+
+    /// Reads a large value whose memory is reserved from the database. `None` if another value has replaced it.
+    pub(super) async fn read_reserved_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
         let mut text = String::with_capacity(large.bytes);
         let found = self.append_value(&mut text, owner, large).await?;
         Ok(found.then_some(text).and_then(Json::from_string))

@@ -29,7 +29,7 @@ const LAYERS: &str = "
     hub::events           -> limits model push store hub::base hub::peers hub::error hub::state hub::events::sans_io hub
     hub::push             -> limits model push store hub::base hub::error hub::push::sans_io hub
     hub::machines         -> limits model wire store hub::base hub::peers hub::error hub::state hub
-    hub::sessions         -> limits model wire store hub::base hub::peers hub::error hub::state hub hub::machines
+    hub::sessions         -> ledger limits model wire store hub::base hub::peers hub::error hub::state hub hub::machines
     hub::workspace        -> limits model wire hub::base hub::peers hub::error hub
     hub::inbound          -> limits model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
     hub::entry            -> ledger limits store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub

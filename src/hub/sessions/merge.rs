@@ -13,6 +13,7 @@ use crate::hub::state::effect::Effect;
 use crate::hub::state::evictions::Key;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
+use crate::ledger::Reservation;
 use crate::limits::MAX_MERGE_CHUNKS;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
@@ -34,10 +35,11 @@ impl Hub {
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,
         }
+        let memory = self.reserve_for_metadata(new).await?;
         for id in [old, new] {
             self.state().in_flight.begin_merge(id);
         }
-        let merged = self.merge_locked(old, new).await;
+        let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
             self.state().in_flight.end_merge(id);
         }
@@ -45,7 +47,19 @@ impl Hub {
         merged
     }
 
-    async fn merge_locked(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+    /// Reserves memory for the metadata that the merge reads if it is large. The merge itself must not wait for memory: what would
+    /// free it may wait for the journal.
+    async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
+        self.load_session(id).await?;
+        let bytes = {
+            let state = self.state();
+            let large = state.cache.entry(id).and_then(|entry| entry.session.metadata_large.as_ref());
+            large.map_or(0, |large| large.bytes)
+        };
+        self.wait_for_memory(bytes).await
+    }
+
+    async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old).await {
                 Ok(()) => {}
@@ -61,7 +75,7 @@ impl Hub {
                 session(old).zip(session(new))
             };
             let merged = match sessions {
-                Some((old, new)) => Some(self.write_merge(&old, new).await),
+                Some((old, new)) => Some(self.write_merge(&old, new, &mut memory).await),
                 // The flush before the lock failed, and the cache was dropped.
                 None => None,
             };
@@ -94,7 +108,7 @@ impl Hub {
         }
     }
 
-    async fn write_merge(&self, old: &Session, new: Session) -> Result<(), Error> {
+    async fn write_merge(&self, old: &Session, new: Session, memory: &mut Reservation) -> Result<(), Error> {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
         let chunks = removals::load_chunks(&self.db, namespace, &new_id).await?;
@@ -106,7 +120,13 @@ impl Hub {
             return Ok(());
         }
         let metadata = match &new.metadata_large {
-            Some(large) => Some(self.read_value(&new_id, large).await?.ok_or_else(incomplete_value)?),
+            Some(large) => {
+                // It was replaced by a larger one meanwhile.
+                if large.bytes > memory.bytes() {
+                    *memory = self.reserve_memory(large.bytes)?;
+                }
+                Some(self.read_reserved_value(&new_id, large).await?.ok_or_else(incomplete_value)?)
+            }
             None => new.metadata.clone(),
         };
         let (remaining, large) = self.with_old_fields(old, new, metadata.as_ref());

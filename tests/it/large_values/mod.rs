@@ -9,6 +9,7 @@ use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 const MIB: usize = 1024 * 1024;
 
@@ -153,6 +154,22 @@ async fn a_resume_restores_an_archived_session_with_large_metadata() {
     let record = world.get_session(&session).await["metadata"].clone();
     assert!(record["lifecycleState"] == "running" && record.get("archivedBy").is_none());
     assert!(record["padding"] == large["padding"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_that_waits_for_memory_does_not_block_other_sessions() {
+    let MergeFixture { world, new, mut cli, reply, .. } =
+        merge_fixture(json!({}), json!({"new": padding(3 * MIB)})).await;
+    let other = world.create_session("/other").await;
+    let mut other_cli = world.live_cli(&other).await;
+    run_until_idle().await;
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    cli.send_keep_alive(&world, &new).await;
+    run_until_idle().await;
+    assert_eq!(other_cli.send_message(&other, "during the merge").await["ok"], true);
+    drop(pool);
+    world.advance(1_000).await;
+    assert_eq!(reply.reply().await.ok(), success(&new));
 }
 
 #[tokio::test(start_paused = true)]
