@@ -86,15 +86,19 @@ for (const kind of ['failing', 'silent']) {
     await hub.stall(kind, STALL_MS);
     const startedAt = Date.now();
     const send = (text) => cli.emitWithAck('message', { sid: session.id, message: text, localId: text }, 20_000);
-    const [one, other, , history] = await Promise.all([
+    const checkDatabase = () => hub.webWithoutToken().get('/health?deep=1');
+    const [one, other, , history, health] = await Promise.all([
       send('a'),
       send('b'),
       hub.web().openSession({ tag: `created while ${kind}` }),
       hub.web().get(`/api/sessions/${session.id}/messages`),
+      checkDatabase(),
     ]);
     const waitedMs = Date.now() - startedAt;
     assert.ok(waitedMs >= STALL_MS - 500 && waitedMs < STALL_MS + 5_000, `${waitedMs} ms`);
     assert.deepEqual([one.seq, other.seq, history.status], [1, 2, 200]);
+    assert.deepEqual([health.status, health.body.code], [503, 'hub_unavailable'], 'a health check waits for 5 s');
+    assert.equal((await checkDatabase()).body.database, 'ok');
     for (const seq of [1, 2]) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
     assert.deepEqual(await readSeqs(session), [1, 2]);
     assert.equal((await hub.web().get(`/api/sessions/${session.id}`)).body.session.active, true);
