@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedMachine};
+use super::extract::{JsonBody, OwnedMachine, PathId};
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -19,7 +19,7 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse
     Ok(JsonText::wrap("machines", &machines))
 }
 
-pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
+pub async fn show(State(hub): State<Arc<Hub>>, PathId(id): PathId) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }
 

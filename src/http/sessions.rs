@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedSession, QueryString};
+use super::extract::{JsonBody, OwnedSession, PathId, QueryString};
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -28,7 +28,7 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
     Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
 }
 
-pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
+pub async fn show(State(hub): State<Arc<Hub>>, PathId(id): PathId) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
 }
 

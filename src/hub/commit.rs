@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 
 use super::effects::others;
 use super::error::Error;
@@ -42,15 +42,18 @@ impl Hub {
         })
     }
 
-    /// Waits until all writes of some sessions or machines queued so far are durable.
-    pub(super) fn flushed_of<'a>(
-        self: &'a Arc<Self>,
-        is_one: &dyn Fn(&State, &str) -> bool,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        let state = self.state();
-        let is_pending = state.journal.has_pending_change(&|id| is_one(&state, id));
-        drop(state);
-        if is_pending { self.flushed() } else { Box::pin(std::future::ready(Ok(()))) }
+    /// Waits until all writes queued so far are durable, or the database is stalled. Then the [`Cache`](super::state::cache::Cache)
+    /// has committed states for reads.
+    pub(super) async fn flushed_or_stalled(self: &Arc<Self>) -> Result<(), Error> {
+        let mut flushed = self.flushed();
+        loop {
+            let ms = self.db.ms_until_stalled(self.rt.now());
+            match select(flushed, self.rt.sleep(ms)).await {
+                Either::Left((result, _)) => return result,
+                Either::Right(_) if ms == 0 => return Ok(()),
+                Either::Right((_, waiting)) => flushed = waiting,
+            }
+        }
     }
 
     /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.
@@ -89,6 +92,9 @@ impl Hub {
             let State { journal, cache, memory, .. } = &mut *state;
             memory.journal.resize(journal.pending_bytes());
             journal.seal_if_full(&self.config.namespace, cache);
+            if !journal.has_pending() {
+                cache.on_journal_empty();
+            }
             journal.start_committing()
         };
         if must_commit {
@@ -105,12 +111,17 @@ impl Hub {
                 let State { journal, cache, memory, .. } = &mut *state;
                 let batch = journal.take_batch(&self.config.namespace, cache);
                 memory.journal.resize(journal.pending_bytes());
+                if !journal.has_pending() {
+                    cache.on_journal_empty();
+                }
                 batch
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
+                    // Before the effects: a client that receives one must read the change.
+                    self.state().cache.on_batch_written();
                     self.run_effects(batch.effects, event_numbers);
                     if is_large {
                         // The batch kept its sessions in the cache until now.

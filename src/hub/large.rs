@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::error::Error;
-use super::state::cache::Entry;
-use super::state::completed_requests::CompletedRequests;
+use super::error::{Error, Kind};
+use super::state::committed::Committed;
 use super::state::effect::Effect;
+use super::state::entry::Entry;
 use super::{Hub, State};
 use crate::ledger::ResponseText;
 use crate::model::agent_state;
@@ -164,10 +164,14 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Returns a session as JSON text, with large values and all completed requests, once all of it is durable.
+    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
+    /// database is stalled, this is the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
         loop {
+            if let Some(text) = self.serialize_changed(id, Kind::Session).await? {
+                return Ok(text);
+            }
             self.load_with_details(id).await?;
             let segments = self.state().cache.session(id).map(session_segments)?;
             if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
@@ -176,16 +180,39 @@ impl Hub {
         }
     }
 
-    /// Returns a machine as JSON text, with large values, once all of it is durable.
+    /// Returns a machine as JSON text like [`Hub::serialize_session`].
     pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
         loop {
+            if let Some(text) = self.serialize_changed(id, Kind::Machine).await? {
+                return Ok(text);
+            }
             self.load_machine(id).await?;
             let segments = self.state().cache.machine(id).map(machine_segments)?;
             if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
                 return Ok(text);
             }
         }
+    }
+
+    /// Serializes a session or machine with changes that are not durable, after they are, or while the database is stalled.
+    /// `None` if it has no such change, or if a part of the committed state is only in the database. Fails if it is not created
+    /// yet.
+    async fn serialize_changed(self: &Arc<Self>, id: &str, kind: Kind) -> Result<Option<ResponseText>, Error> {
+        if self.state().cache.committed(id).is_none() {
+            return Ok(None);
+        }
+        self.flushed_or_stalled().await?;
+        let segments = match self.state().cache.committed(id) {
+            Some(Committed::Absent) => return Err(Error::NotFound(kind)),
+            Some(Committed::Session(entry)) if entry.completed.is_some() => session_segments(entry),
+            Some(Committed::Machine(machine)) => machine_segments(machine),
+            _ => return Ok(None),
+        };
+        Ok(match <[Segment; 1]>::try_from(segments) {
+            Ok([Segment::Text(text)]) => Some(ResponseText { text, reservation: None }),
+            _ => None,
+        })
     }
 
     /// Reads the large values and concatenates the segments. Returns `None` if a value was replaced, and sets `unread` to the
@@ -196,7 +223,9 @@ impl Hub {
         mut segments: Vec<Segment>,
         unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
-        self.flushed_of(&|_, id| id == owner).await?;
+        if self.state().cache.committed(owner).is_some() {
+            self.flushed().await?;
+        }
         if let [Segment::Text(text)] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
@@ -246,7 +275,7 @@ fn session_segments(entry: &Entry) -> Vec<Segment> {
     let s = &entry.session;
     let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
     let completed = agent_state::completed_to_json(
-        completed.flat_map(CompletedRequests::oldest_first).map(|(id, entry)| (id, entry.raw())),
+        completed.flat_map(|completed| completed.oldest_first()).map(|(id, entry)| (id, entry.raw())),
     );
     let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
     let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, completed)];

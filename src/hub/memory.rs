@@ -76,9 +76,10 @@ impl State {
         };
         let is_in_use =
             |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
-        let (session_bytes, machine_bytes) = (cache.session_bytes(), cache.machine_bytes());
-        memory.cache.resize(session_bytes + machine_bytes);
+        let session_bytes = cache.session_bytes();
+        let other_bytes = cache.machine_bytes() + cache.committed_bytes();
+        memory.cache.resize(session_bytes + other_bytes);
         let limit = session_bytes.saturating_sub(surplus(&memory.account)).max(MIN_CACHED_BYTES);
-        memory.cache.resize(cache.evict(limit, may_evict, is_in_use) + machine_bytes);
+        memory.cache.resize(cache.evict(limit, may_evict, is_in_use) + other_bytes);
     }
 }

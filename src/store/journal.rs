@@ -37,6 +37,8 @@ pub trait Snapshot {
     fn session(&self, id: &str) -> Option<&Session>;
     /// The cached machine; `None` if it was deleted.
     fn machine(&self, id: &str) -> Option<&Machine>;
+    /// Called after a batch was sealed: later changes are of the next one.
+    fn on_sealed(&mut self) {}
 }
 
 /// The size of an effect in memory.
@@ -77,8 +79,6 @@ pub struct Batch<E> {
     bytes: usize,
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
-    /// The ids of the sessions and machines that it changes.
-    owners: Vec<String>,
 }
 
 impl<E> Batch<E> {
@@ -112,7 +112,6 @@ pub struct Journal<E> {
     /// The bytes of `sealed` and of the batch in flight.
     sealed_bytes: usize,
     in_flight_bytes: usize,
-    in_flight_owners: Vec<String>,
     lock: Lock,
     /// Waits for an exclusive lock until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
@@ -126,7 +125,6 @@ impl<E> Default for Journal<E> {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
             in_flight_bytes: 0,
-            in_flight_owners: Vec::new(),
             lock: Lock::Free,
             waiter: None,
         }
@@ -221,15 +219,6 @@ impl<E: MemorySize> Journal<E> {
         self.lock != Lock::Free || !self.sealed.is_empty() || !self.is_queue_empty()
     }
 
-    /// Whether a change of one of these sessions or machines is not durable yet.
-    pub fn has_pending_change(&self, is_one: &dyn Fn(&str) -> bool) -> bool {
-        let is_any = |owners: &[String]| owners.iter().any(|id| is_one(id));
-        self.lock == Lock::Exclusive
-            || is_any(&self.in_flight_owners)
-            || self.sealed.iter().any(|batch| is_any(&batch.owners))
-            || is_any(&self.queue.owners())
-    }
-
     /// The bytes of everything that is not durable yet.
     pub fn pending_bytes(&self) -> usize {
         self.queue.bytes + self.sealed_bytes
@@ -258,7 +247,7 @@ impl<E: MemorySize> Journal<E> {
     /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so
     /// far is written, which requires a task that [commits](Self::start_committing). Later changes wait for
     /// [`unlock`](Self::unlock). Returns `None` if the lock is held or requested already.
-    pub fn lock(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<oneshot::Receiver<()>> {
+    pub fn lock(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) -> Option<oneshot::Receiver<()>> {
         if self.lock == Lock::Exclusive || self.is_lock_requested() {
             return None;
         }
@@ -293,23 +282,23 @@ impl<E: MemorySize> Journal<E> {
     /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
     /// committed together. Seals nothing while the lock is exclusive or requested, because its holder may change what
     /// the rows must contain.
-    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
+    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
         }
     }
 
-    fn seal(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
+    fn seal(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) {
         let (queue, effects) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.effects));
         self.sealed_bytes += queue.bytes;
         self.sealed.push_back(queue.into_batch(effects, namespace, cache));
+        cache.on_sealed();
     }
 
     /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its
     /// waiter.
-    pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<Batch<E>> {
+    pub fn take_batch(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) -> Option<Batch<E>> {
         self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
-        self.in_flight_owners.clear();
         if self.sealed.is_empty() {
             if self.grant_lock() {
                 return None;
@@ -320,9 +309,8 @@ impl<E: MemorySize> Journal<E> {
             }
             self.seal(namespace, cache);
         }
-        let mut batch = self.sealed.pop_front()?;
+        let batch = self.sealed.pop_front()?;
         self.in_flight_bytes = batch.bytes;
-        self.in_flight_owners = std::mem::take(&mut batch.owners);
         Some(batch)
     }
 
@@ -342,22 +330,12 @@ impl Queue {
         self.sessions.is_empty() && self.messages.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
-    fn owners(&self) -> Vec<String> {
-        let mut owners: Vec<String> = self.sessions.keys().cloned().collect();
-        for ids in [&self.machines, &self.deleted_sessions, &self.deleted_machines] {
-            owners.extend(ids.iter().cloned());
-        }
-        owners.extend(self.messages.iter().map(|(session, _)| session.clone()));
-        owners
-    }
-
     fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl Snapshot) -> Batch<E> {
         let statements = self.statements(namespace, cache);
-        let owners = self.owners();
         let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // A value that was replaced in the meantime is not written.
         let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();
-        Batch { statements, effects, bytes: self.bytes, large_messages, values, owners }
+        Batch { statements, effects, bytes: self.bytes, large_messages, values }
     }
 
     /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages

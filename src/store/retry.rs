@@ -47,7 +47,7 @@ struct Calls {
     pending: Vec<Call>,
     /// In Unix milliseconds.
     last_stall_ended_at: Option<u64>,
-    /// Whether the last result was an outage that outlasted the retries.
+    /// Whether the last call that ended did so because of an outage that outlasted the retries.
     is_unreachable: bool,
     /// When the stall began that was logged and whose end was not, in Unix milliseconds.
     logged_since: Option<u64>,
@@ -88,6 +88,14 @@ impl<D: Database> Retrying<D> {
         Self { db, host, calls: Mutex::default() }
     }
 
+    /// Returns how long until the database counts as stalled unless it answers, in milliseconds: 0 while it is stalled or
+    /// unreachable.
+    pub fn ms_until_stalled(&self, now: u64) -> u64 {
+        let calls = lock(&self.calls);
+        let ms = calls.pending.first().map_or(DB_STALL_MS, |call| (call.started_at + DB_STALL_MS).saturating_sub(now));
+        if calls.is_unreachable { 0 } else { ms }
+    }
+
     /// Returns when the last stall ended, in Unix milliseconds: `now` while a call has no result for [`DB_STALL_MS`], or the
     /// database is unreachable. `None` if no call has stalled.
     pub fn stalled_until(&self, now: u64) -> Option<u64> {
@@ -95,7 +103,7 @@ impl<D: Database> Retrying<D> {
         if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_ended_at }
     }
 
-    /// Whether the last result was an outage that outlasted the retries.
+    /// Whether the last call that ended did so because of an outage that outlasted the retries.
     pub fn is_unreachable(&self) -> bool {
         lock(&self.calls).is_unreachable
     }

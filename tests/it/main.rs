@@ -24,6 +24,7 @@ mod bad_input {
     mod updates;
 }
 mod cli_sockets;
+mod committed_reads;
 mod completed_requests;
 mod concurrency;
 mod delivery;

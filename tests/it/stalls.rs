@@ -274,12 +274,8 @@ async fn what_is_durable_in_memory_is_read_during_a_stall() {
     run_until_idle().await;
     assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
     assert_eq!(fixture.world.get("/api/machines").await.ok()["machines"][0]["id"], "m");
-    let changed = fixture.world.start("GET", &format!("/api/sessions/{}", fixture.session), "");
-    fixture.pass_with_keep_alives(STALL_MS).await;
-    assert!(!changed.is_ready(), "its seq is not durable yet");
     fixture.world.db.repair();
     fixture.world.pass(RECOVERY_MS).await;
-    assert_eq!(changed.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
 }
 

@@ -64,12 +64,15 @@ impl Hub {
         })
     }
 
-    /// Returns the machines that are online, the last active first. Of large values, only the length is included.
+    /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
+    /// stalled, these are the last committed states. Of large values, only the length is included.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let machines = self.state().online_machines();
-        self.flushed_of(&|state, id| state.cache.machine(id).is_ok()).await?;
-        Ok(machines)
+        let has_changes = self.state().cache.has_changed_machine();
+        if has_changes {
+            self.flushed_or_stalled().await?;
+        }
+        Ok(self.state().online_machines())
     }
 
     /// Registers a machine, or updates what changed since its last registration (`POST /cli/machines`).
@@ -116,8 +119,7 @@ impl Hub {
 
 impl State {
     fn online_machines(&self) -> Vec<Json> {
-        let machines = self.cache.machines().into_iter().flat_map(|machines| machines.values());
-        let mut online: Vec<&Machine> = machines.filter(|machine| machine.active).collect();
+        let mut online: Vec<&Machine> = self.cache.committed_machines().filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
         let to_json =
             |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);

@@ -122,7 +122,7 @@ impl Hub {
                 && entry.session.agent_state_version == version
                 && entry.completed.is_none()
             {
-                entry.completed = Some(CompletedRequests::loaded(loaded.entries));
+                entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
                 if loaded.exceeds_limit {
                     state.journal.trim_completed_requests(id);
                 }

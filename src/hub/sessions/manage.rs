@@ -27,12 +27,12 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Returns the list of sessions as a JSON array, after everything in it is durable.
+    /// Returns the list of sessions as a JSON array, after everything queued so far is durable. While the database is stalled,
+    /// the list has the last committed states.
     pub async fn list_sessions(self: &Arc<Self>, filter: ArchivedFilter) -> Result<Arc<str>, Error> {
         self.load_summaries().await?;
-        let list = self.state().cache.list(filter);
-        self.flushed().await?;
-        Ok(list)
+        self.flushed_or_stalled().await?;
+        Ok(self.state().cache.list(filter))
     }
 
     /// Returns the id of the session with the request's tag. Creates the session if there is none.

@@ -197,6 +197,7 @@ impl Hub {
         state.journal.queue_session(new, Extent::Whole);
         state.journal.on_commit(Effect::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
+        state.cache.record_merged(&old.id, merged);
         Ok(())
     }
 

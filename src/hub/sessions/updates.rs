@@ -9,9 +9,9 @@ use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, GetField};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
+use crate::hub::state::entry::Entry;
 use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES};
@@ -283,7 +283,7 @@ impl State {
         let Some(Entry { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
             return unknown.select(received_entries(received), None, now);
         };
-        let known = completed.as_mut().unwrap_or(&mut unknown);
+        let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
         known.select(received_entries(received), session.agent_state.as_ref(), now)
     }
 
@@ -295,11 +295,14 @@ impl State {
         completed: Vec<(String, Json)>,
         now: u64,
     ) -> Vec<(String, Json)> {
+        if completed.is_empty() {
+            return completed;
+        }
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut_keeping_summary(session);
+        let entry = self.cache.entry_mut(session);
         // Without the earlier ones in memory, the limit is enforced when they are loaded.
         let mut unknown = CompletedRequests::default();
-        let known = entry.and_then(|entry| entry.completed.as_mut()).unwrap_or(&mut unknown);
+        let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
         let mut changed = Vec::new();
         for (id, value) in completed {
             let value = agent_state::shorten(value.text(), MAX_COMPLETED_BYTES).unwrap_or(value);
@@ -376,7 +379,7 @@ fn received_entries<'a>(received: &'a ReceivedState<'_>) -> impl DoubleEndedIter
 impl Entry {
     /// Returns the text of the agent state with the most recent completed requests.
     fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
-        let recent = self.completed.iter().flat_map(CompletedRequests::most_recent);
+        let recent = self.completed.iter().flat_map(|completed| completed.most_recent());
         agent_state_to_text(base.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
     }
 }

@@ -3,24 +3,22 @@
 //! Sessions are loaded on demand and evicted when they are idle. An evicted session leaves its summary for the session
 //! list. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::state::completed_requests::CompletedRequests;
+use crate::hub::state::committed::{Committed, CommittedStates};
+use crate::hub::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
 use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
-use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
-use crate::model::summary::{SessionSummary, SummaryFields};
+use crate::model::summary::SessionSummary;
 use crate::store::journal::Snapshot;
-
-/// The estimated memory of a session or machine besides its texts, in bytes.
-const ENTRY_BYTES: usize = 1_000;
 
 /// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,48 +27,6 @@ pub enum ArchivedFilter {
     Exclude,
     Include,
     Only,
-}
-
-/// A cached session.
-#[derive(Debug)]
-pub struct Entry {
-    /// The session with all changes, including those that are not durable yet.
-    pub session: Session,
-    /// Computed on demand, discarded by changes.
-    summary: Option<SessionSummary>,
-    /// Loaded with the first message that has a local id.
-    pub local_ids: Option<LocalIds>,
-    /// Loaded on demand.
-    pub completed: Option<CompletedRequests>,
-    /// Whether the messages of a session without todos were searched for a todo list (PROTOCOL.md "What agents write").
-    pub todos_searched: bool,
-    /// When the session's presence was last published to web clients, in Unix milliseconds.
-    pub presence_published_at: u64,
-    /// The value of [`Cache::use_count`] when the session was last used.
-    last_use: u64,
-}
-
-impl Entry {
-    /// Returns the session as clients see it. The completed requests must be loaded.
-    pub fn with_completed_requests(&self) -> Session {
-        let entries = self.completed.iter().flat_map(CompletedRequests::oldest_first);
-        let entries = entries.map(|(id, entry)| (id, entry.raw()));
-        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
-        Session { agent_state, ..self.session.clone() }
-    }
-
-    fn summary(&mut self) -> &SessionSummary {
-        self.summary.get_or_insert_with(|| SessionSummary::of(SummaryFields::of(&self.session)))
-    }
-
-    /// Returns the estimated memory, in bytes.
-    fn bytes(&self) -> usize {
-        let s = &self.session;
-        let texts = [&s.metadata, &s.agent_state, &s.todos].into_iter().flatten().map(|json| json.text().len());
-        let completed = self.completed.as_ref().map_or(0, CompletedRequests::bytes);
-        let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
-        ENTRY_BYTES + s.tag.len() + texts.sum::<usize>() + completed + local_ids
-    }
 }
 
 /// The sessions and machines of a namespace.
@@ -85,6 +41,8 @@ pub struct Cache {
     /// The last result of [`list`](Self::list), until a session changes.
     last_list: Option<(ArchivedFilter, Arc<str>)>,
     pub evictions: Evictions,
+    /// The states before changes that are not durable.
+    committed: CommittedStates,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
@@ -98,7 +56,8 @@ impl Cache {
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
         let entry = self.sessions.get_mut(id)?;
-        entry.summary = None;
+        self.committed.record(id, || Committed::session(entry.to_committed()));
+        entry.summary.take();
         self.last_list = None;
         Some(entry)
     }
@@ -118,11 +77,17 @@ impl Cache {
         self.sessions.get_mut(id)
     }
 
-    /// Sets the `activeAt` of a session or machine, if it is cached.
+    /// Sets the `activeAt` of a session or machine, if it is cached. This is not a change that must be written.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
+        self.last_list = None;
         let active_at = match owner {
-            Owner::Session(id) => self.entry_mut(id).map(|entry| &mut entry.session.active_at),
-            Owner::Machine(id) => self.machine_mut(id).ok().map(|machine| &mut machine.active_at),
+            Owner::Session(id) => self.sessions.get_mut(id).map(|entry| {
+                entry.summary.take();
+                &mut entry.session.active_at
+            }),
+            Owner::Machine(id) => {
+                self.machines.as_mut().and_then(|machines| Some(&mut machines.get_mut(id)?.active_at))
+            }
         };
         active_at.into_iter().for_each(|at| *at = now);
     }
@@ -149,16 +114,8 @@ impl Cache {
             if summary.is_none() {
                 self.last_list = None;
             }
-            let entry = Entry {
-                session,
-                summary,
-                local_ids: None,
-                completed: None,
-                todos_searched: false,
-                presence_published_at: 0,
-                last_use: 0,
-            };
-            self.sessions.insert(id.clone(), entry);
+            let summary = summary.map_or_else(OnceCell::new, OnceCell::from);
+            self.sessions.insert(id.clone(), Entry { summary, ..Entry::new(session) });
         }
         self.touch(&id);
     }
@@ -166,16 +123,18 @@ impl Cache {
     /// Inserts a new session, which has no messages and no completed requests.
     pub fn insert_created(&mut self, session: Session) {
         let id = session.id.clone();
+        self.committed.record(&id, || Committed::Absent);
         self.insert_loaded(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
-            entry.completed = Some(CompletedRequests::default());
+            entry.completed = Some(Arc::default());
             entry.todos_searched = true;
         }
     }
 
     pub fn remove(&mut self, id: &str) {
-        if self.evict_entry(id).is_some() {
+        if let Some(mut entry) = self.evict_entry(id) {
+            self.committed.record(id, || Committed::session(entry.to_committed()));
             self.last_list = None;
         }
     }
@@ -222,7 +181,7 @@ impl Cache {
             if is_within_limits {
                 break;
             }
-            if let Some(mut entry) = self.evict_entry(&id) {
+            if let Some(entry) = self.evict_entry(&id) {
                 (count, bytes) = (count - 1, bytes - entry.bytes());
                 if !in_use {
                     (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry.bytes());
@@ -237,6 +196,41 @@ impl Cache {
     /// Returns the estimated memory of the sessions, in bytes.
     pub fn session_bytes(&self) -> usize {
         self.sessions.values().map(Entry::bytes).sum()
+    }
+
+    /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
+    pub fn committed_bytes(&self) -> usize {
+        let bytes = |state: &Committed| match state {
+            Committed::Absent => 0,
+            Committed::Session(entry) => entry.unshared_bytes(self.entry(&entry.session.id)),
+            Committed::Machine(machine) => machine_bytes(machine),
+        };
+        self.committed.iter().map(bytes).sum()
+    }
+
+    /// Returns the committed state of a session or machine; `None` if it has not changed since it was committed.
+    pub fn committed(&self, id: &str) -> Option<&Committed> {
+        self.committed.get(id)
+    }
+
+    /// Drops the committed states that the oldest sealed batch replaced.
+    pub fn on_batch_written(&mut self) {
+        self.committed.drop_oldest();
+        self.last_list = None;
+    }
+
+    /// Drops all committed states, because the current ones are committed.
+    pub fn on_journal_empty(&mut self) {
+        if self.committed.iter().next().is_some() {
+            self.committed = CommittedStates::default();
+            self.last_list = None;
+        }
+    }
+
+    /// Records the sessions that a merge has written. `old` no longer exists.
+    pub fn record_merged(&mut self, old: &str, merged: &Session) {
+        self.committed.replace(old, None);
+        self.committed.replace(&merged.id, Some(Committed::session(Entry::new(merged.clone()))));
     }
 
     /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.
@@ -261,7 +255,7 @@ impl Cache {
         true
     }
 
-    /// Returns the session list as a JSON array: active sessions first, then by `updatedAt`, newest first.
+    /// Returns the list of committed sessions as a JSON array: active sessions first, then by `updatedAt`, newest first.
     pub fn list(&mut self, archived: ArchivedFilter) -> Arc<str> {
         if let Some((_, list)) = self.last_list.as_ref().filter(|(of, _)| *of == archived) {
             return Arc::clone(list);
@@ -271,8 +265,13 @@ impl Cache {
             ArchivedFilter::Exclude => !summary.archived,
             ArchivedFilter::Only => summary.archived,
         };
-        let cached = self.sessions.values_mut().map(Entry::summary);
-        let mut listed: Vec<&SessionSummary> = cached.chain(self.summaries.values()).filter(is_listed).collect();
+        let current = self.sessions.values().map(Entry::summary).chain(self.summaries.values());
+        let unchanged = current.filter(|summary| self.committed.get(&summary.id).is_none());
+        let changed = self.committed.iter().filter_map(|state| match state {
+            Committed::Session(entry) => Some(entry.summary()),
+            _ => None,
+        });
+        let mut listed: Vec<&SessionSummary> = unchanged.chain(changed).filter(is_listed).collect();
         sort_by(&mut listed, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
         let mut list = String::with_capacity(listed.iter().map(|summary| summary.json.len() + 1).sum::<usize>() + 2);
         list.push('[');
@@ -298,29 +297,46 @@ impl Cache {
         self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::NotFound(Kind::Machine))
     }
 
+    /// Returns a machine for a change.
     pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
-        self.machines.as_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))
+        let machines = self.machines.as_mut();
+        let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
+        self.committed.record(id, || Committed::Machine(Box::new(machine.clone())));
+        Ok(machine)
+    }
+
+    /// Whether a machine has changes that are not durable.
+    pub fn has_changed_machine(&self) -> bool {
+        self.committed.iter().any(|state| !matches!(state, Committed::Session(_)))
+    }
+
+    /// Returns the committed machines.
+    pub fn committed_machines(&self) -> impl Iterator<Item = &Machine> {
+        let current = self.machines.iter().flat_map(HashMap::values);
+        let unchanged = current.filter(|machine| self.committed.get(&machine.id).is_none());
+        unchanged.chain(self.committed.iter().filter_map(|state| match state {
+            Committed::Machine(machine) => Some(&**machine),
+            _ => None,
+        }))
     }
 
     /// Inserts a new machine. Does nothing while the machines are not loaded.
     pub fn insert_machine(&mut self, machine: Machine) {
         if let Some(machines) = &mut self.machines {
+            self.committed.record(&machine.id, || Committed::Absent);
             machines.insert(machine.id.clone(), machine);
         }
     }
 
     pub fn remove_machine(&mut self, id: &str) {
-        if let Some(machines) = &mut self.machines {
-            machines.remove(id);
+        if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
+            self.committed.record(id, || Committed::Machine(Box::new(machine)));
         }
     }
 
     /// Returns the estimated memory of the machines, in bytes.
     pub fn machine_bytes(&self) -> usize {
-        let machines = || self.machines().into_iter().flat_map(HashMap::values);
-        let values = machines().flat_map(|m| [&m.metadata, &m.runner_state]).flatten();
-        let entries = machines().map(|m| ENTRY_BYTES + m.id.len()).sum::<usize>();
-        entries + values.map(|value| value.text().len()).sum::<usize>()
+        self.machines().into_iter().flat_map(HashMap::values).map(machine_bytes).sum()
     }
 
     /// Inserts the machines that were read from the database, unless they were loaded before.
@@ -336,6 +352,11 @@ impl Cache {
     }
 }
 
+fn machine_bytes(m: &Machine) -> usize {
+    let values = [&m.metadata, &m.runner_state].into_iter().flatten();
+    ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
+}
+
 impl Snapshot for Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id).map(|entry| &entry.session)
@@ -343,5 +364,8 @@ impl Snapshot for Cache {
 
     fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.as_ref()?.get(id)
+    }
+    fn on_sealed(&mut self) {
+        self.committed.seal();
     }
 }

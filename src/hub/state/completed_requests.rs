@@ -15,7 +15,7 @@ use crate::model::order::sort_by;
 use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
 
 /// The record of a session's completed requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CompletedRequests {
     /// By id, with the time of completion in Unix milliseconds.
     entries: BTreeMap<String, (u64, Json)>,

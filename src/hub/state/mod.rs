@@ -3,8 +3,10 @@
 
 pub mod activation_waiters;
 pub mod cache;
+pub mod committed;
 pub mod completed_requests;
 pub mod effect;
+pub mod entry;
 pub mod evictions;
 pub mod in_flight;
 pub mod kept_requests;

@@ -35,7 +35,7 @@ pub struct Cache {
     pub machines: HashMap<String, Machine>,
 }
 
-impl Snapshot for Cache {
+impl Snapshot for &Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id)
     }
@@ -77,7 +77,7 @@ pub async fn commit_as(
     mut journal: Journal<NoEffect>,
     cache: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = journal.take_batch(namespace, cache).expect("the journal is empty");
+    let mut batch = journal.take_batch(namespace, &mut &*cache).expect("the journal is empty");
     for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }

@@ -1,0 +1,73 @@
+//! The last committed states of sessions and machines with changes that are not durable. Reads are answered with them while
+//! the database is stalled.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::hub::state::entry::Entry;
+use crate::model::machine::Machine;
+
+/// The state of a session or machine before changes that are not durable.
+#[derive(Debug)]
+pub enum Committed {
+    /// It did not exist.
+    Absent,
+    Session(Box<Entry>),
+    Machine(Box<Machine>),
+}
+
+impl Committed {
+    pub fn session(entry: Entry) -> Self {
+        Self::Session(Box::new(entry))
+    }
+}
+
+/// States by id: for each batch, from the one in flight to the one being queued, those before its first change.
+#[derive(Debug)]
+pub struct CommittedStates(VecDeque<HashMap<String, Committed>>);
+
+impl Default for CommittedStates {
+    fn default() -> Self {
+        Self(VecDeque::from([HashMap::new()]))
+    }
+}
+
+impl CommittedStates {
+    /// Records a state before a change, unless there was an earlier change since the last batch was sealed.
+    pub fn record(&mut self, id: &str, state: impl FnOnce() -> Committed) {
+        if let Some(queued) = self.0.back_mut().filter(|queued| !queued.contains_key(id)) {
+            queued.insert(id.to_owned(), state());
+        }
+    }
+
+    /// Replaces a state after a write outside of the journal, before which all batches were written. `None` if the session or
+    /// machine has no other changes.
+    pub fn replace(&mut self, id: &str, state: Option<Committed>) {
+        if let Some(queued) = self.0.back_mut() {
+            queued.remove(id);
+            queued.extend(state.map(|state| (id.to_owned(), state)));
+        }
+    }
+
+    /// Returns the committed state; `None` if the session or machine has not changed since it was committed.
+    pub fn get(&self, id: &str) -> Option<&Committed> {
+        self.0.iter().find_map(|states| states.get(id))
+    }
+
+    /// Returns the committed states of all sessions and machines with changes.
+    pub fn iter(&self) -> impl Iterator<Item = &Committed> {
+        let states = self.0.iter().flatten();
+        states
+            .filter(|(id, state)| self.get(id).is_some_and(|oldest| std::ptr::eq(oldest, *state)))
+            .map(|(_, state)| state)
+    }
+
+    /// Starts the states of the next batch.
+    pub fn seal(&mut self) {
+        self.0.push_back(HashMap::new());
+    }
+
+    /// Drops the states before the oldest batch, which was written.
+    pub fn drop_oldest(&mut self) {
+        self.0.pop_front();
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads of what is in memory during a stall of the database: they show the last committed state.
+
+use crate::support::cli::Cli;
+use crate::support::live_session::live_session_with_machine;
+use crate::support::merge::texts;
+use crate::support::rest::PendingReply;
+use crate::support::{World, run_until_idle};
+use serde_json::{Value, json};
+
+/// Returns the response to a request that must not wait.
+async fn get(world: &World, path: &str) -> Value {
+    let reply = world.start("GET", path, "");
+    run_until_idle().await;
+    assert!(reply.is_ready(), "{path} waits");
+    reply.reply().await.ok()
+}
+
+/// The sessions of the list: their names by id.
+async fn listed(world: &World) -> Vec<(String, Value)> {
+    let list = get(world, "/api/sessions").await;
+    let sessions = list["sessions"].as_array().unwrap().iter();
+    let mut sessions: Vec<_> =
+        sessions.map(|s| (s["id"].as_str().unwrap().to_owned(), s["metadata"]["name"].clone())).collect();
+    sessions.sort_by(|one, other| one.0.cmp(&other.0));
+    sessions
+}
+
+/// Lets time pass while the CLI sends keep-alives.
+async fn pass_with_keep_alives(world: &World, cli: &Cli, session: &str) {
+    for _ in 0..4 {
+        world.pass(10_000).await;
+        cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
+        cli.emit("machine-alive", &json!({"machineId": "m", "time": world.now()}));
+    }
+    run_until_idle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_and_machines_with_pending_changes_are_read_during_a_stall() {
+    let (world, session, mut cli) = live_session_with_machine().await;
+    let deleted = world.create_session("/deleted").await;
+    let path = format!("/api/sessions/{session}");
+    for path in [&path, &format!("/api/sessions/{deleted}"), "/api/sessions", "/api/machines"] {
+        world.get(path).await.ok();
+    }
+    world.db.set_silent(true);
+    let requests = [
+        world.start("PATCH", &path, r#"{"name":"new"}"#),
+        world.start("DELETE", &format!("/api/sessions/{deleted}"), ""),
+        world.start("POST", "/cli/sessions", r#"{"tag":"/created","metadata":{"path":"/created","host":"h"}}"#),
+    ];
+    run_until_idle().await;
+    let state = json!({"requests": {}, "completedRequests": {"r": {"completedAt": 1}}});
+    let acks = [
+        cli.emit_for_ack("message", &json!({"sid": session, "message": {"text": "a"}})),
+        cli.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": state})),
+        cli.emit_for_ack(
+            "machine-update-state",
+            &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"status": "new"}}),
+        ),
+    ];
+    let early_reads = [&path, "/api/sessions", "/api/machines"].map(|path| world.start("GET", path, ""));
+    run_until_idle().await;
+    assert!(early_reads.iter().all(|read| !read.is_ready()), "the database may still answer");
+    world.pass(6_000).await;
+    assert!(early_reads.iter().all(PendingReply::is_ready));
+    for _ in 0..2 {
+        assert_eq!(
+            listed(&world).await,
+            [(session.clone(), Value::Null), (deleted.clone(), Value::Null)],
+            "the renamed one, the deleted one, and not the created one"
+        );
+        let found = get(&world, &path).await;
+        assert_eq!((&found["session"]["seq"], &found["session"]["metadataVersion"]), (&json!(0), &json!(1)));
+        assert_eq!(found["session"]["agentState"], Value::Null);
+        assert_eq!(get(&world, &format!("/api/sessions/{deleted}")).await["session"]["id"], deleted.as_str());
+        let machines = get(&world, "/api/machines").await;
+        assert_eq!(machines["machines"][0]["runnerState"], Value::Null);
+        pass_with_keep_alives(&world, &cli, &session).await;
+    }
+    assert!(requests.iter().all(|request| !request.is_ready()));
+    world.db.set_silent(false);
+    world.pass(5_000).await;
+    let [renamed, removed, created] = requests;
+    renamed.reply().await.ok();
+    removed.reply().await.ok();
+    let created = created.reply().await.ok()["session"]["id"].as_str().unwrap().to_owned();
+    for ack in acks {
+        cli.wait_for_ack(ack).await;
+    }
+    assert_eq!(listed(&world).await, [(session.clone(), json!("new")), (created, Value::Null)]);
+    let found = get(&world, &path).await;
+    assert_eq!((&found["session"]["seq"], &found["session"]["metadataVersion"]), (&json!(1), &json!(2)));
+    assert_eq!(found["session"]["agentState"]["completedRequests"]["r"]["completedAt"], 1);
+    assert_eq!(get(&world, "/api/machines").await["machines"][0]["runnerState"]["status"], "new");
+    assert_eq!(texts(&world, &session).await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_shows_what_was_acknowledged_while_later_changes_wait() {
+    let (world, session, cli) = live_session_with_machine().await;
+    let path = format!("/api/sessions/{session}");
+    world.get(&path).await.ok();
+    world.get("/api/sessions").await.ok();
+    let name = async || {
+        let found = get(&world, &path).await["session"]["metadata"]["name"].clone();
+        assert_eq!(listed(&world).await, [(session.clone(), found.clone())]);
+        found
+    };
+    let rename = |name: &str| world.start("PATCH", &path, json!({"name": name}).to_string());
+    world.db.hold_all();
+    // Keeps the database stalled after the first writes.
+    let unanswered = world.start("GET", "/api/sessions/unknown", "");
+    run_until_idle().await;
+    let first = rename("first");
+    run_until_idle().await;
+    let second = rename("second");
+    world.pass(6_000).await;
+    assert_eq!(name().await, Value::Null);
+    world.db.release_one(1);
+    run_until_idle().await;
+    assert!(first.is_ready() && !second.is_ready());
+    assert_eq!(name().await, "first");
+    let third = rename("third");
+    run_until_idle().await;
+    assert_eq!(name().await, "first");
+    world.db.release_one(world.db.held_count() - 1);
+    run_until_idle().await;
+    assert!(second.is_ready() && !third.is_ready());
+    assert_eq!(name().await, "second");
+    assert!(!unanswered.is_ready());
+    world.db.release();
+    pass_with_keep_alives(&world, &cli, &session).await;
+    third.reply().await.ok();
+    assert_eq!(name().await, "third");
+}
