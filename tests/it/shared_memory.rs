@@ -2,7 +2,7 @@
 
 use crate::support::live_session::live_session;
 use crate::support::run_until_idle;
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, retryable_error};
 use serde_json::json;
 use session_gateway_hub::limits::{MAX_BUFFER_BYTES, MAX_CACHED_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
@@ -108,6 +108,51 @@ async fn frames_are_acknowledged_as_overloaded_while_the_changes_of_others_fill_
     world.db.release();
     run_until_idle().await;
     assert_eq!(cli.emit_with_ack("message", &large(&session)).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_namespaces_in_a_stall_stay_within_the_limit_together_and_lose_nothing() {
+    let (world, session, cli) = live_session().await;
+    let neighbour = world.neighbour();
+    let other = neighbour.create_session("/other").await;
+    let other_cli = neighbour.live_cli(&other).await;
+    run_until_idle().await;
+    let mut sides = [(&world, &session, cli, Vec::new()), (&neighbour, &other, other_cli, Vec::new())];
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        world.db.fail_all(kind, retryable_error());
+    }
+    let large = "x".repeat(1 << 20);
+    for _ in 0..30 {
+        for (_, session, cli, acks) in &mut sides {
+            acks.push(cli.emit_for_ack("message", &json!({"sid": session, "message": large})));
+            run_until_idle().await;
+            assert!(world.held_bytes() <= MAX_BUFFER_BYTES);
+        }
+    }
+    for (world, session, ..) in &sides {
+        let path = format!("/api/sessions/{session}/messages");
+        let refused = world.post(&path, &json!({"text": large})).await;
+        refused.assert_error(503, "overloaded");
+        assert_eq!(refused.headers["retry-after"], "1");
+    }
+    for (world, ..) in &sides {
+        world.pass(30_000).await;
+    }
+    world.db.repair();
+    for (world, ..) in &sides {
+        world.pass(5_000).await;
+    }
+    let mut stored = 0;
+    for (_, _, cli, acks) in &mut sides {
+        let before = stored;
+        for ack in acks.drain(..) {
+            let ack = cli.wait_for_ack(ack).await;
+            assert!(ack["ok"] == true || ack["code"] == "overloaded", "{ack}");
+            stored += i64::from(ack["ok"] == true);
+        }
+        assert!(stored > before, "each namespace has a part of the memory");
+    }
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), stored);
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,7 @@ impl InFlight {
         expired
     }
 
-    /// Begins a merge of the session with another one. Several merges of a session may run at the same time.
+    /// Begins a merge of the session with another one. They are counted: several merges of a session wait for the lock of the journal.
     pub fn begin_merge(&mut self, session: &str) {
         self.of(session).running_merges += 1;
     }
