@@ -32,9 +32,9 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES,
-    MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES,
-    MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
+    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
+    MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS,
+    MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
@@ -139,7 +139,7 @@ async fn serve(
             let timeout_ms = if is_upload(&head.method, &head.path) {
                 upload_timeout_ms(&env, &request)
             } else {
-                object_timeout_ms(&env) + body_time_ms(&request, MAX_BODY_BYTES as u64)
+                object_timeout_ms(&env) + body_time_ms(&request, MAX_BODY_BYTES as u64).min(BODY_TIMEOUT_MS)
             };
             forward_request(&env, &request, &namespace, timeout_ms).await
         }

@@ -90,8 +90,8 @@ export function createUploads(folder) {
   async function receive({ uploadId, offset, content, last, filename }) {
     if (offset === 0 && !partialFiles.has(uploadId)) partialFiles.set(uploadId, new PartialFile(folder));
     const file = partialFiles.get(uploadId);
-    if (file === undefined) throw new Error('The upload is unknown: it was canceled, or its beginning is missing.');
-    if (offset !== file.size) throw new Error(`The chunk has the offset ${offset}, but ${file.size} was expected.`);
+    if (file === undefined) throw new Error('The upload is unknown: it was canceled, or its beginning is missing. Upload the file again.');
+    if (offset !== file.size) throw new Error(`The chunk has the offset ${offset}, but ${file.size} was expected. Upload the file again.`);
     if (last) requireName(filename);
     await file.write(decode(content));
     if (!last) return { success: true };
