@@ -24,7 +24,7 @@ struct Rows {
 const LATEST: usize = usize::MAX;
 
 /// Each has the columns that its first schema had.
-const ROWS: [Rows; 10] = [
+const ROWS: [Rows; 12] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
     Rows {
         first: 1,
@@ -108,6 +108,22 @@ INSERT INTO value_parts (namespace, owner, whole, part, content) VALUES
   ('team', 's2', '1/2/2000/v1', 2, printf('%.998c', 'x') || '"}');"#,
     },
     Rows { first: 8, last: LATEST, sql: "INSERT INTO fences (namespace, epoch) VALUES ('team', 5);" },
+    // A session `s4` that has taken the history of `s5`, and a deleted session `s6` whose message was not swept yet.
+    Rows {
+        first: 9,
+        last: LATEST,
+        sql: r#"
+INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking,
+  metadata, metadata_version, agent_state_version, history)
+VALUES
+  ('s4', 'team', '/merged', 2, 1000, 1000, 1000, 0, 0, 0, '{"path":"/merged","host":"box"}', 1, 1, 's5'),
+  ('s5', '//team', 's5', 1, 1000, 1000, 1000, 0, 0, 0, NULL, 1, 1, 's5'),
+  ('s6', '/team', 's6', 1, 1000, 1000, 1000, 0, 0, 0, NULL, 1, 1, NULL);
+INSERT INTO messages (session_id, seq, id, local_id, created_at, content) VALUES
+  ('s5', 1, 'm5', 'l1', 1001, '"of the old session"'), ('s5', 2, 'm4', 'l2', 1002, '"of the new session"'),
+  ('s6', 1, 'm6', NULL, 1001, '"deleted"');"#,
+    },
+    Rows { first: 10, last: LATEST, sql: "UPDATE fences SET history_epoch = 5 WHERE namespace = 'team';" },
 ];
 
 /// A database with the first migrations, the rows of a hub of that time, and then the other migrations.
@@ -134,7 +150,8 @@ async fn assert_sessions_are_served(world: &World, schema: usize) {
     let list = world.get("/api/sessions").await.ok();
     let mut ids: Vec<&str> = list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap()).collect();
     ids.sort_unstable();
-    assert_eq!(ids, ["s1", "s2"]);
+    let expected: &[&str] = if schema >= 9 { &["s1", "s2", "s4"] } else { &["s1", "s2"] };
+    assert_eq!(ids, expected);
 
     let session = world.get_session("s1").await;
     let expected = json!({
@@ -167,6 +184,21 @@ async fn assert_messages_are_served(world: &World, schema: usize) {
     assert_eq!(cli.emit_with_ack("message", &repeated).await["id"], "m1");
     let next = json!({"sid": "s1", "message": "new", "localId": "l4"});
     assert_eq!(cli.emit_with_ack("message", &next).await["seq"], 4);
+}
+
+/// The merged session has the history of the other one, and accepts messages.
+async fn assert_merged_session_is_served(world: &World) {
+    let contents = async || {
+        let page = world.get("/api/sessions/s4/messages").await.ok();
+        page["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(contents().await, ["of the new session", "of the old session"], "newest first");
+    world.get("/api/sessions/s5").await.assert_error(404, "session_not_found");
+    let mut cli = world.live_cli("s4").await;
+    let repeated = json!({"sid": "s4", "message": "new", "localId": "l1"});
+    assert_eq!(cli.emit_with_ack("message", &repeated).await["id"], "m5");
+    let next = json!({"sid": "s4", "message": "new", "localId": "l3"});
+    assert_eq!(cli.emit_with_ack("message", &next).await["seq"], 3);
 }
 
 async fn assert_machine_is_served(world: &World) {
@@ -206,6 +238,9 @@ async fn the_hub_serves_databases_of_all_earlier_schemas() {
         assert_sessions_are_served(&world, schema).await;
         assert_messages_are_served(&world, schema).await;
         assert_machine_is_served(&world).await;
+        if schema >= 9 {
+            assert_merged_session_is_served(&world).await;
+        }
         let other = World::in_namespace("other", Arc::clone(&world.db));
         assert_eq!(other.get("/api/sessions/s3/messages").await.ok()["messages"][0]["content"], "other");
 
@@ -223,8 +258,11 @@ async fn migrations_lose_no_row_and_break_no_reference() {
         let db = upgraded_from(schema);
         assert_eq!(db.select("PRAGMA foreign_key_check").len(), 0, "schema {schema}");
         for (table, since, count) in [
-            ("sessions", 1, 3),
-            ("messages", 1, 4),
+            ("sessions WHERE history IS NULL AND namespace NOT LIKE '/%'", 1, 3),
+            ("sessions WHERE history = 's5'", 9, 2),
+            ("sessions WHERE namespace = '/team'", 9, 1),
+            ("messages WHERE session_id IN ('s1', 's3')", 1, 4),
+            ("messages WHERE session_id IN ('s5', 's6')", 9, 3),
             ("machines", 1, 1),
             ("secrets", 1, 1),
             ("completed_requests", 2, 1),
