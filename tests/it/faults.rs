@@ -244,8 +244,8 @@ impl Fixture {
         }
     }
 
-    /// Advances the clock until the hub has made all attempts at a batch.
-    async fn exhaust_retries(&self) {
+    /// Advances the clock by 3 s: enough for the first retries of a batch.
+    async fn pass_first_retries(&self) {
         for _ in 0..6 {
             run_until_idle().await;
             self.world.rt.set_now(self.world.now() + 500);
@@ -293,7 +293,7 @@ async fn a_transient_fault_is_retried_and_the_change_published_once() {
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.exhaust_retries().await;
+            fixture.pass_first_retries().await;
             fixture.world.db.release();
             let answer = fixture.answer(pending).await;
             assert!(answer.is_success(), "{case}");
@@ -311,7 +311,7 @@ async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeed
             let mut fixture = Fixture::new().await;
             fixture.inject(fault);
             let pending = fixture.start(use_case).await;
-            fixture.exhaust_retries().await;
+            fixture.pass_first_retries().await;
             let answer = fixture.answer(pending).await;
             assert!(!answer.is_success() && answer.asks_to_retry(), "{case}");
             assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (0, 0), "{case}");
@@ -334,7 +334,7 @@ async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
         let before = fixture.world.db.write_count();
         fixture.inject(Fault::TimedOutCommitted);
         let pending = fixture.start(use_case).await;
-        fixture.exhaust_retries().await;
+        fixture.pass_first_retries().await;
         assert_eq!(
             fixture.world.db.write_count() - before,
             1,
@@ -380,7 +380,7 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
         }
     }
     fixture.world.db.release();
-    fixture.exhaust_retries().await;
+    fixture.pass_first_retries().await;
     fixture.check_healthy("after the database is fast again").await;
 }
 

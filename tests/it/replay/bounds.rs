@@ -1,7 +1,7 @@
 //! The limits of the event log: the number and size of the events, how long they are retained, and the number of queries.
 
 use crate::support::replay::{
-    TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, replay_fixture, resume, texts,
+    TEN_MINUTES, count_rows, first_event, id, message, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
@@ -168,7 +168,7 @@ async fn the_deletion_of_a_log_deletes_no_row_of_the_next_log() {
     let first = first_event(&world, &query).await;
     cli = world.cli(&session).await;
     cli.send_message(&session, "in the next log").await;
-    exhaust_retries(&world).await;
+    world.exhaust_retries().await;
     assert_eq!(count_rows(&world), 1);
     world.redeploy();
     // No event was published between the two logs.

@@ -1,8 +1,6 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
-use crate::support::replay::{
-    FORMATS, exhaust_retries, first_event, id, message, reconnect, replay_fixture, resume, texts,
-};
+use crate::support::replay::{FORMATS, first_event, id, message, reconnect, replay_fixture, resume, texts};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
@@ -106,7 +104,7 @@ async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_lo
         // The last attempt is refused, although an earlier one has committed the batch.
         world.db.fail(BatchKind::Writes, permanent_error());
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
-        exhaust_retries(&world).await;
+        world.exhaust_retries().await;
         assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
         assert_eq!(texts(&web.events().await), ["m"]);
         assert_eq!(world.get_session(&session).await["seq"], 1);
@@ -127,7 +125,7 @@ async fn a_batch_that_was_not_committed_is_not_published() {
     for error in [retryable_error(), permanent_error()] {
         world.db.fail_all(BatchKind::Writes, error);
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
-        exhaust_retries(&world).await;
+        world.exhaust_retries().await;
         assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
         world.db.repair();
         web.0.assert_no_frames().await;
@@ -148,10 +146,10 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail_all(BatchKind::Reads, retryable_error());
     cli.emit("message", &message(&session, "m"));
-    exhaust_retries(&world).await;
+    world.exhaust_retries().await;
     let hub = world.hub();
     let load = tokio::spawn(async move { hub.load_missed_events(Some(&received)).await });
-    exhaust_retries(&world).await;
+    world.exhaust_retries().await;
     assert!(load.await.unwrap().is_err());
     web.0.assert_no_frames().await;
     world.db.repair();

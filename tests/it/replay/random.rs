@@ -1,6 +1,6 @@
 //! Web clients that reconnect many times, with random hibernations, restarts and faults.
 
-use crate::support::replay::{FORMATS, exhaust_retries, id, message, replay_fixture};
+use crate::support::replay::{FORMATS, id, message, replay_fixture};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::{Web, number};
 use crate::support::{World, run_until_idle};
@@ -116,7 +116,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                     // Either one response is lost, or those to all attempts.
                     (0..1 + 5 * rng.below(2)).for_each(|_| world.db.lose_response(retryable_error()));
                     cli.emit("message", &message(&session, "uncertain"));
-                    exhaust_retries(&world).await;
+                    world.exhaust_retries().await;
                 }
                 _ => {
                     let client = usize::try_from(rng.below(4)).unwrap();

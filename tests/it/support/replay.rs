@@ -56,11 +56,6 @@ pub fn message(session: &str, text: &str) -> Value {
     json!({"sid": session, "message": {"role": "agent", "content": text}})
 }
 
-/// Advances the clock until the hub no longer retries a failed batch.
-pub async fn exhaust_retries(world: &World) {
-    world.exhaust_retries().await;
-}
-
 /// Connects a new web client. Returns its first event.
 pub async fn first_event(world: &World, query: &str) -> Value {
     Web(world.open_event_stream(query, None, Format::Json).await.unwrap()).next_event().await
