@@ -56,7 +56,7 @@ impl Cache {
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
         let entry = self.sessions.get_mut(id)?;
-        self.committed.record(id, || Committed::session(entry.to_committed()));
+        self.committed.record(id, || Committed::session(entry.take_committed()));
         entry.summary.take();
         self.last_list = None;
         Some(entry)
@@ -134,7 +134,7 @@ impl Cache {
 
     pub fn remove(&mut self, id: &str) {
         if let Some(mut entry) = self.evict_entry(id) {
-            self.committed.record(id, || Committed::session(entry.to_committed()));
+            self.committed.record(id, || Committed::session(entry.take_committed()));
             self.last_list = None;
         }
     }

@@ -45,8 +45,8 @@ impl Entry {
         }
     }
 
-    /// Returns a copy for reads, before a change. It shares the texts.
-    pub(super) fn to_committed(&mut self) -> Self {
+    /// Returns a copy for reads, before a change. It shares the texts, and takes the summary.
+    pub(super) fn take_committed(&mut self) -> Self {
         let (summary, completed) = (std::mem::take(&mut self.summary), self.completed.clone());
         Self { summary, completed, ..Self::new(self.session.clone()) }
     }
