@@ -16,7 +16,7 @@ use super::state::effect::Effect;
 use super::{Hub, State};
 use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
 use crate::store::journal::Batch;
-use crate::store::{Database, DbError, Statement, events};
+use crate::store::{Database, DbError, Row, Statement, events};
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,12 +165,17 @@ impl Hub {
         let mut statements = std::mem::take(&mut batch.statements);
         if !statements.is_empty() {
             let results = self.db.batch(&mut statements).await?;
-            let superfluous = events::read_superfluous(&statements, results).ok().flatten();
-            if let (Some(log), Some(rows)) = (&mut self.state().log, superfluous) {
-                log.superfluous_rows = rows;
-            }
+            self.store_superfluous_rows(&statements, results);
         }
         Ok(event_numbers)
+    }
+
+    /// Keeps the superfluous rows of the event log that a batch has selected.
+    pub(super) fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
+        let superfluous = events::read_superfluous(statements, results).ok().flatten();
+        if let (Some(log), Some(rows)) = (&mut self.state().log, superfluous) {
+            log.superfluous_rows = rows;
+        }
     }
 
     pub(super) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {

@@ -12,7 +12,7 @@ use crate::wire::update::{UpdateBody, update_frame};
 
 impl Hub {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
-    pub(super) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
+    pub(in crate::hub) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut state = self.state();
         let mut has_inactive = false;
         for effect in effects {

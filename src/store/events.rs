@@ -2,6 +2,7 @@
 //! the events. The event of a message refers to the row of the message, which is read with the log.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use super::columns::Columns;
 use super::sessions::history_of;
@@ -151,7 +152,7 @@ pub fn read_superfluous(batch: &[Statement], results: Vec<Vec<Row>>) -> Result<O
 }
 
 /// The text of an event of a message in the body of a row, without the message.
-pub fn refer_to_message(number: u64, session: &str, seq: u64) -> String {
+pub fn refer_to_message(number: impl Display, session: &str, seq: impl Display) -> String {
     format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
 }
 

@@ -97,7 +97,7 @@ impl<E> Batch<E> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
     Free,
-    /// The task that commits the batches.
+    /// The task that commits the batches, or the caller of [`Journal::lock_if_idle`].
     Committing,
     /// The caller of [`Journal::lock`].
     Exclusive,
@@ -262,8 +262,20 @@ impl<E: MemorySize> Journal<E> {
         Some(receiver)
     }
 
+    /// Locks the journal for a write outside of it that changes one session, if everything is written. Later changes wait for
+    /// [`unlock`](Self::unlock). Returns whether it did.
+    pub fn lock_if_idle(&mut self, session: &str) -> bool {
+        let is_idle = !self.has_pending();
+        if is_idle {
+            self.lock = Lock::Committing;
+            self.in_flight_owners = vec![session.to_owned()];
+        }
+        is_idle
+    }
+
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
+        self.in_flight_owners.clear();
     }
 
     fn is_lock_requested(&self) -> bool {

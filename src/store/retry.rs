@@ -103,6 +103,11 @@ impl<D: Database> Retrying<D> {
         if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_ended_at }
     }
 
+    /// Whether no call is in progress.
+    pub fn is_idle(&self) -> bool {
+        lock(&self.calls).pending.is_empty()
+    }
+
     /// Whether the last call that ended did so because of an outage that outlasted the retries.
     pub fn is_unreachable(&self) -> bool {
         lock(&self.calls).is_unreachable

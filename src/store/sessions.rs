@@ -69,6 +69,8 @@ macro_rules! seq {
     };
 }
 
+pub(super) use seq;
+
 /// The `updated_at` of a session, for the same reason.
 macro_rules! updated_at {
     () => {
@@ -89,7 +91,7 @@ FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
 }
 
 /// `?1`: id, `?2`: namespace.
-const SELECT_BY_ID: &str = session_by!("id");
+pub(super) const SELECT_BY_ID: &str = session_by!("id");
 
 /// `?1`: tag, `?2`: namespace.
 const SELECT_BY_TAG: &str = session_by!("tag");
@@ -210,12 +212,19 @@ pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> R
     let params = [id.into(), namespace.as_ref().into()];
     let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
     let mut results = db.batch(&mut statements).await?.into_iter();
-    let row = results.next().and_then(|mut rows| rows.pop());
-    let exists = results.next().is_some_and(|rows| !rows.is_empty());
-    Ok(match row {
+    read_found(namespace, results.next().unwrap_or_default(), results.next().unwrap_or_default())
+}
+
+/// Reads the rows of [`SELECT_BY_ID`] and [`SELECT_OWNED`].
+pub(super) fn read_found(
+    namespace: &Namespace,
+    mut sessions: Vec<Row>,
+    owned: Vec<Row>,
+) -> Result<Found<Session>, DbError> {
+    Ok(match sessions.pop() {
         Some(row) => Found::Owned(from_row(namespace, row)?),
-        None if exists => Found::Foreign,
-        None => Found::Missing,
+        None if owned.is_empty() => Found::Missing,
+        None => Found::Foreign,
     })
 }
 

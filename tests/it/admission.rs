@@ -146,7 +146,7 @@ async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_all();
     cli.emit_for_ack("message", &json!({"sid": session, "message": {}}));
     run_until_idle().await;
     let (hub, conn) = (world.hub(), world.rt.conn(cli.socket.key).unwrap());

@@ -24,10 +24,12 @@ mod bad_input {
     mod updates;
 }
 mod cli_sockets;
+mod cold_append;
 mod committed_reads;
 mod completed_requests;
 mod concurrency;
 mod delivery;
+mod distance;
 mod edge;
 mod events;
 mod faults;

@@ -265,9 +265,9 @@ async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cl
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
-    // After the hibernation, each message waits until the session is loaded.
+    // After the hibernation, each message waits for the first one, which also loads the session.
     world.hibernate_and_wake().await;
-    world.db.hold(BatchKind::Reads);
+    world.db.hold_all();
     let message = json!({"sid": session, "message": message});
     all.iter().for_each(|cli| cli.emit("message", &message));
     run_until_idle().await;

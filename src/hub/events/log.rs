@@ -211,10 +211,10 @@ impl EventLog {
         EventsRow { last: number, ..EventsRow::after(self.last_number) }
     }
 
-    /// Counts rows that are written. Returns whether it is time to look for superfluous rows.
-    pub fn is_trim_due(&mut self, rows: &[EventsRow]) -> bool {
-        self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
-        self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
+    /// Counts events that are written. Returns whether it is time to look for superfluous rows.
+    pub fn is_trim_due(&mut self, events: usize, bytes: usize) -> bool {
+        self.events_since_trim += events;
+        self.bytes_since_trim += bytes;
         let is_due = self.events_since_trim >= TRIM_EVENTS || self.bytes_since_trim >= TRIM_BYTES;
         if is_due {
             (self.events_since_trim, self.bytes_since_trim) = (0, 0);

@@ -4,6 +4,7 @@
 //! heartbeat, it is sent with the id of the event before it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::hub::error::Error;
 use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead, TRIM_BYTES, TRIM_EVENTS};
@@ -13,8 +14,9 @@ use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
+use crate::model::message::Message;
 use crate::store::events::EventsRow;
-use crate::store::{DbError, Statement, events};
+use crate::store::{DbError, Statement, cold_append, events};
 
 impl Hub {
     /// Restores the log after hibernation or a restart.
@@ -101,7 +103,7 @@ impl Hub {
         if batch.is_empty() || events == 0 {
             return Ok(0..0);
         }
-        self.sync_event_log().await?;
+        self.sync_event_log(None).await?;
         let mut state = self.state();
         let numbers = state.event_numbers.reserve(events, self.rt.now());
         if let Some(log) = &mut state.log {
@@ -114,7 +116,7 @@ impl Hub {
     /// Adds a gap to the log with a batch that makes earlier events useless. Returns the number for an event of the batch, and
     /// the last number in the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
-        self.sync_event_log().await?;
+        self.sync_event_log(None).await?;
         let mut state = self.state();
         let numbers = state.event_numbers.reserve(2, self.rt.now());
         if let Some(log) = &mut state.log {
@@ -126,17 +128,62 @@ impl Hub {
 
     fn append_rows(&self, log: &mut EventLog, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         let namespace = &self.config.namespace;
-        let is_trim_due = log.is_trim_due(&rows);
+        let sum = |size: fn(&EventsRow) -> usize| rows.iter().map(size).sum();
+        let is_trim_due = log.is_trim_due(sum(|row| row.events), sum(|row| row.bytes));
         if is_trim_due && log.superfluous_rows.is_empty() && !rows.is_empty() {
             batch.extend(events::write_replacing_any(namespace, rows.remove(0), RETAINED_EVENTS, RETAINED_BYTES));
         }
         batch.extend(events::write(namespace, rows, &mut log.superfluous_rows));
         if is_trim_due {
-            // Rows that were superfluous before the hub hibernated, and were not replaced.
-            let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
-            batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
-            batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
+            self.append_trim(log, batch);
         }
+    }
+
+    fn append_trim(&self, log: &EventLog, batch: &mut Vec<Statement>) {
+        let namespace = &self.config.namespace;
+        // Rows that were superfluous before the hub hibernated, and were not replaced.
+        let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
+        batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
+        batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
+    }
+
+    /// Reserves a number for the event of a cold append, and adds its row to the batch. The database chooses a greater number if
+    /// the log has one.
+    pub(in crate::hub) fn log_cold_append(
+        &self,
+        batch: &mut Vec<Statement>,
+        session: &str,
+        message: &Message,
+    ) -> Range<u64> {
+        let mut state = self.state();
+        let numbers = state.event_numbers.reserve(1, self.rt.now());
+        if let Some(log) = &mut state.log {
+            let (namespace, start) = (&self.config.namespace, log.span().start);
+            let bytes = Event::message_received(session, message).body.text_bytes();
+            batch.extend(cold_append::append_event(namespace, session, message, bytes, numbers.start, start));
+            if log.is_trim_due(1, bytes) {
+                self.append_trim(log, batch);
+            }
+        }
+        numbers
+    }
+
+    /// Continues the log with the event of a cold append. `floor` is the number of the event before it.
+    pub(in crate::hub) async fn continue_log(&self, number: u64, floor: u64) {
+        let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
+        // An earlier instance has committed events and not published them.
+        let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != floor);
+        let failed = is_behind && self.sync_event_log(Some(floor)).await.is_err();
+        let mut state = self.state();
+        if let Some(log) = state.log.as_mut().filter(|log| log.pending_read().is_some()) {
+            log.set_last_number(floor);
+            log.finish_read();
+        }
+        if failed {
+            state.event_numbers.continue_after(floor);
+            self.send_gap_notice(&mut state);
+        }
+        state.event_numbers.replace_reserved(number);
     }
 
     /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
@@ -181,7 +228,7 @@ impl Hub {
                 log.mark_uncertain();
                 if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
                     self.rt.spawn(Box::pin(async move {
-                        while hub.sync_event_log().await.is_err_and(|error| error.may_have_committed()) {}
+                        while hub.sync_event_log(None).await.is_err_and(|error| error.may_have_committed()) {}
                     }));
                 }
             }
@@ -195,15 +242,15 @@ impl Hub {
     }
 
     /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
-    /// clients have missed.
-    async fn sync_event_log(&self) -> Result<(), DbError> {
+    /// clients have missed, up to a number if there is one.
+    async fn sync_event_log(&self, up_to: Option<u64>) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
             let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
             let Some(pending @ (read, _)) = pending else { return Ok(()) };
             let (last, rows) = match read {
                 PendingRead::LastNumber => (events::load_last_number(&self.db, namespace).await?, Vec::new()),
-                PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, None).await?),
+                PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, up_to).await?),
             };
             let mut state = self.state();
             let Some(log) = state.log.as_mut().filter(|log| log.pending_read() == Some(pending)) else { continue };
@@ -240,9 +287,18 @@ impl Hub {
         one.into_iter().chain(other).max_by_key(|id| numbers.parse_id(id))
     }
 
+    fn must_flush_before_sync(&self) -> bool {
+        let state = self.state();
+        state.log.as_ref().is_some_and(|log| log.pending_read().is_some()) && state.journal.has_pending()
+    }
+
     /// Loads the events after `last_event_id` that are still in the log. Call it before [`subscribe`](Self::subscribe).
-    pub async fn load_missed_events(&self, last_event_id: Option<&str>) -> Result<(), Error> {
-        self.sync_event_log().await?;
+    pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
+        // A cold append in progress adds to the log before it knows its end.
+        while self.must_flush_before_sync() {
+            drop(self.flushed().await);
+        }
+        self.sync_event_log(None).await?;
         let to_load = {
             let state = self.state();
             let number = last_event_id.and_then(|id| state.event_numbers.parse_id(id));

@@ -27,10 +27,10 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_session_during_merge(id).await?;
-                let running_merge = self.state().in_flight.running_merge(id);
-                match running_merge {
+                let exclusive = self.state().in_flight.running_exclusive(id);
+                match exclusive {
                     // The merge may have deleted the session, so it is loaded again.
-                    Some(running_merge) => running_merge.await.unwrap_or(()),
+                    Some(exclusive) => exclusive.await.unwrap_or(()),
                     None => return Ok(()),
                 }
             }
@@ -63,7 +63,7 @@ impl Hub {
         })
     }
 
-    fn insert_loaded(&self, state: &mut State, mut session: Session) {
+    pub(super) fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(state.liveness.active_at(&owner));
@@ -78,9 +78,9 @@ impl Hub {
         loop {
             let cached = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let running_merge = self.state().in_flight.running_merge(&id);
-                match running_merge {
-                    Some(running_merge) => running_merge.await.unwrap_or(()),
+                let exclusive = self.state().in_flight.running_exclusive(&id);
+                match exclusive {
+                    Some(exclusive) => exclusive.await.unwrap_or(()),
                     None => return Ok(()),
                 }
                 continue;

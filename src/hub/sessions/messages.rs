@@ -61,8 +61,8 @@ enum Attempt {
     NeedsLocalIds,
     /// The local id is new, or older than those in memory.
     NeedsLookup,
-    /// A merge renumbers the messages.
-    MergeInProgress(oneshot::Receiver<()>),
+    /// A merge or a cold append assigns seqs in the database.
+    Exclusive(oneshot::Receiver<()>),
 }
 
 impl Hub {
@@ -79,9 +79,15 @@ impl Hub {
             // A lookup is valid until the next await only.
             match self.try_append(&draft, std::mem::take(&mut is_unknown_local_id))? {
                 Attempt::Done(message) => break message,
-                Attempt::NeedsSession => self.load_session(&draft.session).await?,
+                Attempt::NeedsSession => match self.append_cold(&draft).await? {
+                    Some(message) => {
+                        self.run_effects_without_commit(on_commit(&message).into_iter().collect());
+                        return Ok(message);
+                    }
+                    None => self.load_session(&draft.session).await?,
+                },
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                Attempt::MergeInProgress(merged) => merged.await.unwrap_or(()),
+                Attempt::Exclusive(ended) => ended.await.unwrap_or(()),
                 Attempt::NeedsLookup => match self.find_by_local_id(&draft).await? {
                     Some(message) => break message,
                     None => is_unknown_local_id = true,
@@ -113,8 +119,8 @@ impl Hub {
 
     fn try_append(&self, draft: &Draft, is_unknown_local_id: bool) -> Result<Attempt, Error> {
         let mut state = self.state();
-        if let Some(merged) = state.in_flight.running_merge(&draft.session) {
-            return Ok(Attempt::MergeInProgress(merged));
+        if let Some(ended) = state.in_flight.running_exclusive(&draft.session) {
+            return Ok(Attempt::Exclusive(ended));
         }
         let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {

@@ -13,9 +13,10 @@ struct Operations {
     /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
     /// confirmed that it starts an agent for it.
     reactivation_until: Option<u64>,
-    running_merges: usize,
-    /// Senders of messages, which wait for the last merge to end.
-    merge_waiters: Vec<oneshot::Sender<()>>,
+    /// Operations in which the database assigns the seqs of messages: merges and cold appends.
+    exclusive: usize,
+    /// Wait for the last of these operations to end.
+    exclusive_waiters: Vec<oneshot::Sender<()>>,
 }
 
 /// The operations in flight of a namespace, by session.
@@ -84,28 +85,29 @@ impl InFlight {
         expired
     }
 
-    /// Begins a merge of the session with another one. They are counted: several merges of a session wait for the lock of the journal.
-    pub fn begin_merge(&mut self, session: &str) {
-        self.of(session).running_merges += 1;
+    /// Begins a merge of the session with another one, or a cold append. They are counted: several merges of a session wait for the
+    /// lock of the journal.
+    pub fn begin_exclusive(&mut self, session: &str) {
+        self.of(session).exclusive += 1;
     }
 
-    /// Ends a merge. The last one wakes all waiters.
-    pub fn end_merge(&mut self, session: &str) {
+    /// Ends a merge or a cold append. The last one wakes all waiters.
+    pub fn end_exclusive(&mut self, session: &str) {
         let operations = self.of(session);
-        operations.running_merges -= 1;
-        if operations.running_merges == 0 {
-            for waiter in operations.merge_waiters.drain(..) {
+        operations.exclusive -= 1;
+        if operations.exclusive == 0 {
+            for waiter in operations.exclusive_waiters.drain(..) {
                 let _ = waiter.send(());
             }
         }
         self.remove_if_idle(session);
     }
 
-    /// Returns a receiver that resolves when the last merge of the session ends; `None` if none is running.
-    pub fn running_merge(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
-        let operations = self.0.get_mut(session).filter(|operations| operations.running_merges > 0)?;
+    /// Returns a receiver that resolves when the last merge or cold append of the session ends; `None` if none is running.
+    pub fn running_exclusive(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.exclusive > 0)?;
         let (waiter, receiver) = oneshot::channel();
-        operations.merge_waiters.push(waiter);
+        operations.exclusive_waiters.push(waiter);
         Some(receiver)
     }
 
@@ -114,7 +116,7 @@ impl InFlight {
             operations.answering.is_empty()
                 && !operations.is_resuming
                 && operations.reactivation_until.is_none()
-                && operations.running_merges == 0
+                && operations.exclusive == 0
         };
         if self.0.get(session).is_some_and(is_idle) {
             self.0.remove(session);
@@ -139,14 +141,14 @@ mod tests {
     #[test]
     fn waiters_resume_when_the_last_merge_ends() {
         let mut in_flight = InFlight::default();
-        assert!(in_flight.running_merge("s").is_none());
-        in_flight.begin_merge("s");
-        in_flight.begin_merge("s");
-        let mut merge = in_flight.running_merge("s").unwrap();
-        in_flight.end_merge("s");
+        assert!(in_flight.running_exclusive("s").is_none());
+        in_flight.begin_exclusive("s");
+        in_flight.begin_exclusive("s");
+        let mut merge = in_flight.running_exclusive("s").unwrap();
+        in_flight.end_exclusive("s");
         assert_eq!(merge.try_recv(), Ok(None), "the other merge still runs");
-        in_flight.end_merge("s");
+        in_flight.end_exclusive("s");
         assert_eq!(merge.try_recv(), Ok(Some(())));
-        assert!(in_flight.running_merge("s").is_none());
+        assert!(in_flight.running_exclusive("s").is_none());
     }
 }

@@ -13,8 +13,6 @@ use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
 /// The keep-alive timeout of a machine.
 const MACHINE_TIMEOUT_MS: u64 = 45_000;
-/// A response that took longer may be stale, in milliseconds.
-const STALE_MS: u64 = 2_000;
 /// How long the pending requests of an inactive session are kept.
 const DAY_MS: u64 = 24 * 60 * 60_000;
 
@@ -302,7 +300,7 @@ impl World {
         );
     }
 
-    /// Requests each session and compares the response with the database.
+    /// Requests each session and compares the response with the database, unless the session changes meanwhile.
     fn compare_all_sessions(&mut self) {
         // Responses of an earlier call may be stale.
         self.sessions_to_compare.clear();
@@ -312,15 +310,15 @@ impl World {
                 self.request(namespace_index, "GET", &path, String::new(), Purpose::Compare { session });
             }
         }
-        let requested_at = self.now();
+        let before = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
         self.run_until_idle();
-        if self.now() > requested_at + STALE_MS {
-            // The database was stalled meanwhile: sessions may have changed since they were read.
-            return;
-        }
-        let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
+        let mut after = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
         for (namespace_index, response) in std::mem::take(&mut self.sessions_to_compare) {
-            self.compare(namespace_index, &response, &mut rows[namespace_index]);
+            // A timeout may have changed a session after it was read.
+            let row = |rows: &[BTreeMap<String, Row>; 2]| rows[namespace_index].get(response["id"].as_str()?).cloned();
+            if row(&before) == row(&after) {
+                self.compare(namespace_index, &response, &mut after[namespace_index]);
+            }
         }
     }
 

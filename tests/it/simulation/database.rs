@@ -133,10 +133,21 @@ struct Call {
     operation: Operation,
     /// Whether the call makes no progress until the database is fast again.
     is_stuck: bool,
+    /// When its request arrives at the database, or its result at the sender.
+    arrives_at: u64,
+}
+
+/// Half of a trip to a far database, in milliseconds: 70, and often some more.
+fn half_trip_ms(id: CallId) -> u64 {
+    70 + (id % 4) * (id * 37 % 60)
 }
 
 #[derive(Default)]
 struct Calls {
+    /// Unix milliseconds.
+    now: u64,
+    /// Whether the database is far from the objects.
+    is_far: bool,
     in_flight: BTreeMap<CallId, Call>,
     last_id: CallId,
     /// Faults of the next operations. An operation gets the first fault of its kind.
@@ -158,6 +169,10 @@ struct Calls {
 }
 
 impl Calls {
+    fn arrival(&self, id: CallId) -> u64 {
+        self.now + if self.is_far { half_trip_ms(id) } else { 0 }
+    }
+
     /// Records that a namespace does not know the outcome of a write. A later write, or a read of the event log, determines the
     /// outcome if it has no fault.
     fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
@@ -185,6 +200,21 @@ pub struct RemoteDatabase {
 impl RemoteDatabase {
     pub fn new(sqlite: Arc<Sqlite>) -> Self {
         Self { sqlite, calls: Mutex::default() }
+    }
+
+    /// Makes each call take 140 ms or more.
+    pub fn set_far(&self) {
+        lock(&self.calls).is_far = true;
+    }
+
+    pub fn set_now(&self, now: u64) {
+        lock(&self.calls).now = now;
+    }
+
+    /// Whether a request or a result is on its way.
+    pub fn has_trips(&self) -> bool {
+        let calls = lock(&self.calls);
+        calls.in_flight.values().any(|call| !call.is_stuck && call.arrives_at > calls.now)
     }
 
     /// Injects a fault into the next operation of this kind.
@@ -259,7 +289,9 @@ impl RemoteDatabase {
 
     /// The calls that can make progress.
     pub fn runnable(&self) -> Vec<CallId> {
-        lock(&self.calls).in_flight.iter().filter(|(_, call)| !call.is_stuck).map(|(id, _)| *id).collect()
+        let calls = lock(&self.calls);
+        let is_runnable = |call: &Call| !call.is_stuck && call.arrives_at <= calls.now;
+        calls.in_flight.iter().filter(|(_, call)| is_runnable(call)).map(|(id, _)| *id).collect()
     }
 
     /// Describes the next step of a call for the log.
@@ -319,13 +351,15 @@ impl RemoteDatabase {
                 // Half of the operations that are executed later get stuck.
                 call.is_stuck = calls.last_id.is_multiple_of(2);
                 let id = calls.last_id;
-                calls.in_flight.insert(id, Call { operation, is_stuck: is_slow });
+                let arrives_at = calls.arrival(id);
+                calls.in_flight.insert(id, Call { operation, is_stuck: is_slow, arrives_at });
             }
             fault => {
                 call.operation.execute(&self.sqlite, fault);
                 call.is_stuck = is_slow;
             }
         }
+        call.arrives_at = calls.arrival(id);
         calls.in_flight.insert(id, call);
     }
 
@@ -367,7 +401,8 @@ impl RemoteDatabase {
         calls.last_id += 1;
         let id = calls.last_id;
         let is_stuck = calls.is_silent || calls.slow_kind == Some(operation.kind()) && id.is_multiple_of(2);
-        calls.in_flight.insert(id, Call { operation, is_stuck });
+        let arrives_at = calls.arrival(id);
+        calls.in_flight.insert(id, Call { operation, is_stuck, arrives_at });
         Wait { db: self, id }
     }
 }

@@ -8,6 +8,7 @@ use session_gateway_hub::store::Value as Column;
 use super::world::World;
 
 /// A session in the database.
+#[derive(Clone, PartialEq)]
 pub struct Row {
     pub id: String,
     pub tag: String,

@@ -100,6 +100,9 @@ impl World {
     pub fn new(seed: u64, log: Arc<Mutex<Log>>) -> Self {
         let scheduler = Arc::new(Scheduler::default());
         let db = Arc::new(RemoteDatabase::new(Arc::new(Sqlite::with_schema())));
+        if seed.is_multiple_of(3) {
+            db.set_far();
+        }
         let responses = ResponseQueue::default();
         let ledger = Arc::<Ledger>::default();
         let object = |name, first| {
@@ -314,10 +317,11 @@ impl World {
             if self.now() > ends_at {
                 self.db.repair();
             }
-            if self.objects.iter().all(|object| object.rt.fake.sleeping_tasks() == 0 && object.rt.outbox.is_empty()) {
+            let is_waiting = |object: &Object| object.rt.fake.sleeping_tasks() > 0 || !object.rt.outbox.is_empty();
+            if !self.db.has_trips() && !self.objects.iter().any(is_waiting) {
                 return self.db.mark_faults_reported();
             }
-            // A task waits for a retry or a push service.
+            // A task waits for a retry, a push service or a far database.
             self.advance(50);
         }
         panic!("the world does not become idle");
@@ -327,6 +331,7 @@ impl World {
     pub fn advance(&mut self, ms: u64) {
         let now = self.now() + ms;
         self.objects.iter().for_each(|object| object.rt.fake.set_now(now));
+        self.db.set_now(now);
     }
 
     // Disruptions.

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -64,6 +65,8 @@ struct Script {
     reads: Vec<Vec<Statement>>,
     /// The statements of every write, in order, including failed ones.
     writes: Vec<Vec<Statement>>,
+    /// How long a batch takes on the clock of tokio.
+    trip: Duration,
 }
 
 /// An in-memory database.
@@ -181,6 +184,11 @@ impl Sqlite {
         lock(&self.script).held_kinds.clear();
     }
 
+    /// Makes each later batch take this long on the clock of tokio: half of it before its execution, half after.
+    pub fn set_trip_ms(&self, ms: u64) {
+        lock(&self.script).trip = Duration::from_millis(ms);
+    }
+
     /// The number of held results.
     pub fn held_count(&self) -> usize {
         lock(&self.script).held_results.len()
@@ -254,7 +262,10 @@ impl Database for Sqlite {
             if hangs {
                 return std::future::pending().await;
             }
+            let trip = lock(&self.script).trip;
+            wait(trip / 2).await;
             let result = self.run_batch(kind, statements);
+            wait(trip / 2).await;
             let held_result = {
                 let mut script = lock(&self.script);
                 script.held_kinds.contains(&kind).then(|| {
@@ -287,6 +298,12 @@ impl Database for Sqlite {
             joined.text = texts.join(",");
             Ok(joined)
         })
+    }
+}
+
+async fn wait(time: Duration) {
+    if time > Duration::ZERO {
+        tokio::time::sleep(time).await;
     }
 }
 

@@ -1,0 +1,125 @@
+//! Storing the message of a CLI whose session is not in memory, as after a wake: with one trip to the database, which assigns the
+//! `seq` and returns the session.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::hub::Hub;
+use crate::hub::effects::others;
+use crate::hub::error::{Error, Kind};
+use crate::hub::sessions::messages::Draft;
+use crate::hub::state::effect::Effect;
+use crate::hub::state::evictions::Key;
+use crate::limits::LARGE_MESSAGE_BYTES;
+use crate::model::message::Message;
+use crate::model::{ready, todo};
+use crate::store::messages::MessageRef;
+use crate::store::{Database, DbError, Found, cold_append as store};
+
+impl Hub {
+    /// Stores and publishes a message, or finds the one with its local id. Returns `None` if its session must be loaded first:
+    /// the message changes the session, is large, or not the first one after a wake.
+    pub(super) fn append_cold<'a>(
+        self: &'a Arc<Self>,
+        draft: &'a Draft,
+    ) -> BoxFuture<'a, Result<Option<MessageRef>, Error>> {
+        Box::pin(async move {
+            if !self.begin_cold_append(draft) {
+                return Ok(None);
+            }
+            let appended = self.append_locked(draft).await;
+            {
+                let mut state = self.state();
+                state.in_flight.end_exclusive(&draft.session);
+                state.journal.unlock();
+            }
+            self.start_commit();
+            appended
+        })
+    }
+
+    /// Locks the journal and the session if nothing else reads or writes.
+    fn begin_cold_append(&self, draft: &Draft) -> bool {
+        let content = draft.content.text();
+        let changes_session = || todo::extract(content, &self.config.vocabulary).is_some();
+        if content.len() > LARGE_MESSAGE_BYTES || !self.db.is_idle() || changes_session() {
+            return false;
+        }
+        let mut state = self.state();
+        // The message of a socket that does not serve the session may be rejected.
+        let is_served = |conn| state.connections.of_session(&draft.session).contains(&conn);
+        let is_log_known = state.log.as_ref().is_none_or(|log| !log.is_uncertain());
+        let may_append =
+            draft.from.is_some_and(is_served) && is_log_known && state.journal.lock_if_idle(&draft.session);
+        if may_append {
+            state.in_flight.begin_exclusive(&draft.session);
+        }
+        may_append
+    }
+
+    async fn append_locked(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
+        let (namespace, session, now) = (&self.config.namespace, &draft.session, self.rt.now());
+        let mut message = Message {
+            id: self.new_id(),
+            seq: 0,
+            local_id: draft.local_id().map(str::to_owned),
+            content: draft.content.clone(),
+            created_at: now,
+        };
+        let mut statements = store::append(namespace, session, &message);
+        let numbers = self.log_cold_append(&mut statements, session, &message);
+        let appended = self.db.batch(&mut statements).await.and_then(|mut results| {
+            // The batch is committed, even if a row cannot be read.
+            let read = store::read(namespace, &mut results).map_err(|error| DbError::Unavailable(error.to_string()));
+            self.store_superfluous_rows(&statements, results);
+            read
+        });
+        let appended = match appended {
+            Ok(appended) => appended,
+            Err(error) => {
+                self.handle_failed_batch(&error);
+                if error.may_have_committed() {
+                    let missed = others(self.state().connections.of_session(session), draft.from);
+                    self.disconnect_to_resync(missed);
+                }
+                return Err(error.into());
+            }
+        };
+        let stored = appended.message;
+        let is_new = stored.as_ref().is_some_and(|stored| stored.id == message.id);
+        message.seq = stored.as_ref().map_or(0, |stored| stored.seq);
+        let event = appended.event.filter(|_| is_new);
+        if let Some((number, floor)) = event {
+            self.continue_log(number, floor).await;
+        }
+        let numbers = event.map_or(numbers, |(number, _)| number..number + 1);
+        let effects = {
+            let mut state = self.state();
+            if !is_new {
+                state.event_numbers.withdraw();
+            }
+            let loaded = match appended.session {
+                Found::Owned(loaded) => loaded,
+                Found::Foreign => return Err(Error::Forbidden(Kind::Session)),
+                Found::Missing => return Err(Error::NotFound(Kind::Session)),
+            };
+            let (seq, updated_at) = (loaded.seq, loaded.updated_at);
+            // A load that is in progress may have read the session before the message.
+            state.cache.evictions.record(&[Key::Id(session)]);
+            self.insert_loaded(&mut state, loaded);
+            let entry = state.cache.session_mut(session)?;
+            (entry.session.seq, entry.session.updated_at, entry.local_ids) = (seq, updated_at, None);
+            if !is_new {
+                return Ok(stored);
+            }
+            let is_ready = ready::is_ready(draft.content.text());
+            let notification = is_ready.then(|| self.ready_notification(&entry.session));
+            let update_seq = state.event_numbers.allocate(now);
+            let sent = Effect::Message { session: session.clone(), except: draft.from, message, update_seq };
+            std::iter::once(sent).chain(notification.map(Effect::Notify)).collect()
+        };
+        self.run_effects(effects, numbers);
+        Ok(stored)
+    }
+}

@@ -1,0 +1,211 @@
+//! The message of a CLI whose session is not in memory: it is stored with one batch, in which the database assigns its seq.
+
+use crate::support::cli::Cli;
+use crate::support::replay::count_rows;
+use crate::support::sqlite::{BatchKind, retryable_error};
+use crate::support::web::Web;
+use crate::support::{World, run_until_idle};
+use serde_json::{Value, json};
+use session_gateway_hub::limits::RETAINED_EVENTS;
+use session_gateway_hub::store::DbError;
+
+/// A session with a message, its CLI, and a web client. The object has hibernated since.
+struct Fixture {
+    world: World,
+    session: String,
+    cli: Cli,
+    web: Web,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let world = World::new();
+        let session = world.create_session("/code").await;
+        let mut cli = world.live_cli(&session).await;
+        let mut web = world.web(&format!("sessionId={session}")).await;
+        assert_eq!(cli.emit_with_ack("message", &message(&session, "0")).await["seq"], 1);
+        web.events().await;
+        world.hibernate_and_wake().await;
+        Self { world, session, cli, web }
+    }
+
+    async fn send(&mut self, local_id: impl Into<Value>) -> Value {
+        let message = message(&self.session, local_id);
+        self.cli.emit_with_ack("message", &message).await
+    }
+
+    /// The seqs and local ids of the messages, in order.
+    async fn history(&self) -> Vec<(u64, Value)> {
+        let page = self.world.get(&format!("/api/sessions/{}/messages", self.session)).await.ok();
+        let mut history: Vec<_> = page["messages"].as_array().unwrap().iter().map(place).collect();
+        history.sort_by_key(|(seq, _)| *seq);
+        history
+    }
+
+    /// The seqs and local ids of the messages that the web client received, and the types of other events.
+    async fn events(&mut self) -> Vec<(u64, Value)> {
+        let events = self.web.events().await;
+        let place = |event: &Value| {
+            if event["message"].is_object() { place(&event["message"]) } else { (0, event["type"].clone()) }
+        };
+        events.iter().map(place).collect()
+    }
+}
+
+fn message(session: &str, local_id: impl Into<Value>) -> Value {
+    json!({"sid": session, "localId": local_id.into(), "message": {"role": "agent", "content": "hello"}})
+}
+
+fn place(message: &Value) -> (u64, Value) {
+    (message["seq"].as_u64().unwrap(), message["localId"].clone())
+}
+
+fn unknown_outcome() -> DbError {
+    DbError::Unavailable("D1 did not answer in time".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_batch_is_repeated_is_stored_and_published_once() {
+    for local_id in [json!("1"), Value::Null] {
+        let mut fixture = Fixture::new().await;
+        fixture.world.db.lose_response(retryable_error());
+        let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, local_id.clone()));
+        fixture.world.advance(60_000).await;
+        assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
+        assert_eq!(fixture.history().await, [(1, json!("0")), (2, local_id.clone())]);
+        assert_eq!(fixture.send(Value::Null).await["seq"], 3);
+        let events = fixture.events().await.into_iter().filter(|(seq, _)| *seq > 0);
+        assert_eq!(events.collect::<Vec<_>>(), [(2, local_id), (3, Value::Null)]);
+        assert_eq!(fixture.world.db.number("SELECT count(DISTINCT body) FROM events"), count_rows(&fixture.world));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_arrives_late_is_rejected_and_its_seq_belongs_to_the_next_message() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.fail(BatchKind::Writes, unknown_outcome());
+    assert_eq!(fixture.send("late").await["code"], "unavailable");
+    let late_batch = fixture.world.db.write_batches().pop().unwrap();
+    assert_eq!(fixture.send("next").await["seq"], 2);
+    fixture.world.db.execute_late(&late_batch).unwrap_err();
+    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("next"))]);
+    assert_eq!(fixture.events().await, [(2, json!("next"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_sent_again_after_its_batch_was_committed_late_is_stored_and_published_once() {
+    let mut fixture = Fixture::new().await;
+    let mut other = fixture.world.cli(&fixture.session).await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
+    fixture.world.db.fail(BatchKind::Writes, unknown_outcome());
+    assert_eq!(fixture.send("1").await["code"], "unavailable");
+    assert_eq!(other.socket.wait_for_close().await, 1013, "it has missed an update");
+    let late_batch = fixture.world.db.write_batches().pop().unwrap();
+    fixture.world.db.execute_late(&late_batch).unwrap();
+    fixture.world.db.repair();
+    fixture.world.pass(5_000).await;
+    assert_eq!(fixture.send("1").await["seq"], 2);
+    assert_eq!(fixture.send("2").await["seq"], 3);
+    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1")), (3, json!("2"))]);
+    let events = fixture.events().await.into_iter().filter(|(seq, _)| *seq > 0);
+    assert_eq!(events.collect::<Vec<_>>(), [(2, json!("1")), (3, json!("2"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_batch_of_an_interrupted_object_is_rejected_after_the_first_write_of_the_next_one() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hang_next(BatchKind::Writes);
+    fixture.cli.emit("message", &message(&fixture.session, "late"));
+    run_until_idle().await;
+    let late_batch = fixture.world.db.write_batches().pop().unwrap();
+    fixture.world.restart();
+    assert_eq!(fixture.send("next").await["seq"], 2);
+    fixture.world.db.execute_late(&late_batch).unwrap_err();
+    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("next"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_an_interrupted_object_committed_are_published_before_the_event_of_the_message() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold(BatchKind::Writes);
+    fixture.cli.emit("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    fixture.world.restart();
+    fixture.world.db.release();
+    assert_eq!(fixture.send("2").await["seq"], 3);
+    assert_eq!(fixture.events().await, [(2, json!("1")), (3, json!("2"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn web_clients_get_a_gap_if_the_events_of_an_interrupted_object_cannot_be_read() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold(BatchKind::Writes);
+    fixture.cli.emit("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    fixture.world.restart();
+    fixture.world.db.release();
+    fixture.world.db.fail_all(BatchKind::Reads, unknown_outcome());
+    assert_eq!(fixture.send("2").await["seq"], 3);
+    fixture.world.db.repair();
+    assert_eq!(fixture.send("3").await["seq"], 4);
+    assert_eq!(fixture.events().await, [(0, json!("connection-changed")), (3, json!("2")), (4, json!("3"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_two_clis_send_at_once_have_different_seqs() {
+    let mut fixture = Fixture::new().await;
+    let mut second = fixture.world.live_cli(&fixture.session).await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.world.db.hold_all();
+    let one = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
+    let other = second.emit_for_ack("message", &message(&fixture.session, "2"));
+    run_until_idle().await;
+    fixture.world.db.release();
+    assert_eq!(fixture.cli.wait_for_ack(one).await["seq"], 2);
+    assert_eq!(second.wait_for_ack(other).await["seq"], 3);
+    assert_eq!(second.next_event("update").await["body"]["message"]["localId"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_rejected_if_its_session_was_deleted() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.execute("UPDATE sessions SET namespace = '/team'");
+    let ack = fixture.send("1").await;
+    assert_eq!((&ack["ok"], &ack["code"]), (&json!(false), &json!("not-found")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_memory_is_read_while_the_batch_stalls() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.world.create_session("/other").await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.world.get(&format!("/api/sessions/{other}")).await.ok();
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        fixture.world.db.fail_all(kind, retryable_error());
+    }
+    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
+    fixture.world.db.repair();
+    fixture.world.pass(5_000).await;
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_events_is_trimmed_although_the_object_hibernates_after_each_message() {
+    let mut fixture = Fixture::new().await;
+    assert_eq!(fixture.send("1").await["seq"], 2);
+    let set_events =
+        format!("UPDATE events SET events = {} WHERE last = (SELECT max(last) FROM events)", 2 * RETAINED_EVENTS);
+    fixture.world.db.execute(&set_events);
+    for local_id in ["2", "3"] {
+        fixture.world.hibernate_and_wake().await;
+        fixture.send(local_id).await;
+    }
+    assert_eq!(count_rows(&fixture.world), 3, "the rows before the one with many events are deleted");
+    fixture.world.db.execute(&set_events);
+    fixture.world.hibernate_and_wake().await;
+    fixture.send("4").await;
+    assert_eq!(count_rows(&fixture.world), 2);
+}
