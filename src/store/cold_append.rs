@@ -34,13 +34,15 @@ SELECT id, seq, created_at FROM (SELECT ",
 );
 
 /// Adds a row with the event of the last message of a session after the last row of the log, unless that row has it already.
+/// D1 binds numbers as floating-point numbers, which would be stored with an exponent in the text.
 /// `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the least number of the row, `?5`: the number after which the
 /// log starts, `?6`: bytes, `?7`: the event between its number and the seq.
 const APPEND_EVENT: &str = concat!(
     "
 INSERT INTO events (namespace, last, floor, events, bytes, body)
 SELECT ?2, number, floor, 1, ?6, number || ?7 || seq || char(10)
-FROM (SELECT max(?5, coalesce(max(last), 0)) AS floor, max(?4, 1 + coalesce(max(last), 0)) AS number
+FROM (SELECT max(?5, coalesce(max(last), 0)) AS floor,
+      max(CAST(?4 AS INTEGER), 1 + coalesce(max(last), 0)) AS number
     FROM events WHERE namespace = ?2),
   (SELECT id, seq FROM messages WHERE session_id = ",
     history_of!("?1", "?2"),

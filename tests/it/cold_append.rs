@@ -1,11 +1,12 @@
 //! The message of a CLI whose session is not in memory: it is stored with one batch, in which the database assigns its seq.
 
 use crate::support::cli::Cli;
-use crate::support::replay::count_rows;
+use crate::support::replay::{count_rows, id, reconnect};
 use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::limits::RETAINED_EVENTS;
 use session_gateway_hub::store::DbError;
 
@@ -123,6 +124,24 @@ async fn the_batch_of_an_interrupted_object_is_rejected_after_the_first_write_of
     assert_eq!(fixture.send("next").await["seq"], 2);
     fixture.world.db.execute_late(&late_batch).unwrap_err();
     assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("next"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_resumes_from_before_several_wakes_with_one_message_each() {
+    let mut fixture = Fixture::new().await;
+    assert_eq!(fixture.send("1").await["seq"], 2);
+    let first = fixture.web.events().await.pop().unwrap();
+    for local_id in ["2", "3"] {
+        fixture.world.hibernate_and_wake().await;
+        fixture.send(local_id).await;
+    }
+    fixture.world.hibernate_and_wake().await;
+    let query = format!("sessionId={}", fixture.session);
+    let (resume, web) = reconnect(&fixture.world, &query, &id(&first), Format::Json).await;
+    assert_eq!(resume, "ok");
+    let mut resumed = Fixture { web, ..fixture };
+    assert_eq!(resumed.send("4").await["seq"], 5);
+    assert_eq!(resumed.events().await, [(3, json!("2")), (4, json!("3")), (5, json!("4"))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -322,7 +322,9 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
     let mut prepared = connection.prepare_cached(sql)?;
     let params = params.iter().map(|param| match param {
         Value::Null => rusqlite::types::Value::Null,
-        Value::Integer(number) => rusqlite::types::Value::Integer(*number),
+        // D1 binds numbers of JavaScript, which are floating-point numbers.
+        #[allow(clippy::cast_precision_loss)] // D1 knows no larger numbers than JavaScript.
+        Value::Integer(number) => rusqlite::types::Value::Real(*number as f64),
         Value::Text(text) => rusqlite::types::Value::Text(text.clone()),
     });
     let width = prepared.column_count();
@@ -332,6 +334,8 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
         let column = |i| match row.get_ref(i).unwrap() {
             rusqlite::types::ValueRef::Null => Value::Null,
             rusqlite::types::ValueRef::Integer(number) => Value::Integer(number),
+            #[allow(clippy::cast_possible_truncation)] // Columns hold whole numbers only.
+            rusqlite::types::ValueRef::Real(number) => Value::Integer(number as i64),
             rusqlite::types::ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).unwrap()),
             other => panic!("the hub stores no column of this type: {other:?}"),
         };
