@@ -7,7 +7,7 @@ use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::limits::RETAINED_EVENTS;
+use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 
 /// A session with a message, its CLI, and a web client. The object has hibernated since.
@@ -227,4 +227,31 @@ async fn the_log_of_events_is_trimmed_although_the_object_hibernates_after_each_
     fixture.world.hibernate_and_wake().await;
     fixture.send("4").await;
     assert_eq!(count_rows(&fixture.world), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_for_a_failed_cold_append_fails_with_it() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.world.create_session("/other").await;
+    let _cli = fixture.world.live_cli(&other).await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.world.get(&format!("/api/sessions/{other}")).await.ok();
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        fixture.world.db.fail_all(kind, retryable_error());
+    }
+    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    let posts = [&fixture.session, &other].map(|session| {
+        fixture.world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hello"}"#)
+    });
+    for _ in 0..=DB_RETRY_MS / 10_000 {
+        fixture.world.pass(10_000).await;
+        let alive = json!({"sid": fixture.session, "time": fixture.world.now()});
+        fixture.cli.emit("session-alive", &alive);
+    }
+    assert!(posts.iter().all(|post| post.is_ready()), "they do not wait for retries of their own");
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
+    for post in posts {
+        assert_eq!(post.reply().await.status, 503);
+    }
 }

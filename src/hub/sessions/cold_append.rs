@@ -31,7 +31,8 @@ impl Hub {
             let appended = self.append_locked(draft).await;
             {
                 let mut state = self.state();
-                state.in_flight.end_exclusive(&draft.session);
+                let failure = appended.as_ref().err().filter(|error| matches!(error, Error::Unavailable(_)));
+                state.in_flight.end_exclusive(&draft.session, failure);
                 state.journal.unlock();
             }
             self.start_commit();
@@ -78,12 +79,15 @@ impl Hub {
         let appended = match appended {
             Ok(appended) => appended,
             Err(error) => {
-                self.handle_failed_batch(&error);
+                let failure = Error::from(error.clone());
                 if error.may_have_committed() {
                     let missed = others(self.state().connections.of_session(session), draft.from);
+                    // What was queued meanwhile has waited as long as this batch.
+                    self.discard_uncommitted(Vec::new(), &failure);
                     self.disconnect_to_resync(missed);
                 }
-                return Err(error.into());
+                self.handle_failed_batch(&error);
+                return Err(failure);
             }
         };
         let stored = appended.message;

@@ -30,7 +30,7 @@ impl Hub {
                 let exclusive = self.state().in_flight.running_exclusive(id);
                 match exclusive {
                     // The merge may have deleted the session, so it is loaded again.
-                    Some(exclusive) => exclusive.await.unwrap_or(()),
+                    Some(exclusive) => exclusive.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
             }
@@ -80,7 +80,7 @@ impl Hub {
             if let Some(id) = cached {
                 let exclusive = self.state().in_flight.running_exclusive(&id);
                 match exclusive {
-                    Some(exclusive) => exclusive.await.unwrap_or(()),
+                    Some(exclusive) => exclusive.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
                 continue;

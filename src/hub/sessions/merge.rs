@@ -41,7 +41,7 @@ impl Hub {
         }
         let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
-            self.state().in_flight.end_exclusive(id);
+            self.state().in_flight.end_exclusive(id, None);
         }
         self.start_commit();
         merged

@@ -62,7 +62,7 @@ enum Attempt {
     /// The local id is new, or older than those in memory.
     NeedsLookup,
     /// A merge or a cold append assigns seqs in the database.
-    Exclusive(oneshot::Receiver<()>),
+    Exclusive(oneshot::Receiver<Result<(), Error>>),
 }
 
 impl Hub {
@@ -87,7 +87,7 @@ impl Hub {
                     None => self.load_session(&draft.session).await?,
                 },
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                Attempt::Exclusive(ended) => ended.await.unwrap_or(()),
+                Attempt::Exclusive(ended) => ended.await.unwrap_or(Ok(()))?,
                 Attempt::NeedsLookup => match self.find_by_local_id(&draft).await? {
                     Some(message) => break message,
                     None => is_unknown_local_id = true,

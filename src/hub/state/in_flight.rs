@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::channel::oneshot;
 
+use crate::hub::error::Error;
+
 #[derive(Debug, Default)]
 struct Operations {
     /// The permission requests whose answer is being sent to the CLI.
@@ -16,7 +18,7 @@ struct Operations {
     /// Operations in which the database assigns the seqs of messages: merges and cold appends.
     exclusive: usize,
     /// Wait for the last of these operations to end.
-    exclusive_waiters: Vec<oneshot::Sender<()>>,
+    exclusive_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
 /// The operations in flight of a namespace, by session.
@@ -91,20 +93,20 @@ impl InFlight {
         self.of(session).exclusive += 1;
     }
 
-    /// Ends a merge or a cold append. The last one wakes all waiters.
-    pub fn end_exclusive(&mut self, session: &str) {
+    /// Ends a merge or a cold append. The last one wakes all waiters, which fail with `failure` if there is one.
+    pub fn end_exclusive(&mut self, session: &str, failure: Option<&Error>) {
         let operations = self.of(session);
         operations.exclusive -= 1;
         if operations.exclusive == 0 {
             for waiter in operations.exclusive_waiters.drain(..) {
-                let _ = waiter.send(());
+                let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
             }
         }
         self.remove_if_idle(session);
     }
 
     /// Returns a receiver that resolves when the last merge or cold append of the session ends; `None` if none is running.
-    pub fn running_exclusive(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
+    pub fn running_exclusive(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
         let operations = self.0.get_mut(session).filter(|operations| operations.exclusive > 0)?;
         let (waiter, receiver) = oneshot::channel();
         operations.exclusive_waiters.push(waiter);
@@ -145,10 +147,10 @@ mod tests {
         in_flight.begin_exclusive("s");
         in_flight.begin_exclusive("s");
         let mut merge = in_flight.running_exclusive("s").unwrap();
-        in_flight.end_exclusive("s");
+        in_flight.end_exclusive("s", None);
         assert_eq!(merge.try_recv(), Ok(None), "the other merge still runs");
-        in_flight.end_exclusive("s");
-        assert_eq!(merge.try_recv(), Ok(Some(())));
+        in_flight.end_exclusive("s", None);
+        assert_eq!(merge.try_recv(), Ok(Some(Ok(()))));
         assert!(in_flight.running_exclusive("s").is_none());
     }
 }
