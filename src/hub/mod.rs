@@ -87,6 +87,8 @@ pub struct Hub {
     next_id: AtomicU64,
     /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
     large_reads: futures::lock::Mutex<()>,
+    /// Held while the event log is loaded, which reserves memory. Who waits for it holds no memory.
+    log_reads: futures::lock::Mutex<()>,
     memory: Arc<Account>,
     /// The hub itself, for background tasks.
     this: Weak<Self>,

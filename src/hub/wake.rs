@@ -52,6 +52,7 @@ impl Hub {
             // Above every id that an earlier instance used.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
+            log_reads: futures::lock::Mutex::default(),
             memory,
             this: Weak::clone(this),
         });

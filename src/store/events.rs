@@ -181,8 +181,11 @@ pub async fn load(
     insert_messages(db, namespace, rows).await
 }
 
+/// The id of no session, as JSON.
+const NO_SESSION: &str = "\"\"";
+
 /// Replaces the references to messages by the whole events. A message is missing if its session was deleted: its event becomes
-/// the removal of the session, so that later events can still be replayed.
+/// one that no client receives, so that its number stays in the log. The removal of the session is a later event.
 async fn insert_messages(
     db: &dyn Database,
     namespace: &Namespace,
@@ -204,9 +207,9 @@ async fn insert_messages(
         for line in row.body.lines() {
             match parse_reference(line) {
                 Some((number, session, message)) => {
-                    let removed = || format!(r#"{{"type":"session-removed","sessionId":{session}}}"#);
-                    let event = events.remove(&message).unwrap_or_else(removed);
-                    [number, "\tc", session, "\t", &event].into_iter().for_each(|text| body.push_str(text));
+                    let event = events.remove(&message);
+                    let (session, event) = event.as_ref().map_or((NO_SESSION, "{}"), |event| (session, event));
+                    [number, "\tc", session, "\t", event].into_iter().for_each(|text| body.push_str(text));
                 }
                 None => body.push_str(line),
             }

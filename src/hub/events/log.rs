@@ -164,6 +164,8 @@ impl EventLog {
     /// Records that a batch failed in a way that leaves open whether it was committed.
     pub fn mark_uncertain(&mut self) {
         self.uncertain_commits += 1;
+        // The batch may have replaced or deleted them.
+        self.superfluous_rows.clear();
         self.pending_read.get_or_insert(PendingRead::RowsAfter(self.last_number));
     }
 

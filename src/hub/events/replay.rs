@@ -299,12 +299,19 @@ impl Hub {
             drop(self.flushed().await);
         }
         self.sync_event_log(None).await?;
-        let to_load = {
+        let to_load = || {
             let state = self.state();
             let number = last_event_id.and_then(|id| state.event_numbers.parse_id(id));
             state.log.as_ref().zip(number).and_then(|(log, number)| log.rows_to_load(number))
         };
-        if let Some((after, up_to)) = to_load {
+        if to_load().is_none() {
+            return Ok(());
+        }
+        // One client loads the rows for all that wait.
+        let _guard = self.log_reads.lock().await;
+        if let Some((after, up_to)) = to_load() {
+            // The rows as text, and their events.
+            let _memory = self.wait_for_memory(2 * (RETAINED_BYTES + TRIM_BYTES)).await?;
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await?;
             if let Some(log) = &mut self.state().log {
                 log.insert_loaded(up_to, rows);

@@ -6,6 +6,7 @@ use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]
@@ -234,4 +235,34 @@ async fn no_client_resumes_across_a_missing_row() {
         let expected = if missing == 3 { "gap" } else { "ok" };
         assert_eq!(resume(&world, &query, &ids[3]).await, expected, "row {missing} is missing, the last event");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfluous_rows() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    for text in ["1", "2", "3", "4", "5"] {
+        cli.send_message(&session, text).await;
+    }
+    let set_events = |events: usize| {
+        let last = "(SELECT max(last) FROM events)";
+        world.db.execute(&format!("UPDATE events SET events = {events} WHERE last = {last}"));
+    };
+    // The hub knows the first rows as superfluous, and the batch that is lost deletes them.
+    set_events(RETAINED_EVENTS + 1);
+    world.hibernate_and_wake().await;
+    for text in ["6", "7"] {
+        cli.send_message(&session, text).await;
+    }
+    set_events(2 * RETAINED_EVENTS);
+    world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
+    let ack = cli.emit_for_ack("message", &message(&session, &"x".repeat(RETAINED_BYTES / 3)));
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    let last = web.events().await.pop().unwrap();
+    for text in ["next", "last"] {
+        assert_eq!(cli.send_message(&session, text).await["ok"], true);
+    }
+    world.redeploy();
+    let (resume, mut web) = reconnect(&world, &query, &id(&last), Format::Json).await;
+    assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
 }

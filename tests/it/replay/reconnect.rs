@@ -6,10 +6,14 @@ use crate::support::replay::{
     FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::BatchKind;
-use crate::support::web::number;
+use crate::support::web::{Web, number};
 use crate::support::{World, run_until_idle};
+use futures::future::{join, join_all};
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::limits::RETAINED_BYTES;
+use session_gateway_hub::store::Statement;
+use session_gateway_hub::store::events::SELECT;
 
 #[tokio::test(start_paused = true)]
 async fn missed_events_are_replayed_after_hibernation_and_restarts() {
@@ -246,4 +250,73 @@ async fn an_interrupted_merge_is_a_gap_for_every_client() {
     world.db.release();
     assert_eq!(resume(&world, &query, &id(&removed)).await, "gap");
     assert_eq!(connected.next_event().await["data"]["resume"], "gap");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_resume_at_once_load_the_log_once() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    for text in ["one", "two"] {
+        cli.send_message(&session, &text.repeat(100_000)).await;
+    }
+    let first = id(&web.events().await[0]);
+    world.redeploy();
+    world.db.hold(BatchKind::Reads);
+    let clients = join_all((0..20).map(|_| world.open_event_stream(&query, Some(&first), Format::Json)));
+    let observe = async {
+        release_until_log_is_read(&world).await;
+        // The other clients reach the log, too.
+        while world.db.held_count() > 1 {
+            world.db.release_one(0);
+            run_until_idle().await;
+        }
+        let bytes = world.held_bytes();
+        world.db.release();
+        bytes
+    };
+    let (clients, bytes) = join(clients, observe).await;
+    for client in clients {
+        let mut web = Web(client.unwrap());
+        let [greeting, event] = &*web.events().await else { panic!("two events") };
+        assert_eq!((&greeting["data"]["resume"], &event["type"]), (&json!("ok"), &json!("message-received")));
+    }
+    assert_eq!(log_reads(&world), 1);
+    assert!((2 * RETAINED_BYTES..4 * RETAINED_BYTES).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_connects_while_its_session_is_deleted_receives_the_removal_once() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let first = id(&first_event(&world, &query).await);
+    for text in ["one", "two"] {
+        cli.send_message(&session, text).await;
+    }
+    world.redeploy();
+    world.db.hold(BatchKind::Reads);
+    let delete = async {
+        release_until_log_is_read(&world).await;
+        world.db.stop_holding();
+        world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
+        world.db.release();
+    };
+    let (socket, ()) = join(world.open_event_stream(&query, Some(&first), Format::Json), delete).await;
+    let events = Web(socket.unwrap()).events().await;
+    assert_eq!(texts(&events), ["connection-changed", "session-removed"]);
+    assert_eq!(events[0]["data"]["resume"], "ok");
+}
+
+/// Releases held reads until the result of a read of the log is held.
+async fn release_until_log_is_read(world: &World) {
+    loop {
+        run_until_idle().await;
+        match log_reads(world) {
+            0 => world.db.release_one(0),
+            _ => return,
+        }
+    }
+}
+
+fn log_reads(world: &World) -> usize {
+    let reads_log = |batch: &&Vec<Statement>| batch.iter().any(|statement| statement.sql == SELECT);
+    world.db.read_batches().iter().filter(reads_log).count()
 }
