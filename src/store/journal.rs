@@ -262,20 +262,18 @@ impl<E: MemorySize> Journal<E> {
         Some(receiver)
     }
 
-    /// Locks the journal for a write outside of it that changes one session, if everything is written. Later changes wait for
-    /// [`unlock`](Self::unlock). Returns whether it did.
-    pub fn lock_if_idle(&mut self, session: &str) -> bool {
+    /// Locks the journal for a write outside of it, if everything is written. Later changes wait for [`unlock`](Self::unlock).
+    /// Returns whether it did.
+    pub fn lock_if_idle(&mut self) -> bool {
         let is_idle = !self.has_pending();
         if is_idle {
             self.lock = Lock::Committing;
-            self.in_flight_owners = vec![session.to_owned()];
         }
         is_idle
     }
 
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
-        self.in_flight_owners.clear();
     }
 
     fn is_lock_requested(&self) -> bool {

@@ -51,8 +51,7 @@ impl Hub {
         // The message of a socket that does not serve the session may be rejected.
         let is_served = |conn| state.connections.of_session(&draft.session).contains(&conn);
         let is_log_known = state.log.as_ref().is_none_or(|log| !log.is_uncertain());
-        let may_append =
-            draft.from.is_some_and(is_served) && is_log_known && state.journal.lock_if_idle(&draft.session);
+        let may_append = draft.from.is_some_and(is_served) && is_log_known && state.journal.lock_if_idle();
         if may_append {
             state.in_flight.begin_exclusive(&draft.session);
         }
