@@ -6,6 +6,11 @@ import * as hub from 'hub-bindings';
 
 Error.stackTraceLimit = 100;
 
+// The runtime wraps each callback of its own `queueMicrotask` in a new function, a fifth of the CPU time of an RPC. This promise
+// belongs to no request, so that any request may use it. A panic in the callback runs the abort handler first, then rejects.
+const resolved = Promise.resolve();
+globalThis.queueMicrotask = (callback) => void resolved.then(callback);
+
 /** `criticalError`: the instance must be replaced. `instanceId`: the id of the current instance. */
 const init = hub.__worker_init_state();
 
