@@ -2,11 +2,13 @@
 //! committed batch and delay results.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
+use rusqlite::StatementStatus;
 use session_gateway_hub::store::columns::Columns;
 use session_gateway_hub::store::fence::is_read_only;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, query};
@@ -73,6 +75,7 @@ struct Script {
 pub struct Sqlite {
     connection: Mutex<rusqlite::Connection>,
     script: Mutex<Script>,
+    most_steps: AtomicI32,
 }
 
 impl Sqlite {
@@ -87,7 +90,12 @@ impl Sqlite {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
         connection.set_prepared_statement_cache_capacity(100);
-        Self { connection: Mutex::new(connection), script: Mutex::default() }
+        Self { connection: Mutex::new(connection), script: Mutex::default(), most_steps: AtomicI32::new(0) }
+    }
+
+    /// Returns how many steps the longest statement of a batch has taken in SQLite's virtual machine since the last call.
+    pub fn take_most_steps(&self) -> i32 {
+        self.most_steps.swap(0, Ordering::Relaxed)
     }
 
     /// Runs every migration.
@@ -110,7 +118,7 @@ impl Sqlite {
 
     /// Runs a query that is neither counted nor subject to faults.
     pub fn select(&self, sql: &str) -> Vec<Row> {
-        run(&lock(&self.connection), sql, &[]).unwrap()
+        run(&lock(&self.connection), sql, &[]).unwrap().0
     }
 
     /// Like [`select`](Self::select), for a query that returns one number.
@@ -225,7 +233,11 @@ impl Sqlite {
         let mut connection = lock(&self.connection);
         // Dropping the transaction rolls it back.
         let transaction = connection.transaction().map_err(to_error)?;
-        let results = statements.iter().map(|s| run(&transaction, s.sql, &s.params));
+        let results = statements.iter().map(|s| {
+            let (rows, steps) = run(&transaction, s.sql, &s.params)?;
+            self.most_steps.fetch_max(steps, Ordering::Relaxed);
+            Ok(rows)
+        });
         let results = results.collect::<Result<_, _>>().map_err(to_error)?;
         transaction.commit().map_err(to_error)?;
         Ok(results)
@@ -318,7 +330,8 @@ fn check_limits(statements: &[Statement]) -> Result<(), DbError> {
     Ok(())
 }
 
-fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqlite::Result<Vec<Row>> {
+/// Returns the rows and the number of steps of SQLite's virtual machine.
+fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqlite::Result<(Vec<Row>, i32)> {
     let mut prepared = connection.prepare_cached(sql)?;
     let params = params.iter().map(|param| match param {
         Value::Null => rusqlite::types::Value::Null,
@@ -341,7 +354,8 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
         };
         results.push((0..width).map(column).collect());
     }
-    Ok(results)
+    drop(rows);
+    Ok((results, prepared.reset_status(StatementStatus::VmStep)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
