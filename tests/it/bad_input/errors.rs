@@ -40,7 +40,7 @@ fn paths_of_edge() -> BTreeSet<String> {
     let edge = include_str!("../../../src/http/edge.rs");
     let arms = edge.lines().map(str::trim).filter(|line| line.starts_with("\"/") && line.contains("=>"));
     arms.flat_map(|arm| arm.split("=>").next().unwrap().split('|'))
-        .map(|path| path.trim().trim_matches('"').to_owned())
+        .map(|path| path.split(" if ").next().unwrap().trim().trim_matches('"').to_owned())
         .collect()
 }
 
