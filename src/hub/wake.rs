@@ -22,8 +22,8 @@ use super::{Config, Hub, State};
 use crate::ledger::{Cached, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
-use crate::store::retry::{Host, Retrying};
-use crate::store::watchdog::Watched;
+use crate::store::retry::{Environment, Retrying};
+use crate::store::watchdog::LossDetecting;
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is that of the isolate.
@@ -41,9 +41,9 @@ impl Hub {
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
-        let db = Arc::new(Watched::new(db, Box::new(HubHost(Arc::clone(&rt)))));
+        let db = Arc::new(LossDetecting::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
         let db = fence(&config, db, &rt, &state, now);
-        let db = Retrying::new(db, Box::new(HubHost(Arc::clone(&rt))));
+        let db = Retrying::new(db, Box::new(HubEnvironment(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -77,10 +77,10 @@ impl Hub {
     }
 }
 
-/// The hub's runtime.
-struct HubHost(Arc<dyn Runtime>);
+/// The clock, randomness and log of the hub's runtime, and the storage key of stalls.
+struct HubEnvironment(Arc<dyn Runtime>);
 
-impl Host for HubHost {
+impl Environment for HubEnvironment {
     fn now(&self) -> u64 {
         self.0.now()
     }

@@ -25,8 +25,8 @@ use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
-use crate::store::retry::{Host, Retrying};
-use crate::store::watchdog::Watched;
+use crate::store::retry::{Environment, Retrying};
+use crate::store::watchdog::LossDetecting;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
@@ -76,10 +76,10 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
-/// The worker's runtime.
-struct WorkerHost;
+/// The clock, randomness and log of the worker's runtime.
+struct WorkerEnvironment;
 
-impl Host for WorkerHost {
+impl Environment for WorkerEnvironment {
     fn now(&self) -> u64 {
         runtime::now()
     }
@@ -133,7 +133,10 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
-    let db = Retrying::new(Watched::new(database(env, None)?, Box::new(WorkerHost)), Box::new(WorkerHost));
+    let db = Retrying::new(
+        LossDetecting::new(database(env, None)?, Box::new(WorkerEnvironment)),
+        Box::new(WorkerEnvironment),
+    );
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
     vocabulary(env)?;
     push(env)?;

@@ -13,14 +13,14 @@ use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, FIRST_DB_PAUSE_MS, MAX_DB_PAUSE_MS};
 use crate::model::json::Json;
 
-/// What retries need besides the database: time, randomness, and a record of stalls.
-pub trait Host: Send + Sync {
+/// What retries need besides the database: time, randomness, a log, and a record of stalls.
+pub trait Environment: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Returns a random byte. Hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
-    /// Stores when a call that had stalled ended, in Unix milliseconds, if anything depends on it.
+    /// Called when a stalled query ends, with the time in Unix milliseconds. The default does nothing.
     fn record_stall(&self, _ended_at: u64) {}
     /// Logs a line of JSON at the level `warn`.
     fn log_warning(&self, line: &str);
@@ -29,38 +29,39 @@ pub trait Host: Send + Sync {
 /// A database whose batches are retried.
 pub struct Retrying<D> {
     db: D,
-    host: Box<dyn Host>,
-    calls: Mutex<Calls>,
+    environment: Box<dyn Environment>,
+    queries: Mutex<Queries>,
 }
 
-/// A call without a result.
-struct Call {
+/// A query without a result.
+struct PendingQuery {
     id: u64,
     /// Unix milliseconds.
     started_at: u64,
 }
 
-/// The calls without a result, the oldest first, and when calls last stalled.
+/// The queries without a result, the oldest first, and when queries last stalled.
 #[derive(Default)]
-struct Calls {
+struct Queries {
     last_id: u64,
-    pending: Vec<Call>,
+    pending: Vec<PendingQuery>,
     /// In Unix milliseconds.
     last_stall_ended_at: Option<u64>,
-    /// Whether the last call that ended did so because of an outage that outlasted the retries.
+    /// Whether the last query that ended did so because of an outage that outlasted the retries.
     is_unreachable: bool,
-    /// When the stall began that was logged and whose end was not, in Unix milliseconds.
-    logged_since: Option<u64>,
+    /// When the stall began whose beginning is logged and whose end is not, in Unix milliseconds.
+    logged_stall_since: Option<u64>,
 }
 
-impl Calls {
+impl Queries {
     fn is_stalled(&self, now: u64) -> bool {
-        self.pending.first().is_some_and(|call| call.started_at + DB_STALL_MS <= now)
+        self.pending.first().is_some_and(|query| query.started_at + DB_STALL_MS <= now)
     }
 
-    /// Ends a call. Returns whether it had stalled, except for further ones within a second.
-    fn end(&mut self, id: u64, now: u64) -> bool {
-        let Some(index) = self.pending.iter().position(|call| call.id == id) else { return false };
+    /// Removes a query that has ended. Returns whether to record the end of a stall: the query had stalled, and none was recorded
+    /// within the last second.
+    fn remove(&mut self, id: u64, now: u64) -> bool {
+        let Some(index) = self.pending.iter().position(|query| query.id == id) else { return false };
         let has_stalled = self.pending.remove(index).started_at + DB_STALL_MS <= now;
         let is_new = has_stalled && self.last_stall_ended_at.is_none_or(|at| at + 1_000 <= now);
         if is_new {
@@ -70,10 +71,10 @@ impl Calls {
     }
 }
 
-/// The retries of one batch. Ends its call when it is dropped.
+/// The retries of one query. Removes it from the pending ones when dropped.
 struct Retries<'a> {
-    host: &'a dyn Host,
-    calls: &'a Mutex<Calls>,
+    environment: &'a dyn Environment,
+    queries: &'a Mutex<Queries>,
     id: u64,
     ends_at: u64,
     pause_ms: u64,
@@ -84,84 +85,85 @@ struct Retries<'a> {
 }
 
 impl<D: Database> Retrying<D> {
-    pub fn new(db: D, host: Box<dyn Host>) -> Self {
-        Self { db, host, calls: Mutex::default() }
+    pub fn new(db: D, environment: Box<dyn Environment>) -> Self {
+        Self { db, environment, queries: Mutex::default() }
     }
 
     /// Returns how long until the database counts as stalled unless it answers, in milliseconds: 0 while it is stalled or
     /// unreachable.
     pub fn ms_until_stalled(&self, now: u64) -> u64 {
-        let calls = lock(&self.calls);
-        let ms = calls.pending.first().map_or(DB_STALL_MS, |call| (call.started_at + DB_STALL_MS).saturating_sub(now));
-        if calls.is_unreachable { 0 } else { ms }
+        let queries = lock(&self.queries);
+        let ms =
+            queries.pending.first().map_or(DB_STALL_MS, |query| (query.started_at + DB_STALL_MS).saturating_sub(now));
+        if queries.is_unreachable { 0 } else { ms }
     }
 
-    /// Returns when the last stall ended, in Unix milliseconds: `now` while a call has no result for [`DB_STALL_MS`], or the
-    /// database is unreachable. `None` if no call has stalled.
+    /// Returns when the last stall ended, in Unix milliseconds: `now` while a query has no result for [`DB_STALL_MS`], or the
+    /// database is unreachable. `None` if no query has stalled.
     pub fn stalled_until(&self, now: u64) -> Option<u64> {
-        let calls = lock(&self.calls);
-        if calls.is_stalled(now) || calls.is_unreachable { Some(now) } else { calls.last_stall_ended_at }
+        let queries = lock(&self.queries);
+        if queries.is_stalled(now) || queries.is_unreachable { Some(now) } else { queries.last_stall_ended_at }
     }
 
-    /// Whether no call is in progress.
+    /// Whether no query is in progress.
     pub fn is_idle(&self) -> bool {
-        lock(&self.calls).pending.is_empty()
+        lock(&self.queries).pending.is_empty()
     }
 
-    /// Whether the last call that ended did so because of an outage that outlasted the retries.
+    /// Whether the last query that ended did so because of an outage that outlasted the retries.
     pub fn is_unreachable(&self) -> bool {
-        lock(&self.calls).is_unreachable
+        lock(&self.queries).is_unreachable
     }
 
-    /// Checks once whether the database is reachable again, unless a call is in progress that will show it.
+    /// Checks once whether the database is reachable again, unless a query is in progress that will show it.
     pub async fn probe(&self) {
-        if lock(&self.calls).pending.is_empty() {
-            let mut call = begin(&*self.host, &self.calls);
+        if lock(&self.queries).pending.is_empty() {
+            let mut retries = Retries::begin(&*self.environment, &self.queries);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
-            call.is_unreachable = Some(result.is_err_and(|error| error.may_have_committed()));
+            retries.is_unreachable = Some(result.is_err_and(|error| error.may_have_committed()));
         }
     }
 }
 
-fn begin<'a>(host: &'a dyn Host, calls: &'a Mutex<Calls>) -> Retries<'a> {
-    let started_at = host.now();
-    let mut state = lock(calls);
-    // The platform ends a request of the worker without dropping its future.
-    state.pending.retain(|call| call.started_at + DB_RETRY_MS + DB_TIMEOUT_MS >= started_at);
-    state.last_id += 1;
-    let id = state.last_id;
-    state.pending.push(Call { id, started_at });
-    let ends_at = started_at + DB_RETRY_MS;
-    Retries { host, calls, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: None }
-}
-
-impl Retries<'_> {
-    /// Waits until the next attempt. Otherwise returns the error of the batch: [`DbError::Unavailable`] if an earlier attempt
-    /// may have committed it although the last one was refused.
-    fn wait_after(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
+impl<'a> Retries<'a> {
+    fn begin(environment: &'a dyn Environment, queries: &'a Mutex<Queries>) -> Self {
+        let started_at = environment.now();
+        let mut state = lock(queries);
+        // The platform ends a request of the worker without dropping its future.
+        state.pending.retain(|query| query.started_at + DB_RETRY_MS + DB_TIMEOUT_MS >= started_at);
+        state.last_id += 1;
+        let id = state.last_id;
+        state.pending.push(PendingQuery { id, started_at });
+        let ends_at = started_at + DB_RETRY_MS;
+        Self { environment, queries, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: None }
+    }
+    /// Waits for the next attempt if `error` is retryable and time is left. Otherwise returns the error of the query:
+    /// [`DbError::Unavailable`] if an earlier attempt may have committed it although the last one was refused.
+    fn wait_or_fail(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let DbError::Retryable(fault) = error else {
                 self.is_unreachable = Some(false);
                 return Err(self.fault.take().map_or(error, DbError::Unavailable));
             };
-            // At least half of the pause.
-            let pause_ms = self.pause_ms / 2 + self.pause_ms * u64::from(self.host.random()) / 510;
-            if self.host.now() + pause_ms > self.ends_at {
+            // Jitter: between half of the pause and all of it.
+            let half_ms = self.pause_ms / 2;
+            let pause_ms = half_ms + self.pause_ms * u64::from(self.environment.random()) / (2 * u64::from(u8::MAX));
+            if self.environment.now() + pause_ms > self.ends_at {
                 self.is_unreachable = Some(true);
                 return Err(DbError::Unavailable(fault));
             }
             self.fault = Some(fault);
             self.log_stall();
-            self.host.sleep(pause_ms).await;
+            self.environment.sleep(pause_ms).await;
             self.pause_ms = MAX_DB_PAUSE_MS.min(self.pause_ms * 2);
             Ok(())
         })
     }
 
-    /// Makes an attempt. Meanwhile the [watchdog](super::watchdog) wakes it every second, which shows a stall.
-    async fn attempt<T>(&mut self, mut call: BoxFuture<'_, Result<T, DbError>>) -> Result<T, DbError> {
+    /// Makes an attempt. The [watchdog](super::watchdog) wakes its task every second, so that a stall is logged while it lasts.
+    async fn attempt<T>(&mut self, mut query: BoxFuture<'_, Result<T, DbError>>) -> Result<T, DbError> {
         let result = poll_fn(|context| {
-            let result = call.as_mut().poll(context);
+            let result = query.as_mut().poll(context);
             if result.is_pending() {
                 self.log_stall();
             }
@@ -176,31 +178,32 @@ impl Retries<'_> {
 
     /// Logs that the database is stalled, once for a stall.
     fn log_stall(&self) {
-        let now = self.host.now();
-        let mut calls = lock(self.calls);
-        if calls.logged_since.is_none() && calls.is_stalled(now) {
-            let since = calls.pending.first().map_or(now, |call| call.started_at);
-            calls.logged_since = Some(since);
+        let now = self.environment.now();
+        let mut queries = lock(self.queries);
+        if queries.logged_stall_since.is_none() && queries.is_stalled(now) {
+            let since = queries.pending.first().map_or(now, |query| query.started_at);
+            queries.logged_stall_since = Some(since);
             let (ms, fault) = (now - since, Json::of(self.fault.as_deref().unwrap_or("D1 has not answered")));
-            self.host.log_warning(&format!(r#"{{"event":"database-stalled","ms":{ms},"fault":{}}}"#, fault.text()));
+            self.environment
+                .log_warning(&format!(r#"{{"event":"database-stalled","ms":{ms},"fault":{}}}"#, fault.text()));
         }
     }
 }
 
 impl Drop for Retries<'_> {
     fn drop(&mut self) {
-        let now = self.host.now();
-        let mut calls = lock(self.calls);
-        if calls.end(self.id, now) {
-            self.host.record_stall(now);
+        let now = self.environment.now();
+        let mut queries = lock(self.queries);
+        if queries.remove(self.id, now) {
+            self.environment.record_stall(now);
         }
         let Some(is_unreachable) = self.is_unreachable else { return };
-        calls.is_unreachable = is_unreachable;
+        queries.is_unreachable = is_unreachable;
         if !is_unreachable
-            && !calls.is_stalled(now)
-            && let Some(since) = calls.logged_since.take()
+            && !queries.is_stalled(now)
+            && let Some(since) = queries.logged_stall_since.take()
         {
-            self.host.log_warning(&format!(r#"{{"event":"database-recovered","ms":{}}}"#, now - since));
+            self.environment.log_warning(&format!(r#"{{"event":"database-recovered","ms":{}}}"#, now - since));
         }
     }
 }
@@ -208,11 +211,11 @@ impl Drop for Retries<'_> {
 impl<D: Database> Database for Retrying<D> {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let mut retries = begin(&*self.host, &self.calls);
+            let mut retries = Retries::begin(&*self.environment, &self.queries);
             loop {
                 match retries.attempt(self.db.batch(statements)).await {
                     Ok(rows) => return Ok(rows),
-                    Err(error) => retries.wait_after(error).await?,
+                    Err(error) => retries.wait_or_fail(error).await?,
                 }
             }
         })
@@ -220,17 +223,17 @@ impl<D: Database> Database for Retrying<D> {
 
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(async move {
-            let mut retries = begin(&*self.host, &self.calls);
+            let mut retries = Retries::begin(&*self.environment, &self.queries);
             loop {
                 match retries.attempt(self.db.query_joined(statement, limit)).await {
                     Ok(rows) => return Ok(rows),
-                    Err(error) => retries.wait_after(error).await?,
+                    Err(error) => retries.wait_or_fail(error).await?,
                 }
             }
         })
     }
 }
 
-fn lock(calls: &Mutex<Calls>) -> MutexGuard<'_, Calls> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(queries: &Mutex<Queries>) -> MutexGuard<'_, Queries> {
+    queries.lock().unwrap_or_else(PoisonError::into_inner)
 }

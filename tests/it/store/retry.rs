@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support::SleepClock;
 use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
 use session_gateway_hub::limits::{DB_RETRY_MS, DB_TIMEOUT_MS};
-use session_gateway_hub::store::retry::{Host, Retrying};
+use session_gateway_hub::store::retry::{Environment, Retrying};
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
 
 /// A database with retries, and its clock.

@@ -1,4 +1,4 @@
-//! Lost calls of the database: when a call counts as lost.
+//! Lost calls of the database: when a query counts as lost.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::support::runtime::FakeRuntime;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
-use session_gateway_hub::store::retry::Host;
-use session_gateway_hub::store::watchdog::Watched;
+use session_gateway_hub::store::retry::Environment;
+use session_gateway_hub::store::watchdog::LossDetecting;
 use session_gateway_hub::store::{Database, Statement, secrets};
 
 /// A step of the clock.
 const STEP_MS: u64 = 500;
 
-struct TestHost(Arc<FakeRuntime>);
+struct TestEnvironment(Arc<FakeRuntime>);
 
-impl Host for TestHost {
+impl Environment for TestEnvironment {
     fn now(&self) -> u64 {
         self.0.now()
     }
@@ -36,17 +36,17 @@ impl Host for TestHost {
 struct Fixture {
     db: Arc<Sqlite>,
     rt: Arc<FakeRuntime>,
-    watched: Watched,
+    loss_detecting: LossDetecting,
 }
 
 impl Fixture {
     fn new() -> Self {
         let (db, rt) = (Arc::new(Sqlite::with_schema()), Arc::new(FakeRuntime::new("team")));
-        let watched = Watched::new(Arc::clone(&db) as _, Box::new(TestHost(Arc::clone(&rt))));
-        Self { db, rt, watched }
+        let loss_detecting = LossDetecting::new(Arc::clone(&db) as _, Box::new(TestEnvironment(Arc::clone(&rt))));
+        Self { db, rt, loss_detecting }
     }
 
-    /// Makes a call that hangs. Returns how long it takes until it is lost, in milliseconds. `meanwhile` runs after each step.
+    /// Makes a query that hangs. Returns how long it takes until it is lost, in milliseconds. `meanwhile` runs after each step.
     async fn lose(&self, kind: BatchKind, meanwhile: impl AsyncFn()) -> u64 {
         self.db.hang_next(kind);
         let mut batch = vec![match kind {
@@ -54,9 +54,9 @@ impl Fixture {
             BatchKind::Writes => Statement::new(secrets::INSERT, ["name".into(), "value".into()]),
         }];
         let started_at = self.rt.now();
-        let mut call = self.watched.batch(&mut batch);
+        let mut query = self.loss_detecting.batch(&mut batch);
         loop {
-            if let std::task::Poll::Ready(result) = futures::poll!(&mut call) {
+            if let std::task::Poll::Ready(result) = futures::poll!(&mut query) {
                 assert!(result.unwrap_err().may_have_committed());
                 return self.rt.now() - started_at;
             }
@@ -67,7 +67,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_call_is_lost_when_a_probe_is_answered() {
+async fn a_query_is_lost_when_a_probe_is_answered() {
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         let fixture = Fixture::new();
         let lost_after_ms = fixture.lose(kind, async || ()).await;
@@ -76,7 +76,7 @@ async fn a_call_is_lost_when_a_probe_is_answered() {
 }
 
 #[tokio::test]
-async fn calls_may_be_late_twice_as_long_after_each_lost_one_until_none_is_repeated() {
+async fn queries_may_be_late_twice_as_long_after_each_lost_one_until_none_is_repeated() {
     let fixture = Fixture::new();
     let mut times = Vec::new();
     for _ in 0..6 {
@@ -88,10 +88,10 @@ async fn calls_may_be_late_twice_as_long_after_each_lost_one_until_none_is_repea
 }
 
 #[tokio::test]
-async fn an_answered_page_shows_that_an_earlier_call_is_lost() {
+async fn an_answered_page_shows_that_an_earlier_query_is_lost() {
     let fixture = Fixture::new();
     let page = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
-    let read_page = async || drop(fixture.watched.query_joined(&page, 1).await.unwrap());
+    let read_page = async || drop(fixture.loss_detecting.query_joined(&page, 1).await.unwrap());
     let lost_after_ms = fixture.lose(BatchKind::Writes, read_page).await;
     assert!(lost_after_ms <= 2 * DB_SILENCE_MS, "{lost_after_ms}");
     let is_probe = |batch: &Vec<Statement>| batch[0].sql == "SELECT 1";

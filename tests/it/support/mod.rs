@@ -45,7 +45,7 @@ use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
-use session_gateway_hub::store::retry::{Host, Retrying};
+use session_gateway_hub::store::retry::{Environment, Retrying};
 
 use cli::Cli;
 use runtime::FakeRuntime;
@@ -84,7 +84,7 @@ impl SleepClock {
     }
 }
 
-impl Host for SleepClock {
+impl Environment for SleepClock {
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
