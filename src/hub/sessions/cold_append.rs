@@ -32,7 +32,7 @@ impl Hub {
             {
                 let mut state = self.state();
                 let failure = appended.as_ref().err().filter(|error| matches!(error, Error::Unavailable(_)));
-                state.in_flight.end_exclusive(&draft.session, failure);
+                state.in_flight.unlock_seqs(&draft.session, failure);
                 state.journal.unlock();
             }
             self.start_commit();
@@ -53,7 +53,7 @@ impl Hub {
         let is_log_known = state.log.as_ref().is_none_or(|log| !log.is_uncertain());
         let may_append = draft.from.is_some_and(is_served) && is_log_known && state.journal.lock_if_idle();
         if may_append {
-            state.in_flight.begin_exclusive(&draft.session);
+            state.in_flight.lock_seqs(&draft.session);
         }
         may_append
     }

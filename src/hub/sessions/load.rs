@@ -22,22 +22,22 @@ use crate::store::journal::Extent;
 use crate::store::{Found, completed_requests, messages, sessions as store};
 
 impl Hub {
-    /// Loads a session, and waits while it is being merged.
+    /// Loads a session, and waits while a merge or a cold append locks its seqs.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
                 self.load_session_during_merge(id).await?;
-                let exclusive = self.state().in_flight.running_exclusive(id);
-                match exclusive {
-                    // The merge may have deleted the session, so it is loaded again.
-                    Some(exclusive) => exclusive.await.unwrap_or(Ok(()))?,
+                let unlocked = self.state().in_flight.until_seqs_unlocked(id);
+                match unlocked {
+                    // A merge may have deleted the session, so it is loaded again.
+                    Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
             }
         })
     }
 
-    /// Loads a session, which may be in a merge.
+    /// Loads a session without waiting for a merge or a cold append.
     pub fn load_session_during_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
@@ -73,14 +73,14 @@ impl Hub {
         state.evict_sessions();
     }
 
-    /// Loads the session of a tag, if there is one, and waits while it is being merged.
+    /// Loads the session of a tag, if there is one, and waits while its seqs are locked.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let exclusive = self.state().in_flight.running_exclusive(&id);
-                match exclusive {
-                    Some(exclusive) => exclusive.await.unwrap_or(Ok(()))?,
+                let unlocked = self.state().in_flight.until_seqs_unlocked(&id);
+                match unlocked {
+                    Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
                 continue;

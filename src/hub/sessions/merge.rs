@@ -37,11 +37,11 @@ impl Hub {
         }
         let memory = self.reserve_for_metadata(new).await?;
         for id in [old, new] {
-            self.state().in_flight.begin_exclusive(id);
+            self.state().in_flight.lock_seqs(id);
         }
         let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
-            self.state().in_flight.end_exclusive(id, None);
+            self.state().in_flight.unlock_seqs(id, None);
         }
         self.start_commit();
         merged

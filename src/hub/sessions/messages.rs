@@ -61,8 +61,8 @@ enum Attempt {
     NeedsLocalIds,
     /// The local id is new, or older than those in memory.
     NeedsLookup,
-    /// A merge or a cold append assigns seqs in the database.
-    Exclusive(oneshot::Receiver<Result<(), Error>>),
+    /// A merge or a cold append is in progress.
+    SeqsLocked(oneshot::Receiver<Result<(), Error>>),
 }
 
 impl Hub {
@@ -87,7 +87,7 @@ impl Hub {
                     None => self.load_session(&draft.session).await?,
                 },
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                Attempt::Exclusive(ended) => ended.await.unwrap_or(Ok(()))?,
+                Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                 Attempt::NeedsLookup => match self.find_by_local_id(&draft).await? {
                     Some(message) => break message,
                     None => is_unknown_local_id = true,
@@ -119,8 +119,8 @@ impl Hub {
 
     fn try_append(&self, draft: &Draft, is_unknown_local_id: bool) -> Result<Attempt, Error> {
         let mut state = self.state();
-        if let Some(ended) = state.in_flight.running_exclusive(&draft.session) {
-            return Ok(Attempt::Exclusive(ended));
+        if let Some(unlocked) = state.in_flight.until_seqs_unlocked(&draft.session) {
+            return Ok(Attempt::SeqsLocked(unlocked));
         }
         let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {

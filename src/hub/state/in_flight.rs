@@ -15,10 +15,10 @@ struct Operations {
     /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
     /// confirmed that it starts an agent for it.
     reactivation_until: Option<u64>,
-    /// Operations in which the database assigns the seqs of messages: merges and cold appends.
-    exclusive: usize,
-    /// Wait for the last of these operations to end.
-    exclusive_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// How many operations need that no other one assigns a seq: merges and cold appends.
+    seq_locks: usize,
+    /// Resolve when the seqs are unlocked.
+    seq_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
 /// The operations in flight of a namespace, by session.
@@ -87,29 +87,29 @@ impl InFlight {
         expired
     }
 
-    /// Begins a merge of the session with another one, or a cold append. They are counted: several merges of a session wait for the
-    /// lock of the journal.
-    pub fn begin_exclusive(&mut self, session: &str) {
-        self.of(session).exclusive += 1;
+    /// Locks the seqs of the session's messages for a merge or a cold append, in which the database assigns them. Locks are counted:
+    /// several merges of a session may wait for the lock of the journal.
+    pub fn lock_seqs(&mut self, session: &str) {
+        self.of(session).seq_locks += 1;
     }
 
-    /// Ends a merge or a cold append. The last one wakes all waiters, which fail with `failure` if there is one.
-    pub fn end_exclusive(&mut self, session: &str, failure: Option<&Error>) {
+    /// Ends a lock. The last one wakes all waiters, which fail with `failure` if there is one.
+    pub fn unlock_seqs(&mut self, session: &str, failure: Option<&Error>) {
         let operations = self.of(session);
-        operations.exclusive -= 1;
-        if operations.exclusive == 0 {
-            for waiter in operations.exclusive_waiters.drain(..) {
+        operations.seq_locks -= 1;
+        if operations.seq_locks == 0 {
+            for waiter in operations.seq_waiters.drain(..) {
                 let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
             }
         }
         self.remove_if_idle(session);
     }
 
-    /// Returns a receiver that resolves when the last merge or cold append of the session ends; `None` if none is running.
-    pub fn running_exclusive(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
-        let operations = self.0.get_mut(session).filter(|operations| operations.exclusive > 0)?;
+    /// Returns a receiver that resolves when the session's seqs are unlocked; `None` if they are not locked.
+    pub fn until_seqs_unlocked(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.seq_locks > 0)?;
         let (waiter, receiver) = oneshot::channel();
-        operations.exclusive_waiters.push(waiter);
+        operations.seq_waiters.push(waiter);
         Some(receiver)
     }
 
@@ -118,7 +118,7 @@ impl InFlight {
             operations.answering.is_empty()
                 && !operations.is_resuming
                 && operations.reactivation_until.is_none()
-                && operations.exclusive == 0
+                && operations.seq_locks == 0
         };
         if self.0.get(session).is_some_and(is_idle) {
             self.0.remove(session);
@@ -141,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn waiters_resume_when_the_last_merge_ends() {
+    fn waiters_resume_when_the_last_lock_ends() {
         let mut in_flight = InFlight::default();
-        assert!(in_flight.running_exclusive("s").is_none());
-        in_flight.begin_exclusive("s");
-        in_flight.begin_exclusive("s");
-        let mut merge = in_flight.running_exclusive("s").unwrap();
-        in_flight.end_exclusive("s", None);
-        assert_eq!(merge.try_recv(), Ok(None), "the other merge still runs");
-        in_flight.end_exclusive("s", None);
-        assert_eq!(merge.try_recv(), Ok(Some(Ok(()))));
-        assert!(in_flight.running_exclusive("s").is_none());
+        assert!(in_flight.until_seqs_unlocked("s").is_none());
+        in_flight.lock_seqs("s");
+        in_flight.lock_seqs("s");
+        let mut unlocked = in_flight.until_seqs_unlocked("s").unwrap();
+        in_flight.unlock_seqs("s", None);
+        assert_eq!(unlocked.try_recv(), Ok(None), "the other lock remains");
+        in_flight.unlock_seqs("s", None);
+        assert_eq!(unlocked.try_recv(), Ok(Some(Ok(()))));
+        assert!(in_flight.until_seqs_unlocked("s").is_none());
     }
 }
