@@ -24,15 +24,15 @@ pub struct Ledger {
     /// The bytes that namespaces hold beyond their shares.
     pool_bytes: AtomicUsize,
     accounts: Mutex<Vec<(String, Weak<Account>)>>,
-    caches: Mutex<Vec<Weak<dyn Cached>>>,
-    /// Whether a frame waits outside until there is memory for it.
-    holds_frame: AtomicBool,
+    caches: Mutex<Vec<Weak<dyn Evictable>>>,
+    /// Whether a frame that is not yet in wasm memory waits for memory.
+    has_waiting_frame: AtomicBool,
 }
 
 /// A holder of cached values, which can be read again.
-pub trait Cached: Send + Sync {
-    /// Frees cached values that take `bytes`, or all that can be freed. Must not wait or use the runtime.
-    fn shrink(&self, bytes: usize);
+pub trait Evictable: Send + Sync {
+    /// Evicts cached values of `bytes`, or all that can be evicted. Must not wait or use the runtime.
+    fn evict(&self, bytes: usize);
 }
 
 /// The bytes that one namespace holds.
@@ -47,12 +47,12 @@ pub struct Reservation {
     bytes: usize,
 }
 
-/// The place of the one frame that waits outside, released on drop.
-pub struct HeldFrame(Arc<Ledger>);
+/// The place of the one frame that waits for memory outside of wasm memory, released on drop.
+pub struct WaitingPlace(Arc<Ledger>);
 
-impl Drop for HeldFrame {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
-        self.0.holds_frame.store(false, Ordering::Relaxed);
+        self.0.has_waiting_frame.store(false, Ordering::Relaxed);
     }
 }
 
@@ -64,16 +64,14 @@ pub struct ResponseText {
     pub reservation: Option<Reservation>,
 }
 
-/// Bytes that release their reservation on drop.
-pub struct Reserved {
+struct Reserved {
     bytes: Bytes,
     _reservation: Arc<Reservation>,
 }
 
-impl Reserved {
-    pub fn wrap(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
-        Bytes::from_owner(Self { bytes, _reservation: reservation })
-    }
+/// Returns bytes that release `reservation` on drop.
+pub fn reserved_bytes(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
+    Bytes::from_owner(Reserved { bytes, _reservation: reservation })
 }
 
 impl AsRef<[u8]> for Reserved {
@@ -98,7 +96,7 @@ impl Ledger {
     }
 
     /// Adds a cache that shrinks before a reservation is refused.
-    pub fn add_cache(&self, cache: Weak<dyn Cached>) {
+    pub fn add_cache(&self, cache: Weak<dyn Evictable>) {
         let mut caches = lock(&self.caches);
         caches.retain(|cache| cache.strong_count() > 0);
         caches.push(cache);
@@ -109,20 +107,20 @@ impl Ledger {
         self.share_bytes.load(Ordering::Relaxed) + self.pool_bytes.load(Ordering::Relaxed)
     }
 
-    /// How many bytes the pool lacks to have `bytes` free.
-    fn missing(&self, bytes: usize) -> usize {
+    /// Returns how many bytes must be released until `bytes` of the pool are free.
+    fn shortfall(&self, bytes: usize) -> usize {
         let shares = self.share_bytes.load(Ordering::Relaxed);
         let limit = MAX_POOL_BYTES.min(MAX_BUFFER_BYTES.saturating_sub(shares));
         (self.pool_bytes.load(Ordering::Relaxed) + bytes).saturating_sub(limit)
     }
 
-    /// Shrinks caches until `missing` returns 0. What a cache frees within the share of its namespace may not count.
-    fn shrink_caches(&self, missing: impl Fn() -> usize) {
+    /// Shrinks caches until `shortfall` returns 0. Bytes that a cache frees within its namespace's share do not add to the pool.
+    fn shrink_caches(&self, shortfall: impl Fn() -> usize) {
         let caches: Vec<_> = lock(&self.caches).iter().filter_map(Weak::upgrade).collect();
         for cache in caches {
-            match missing() {
+            match shortfall() {
                 0 => return,
-                bytes => cache.shrink(bytes),
+                bytes => cache.evict(bytes),
             }
         }
     }
@@ -133,7 +131,7 @@ impl Account {
     /// reserved while it is nearly unused.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.empty_reservation();
-        self.has_room(bytes).then(|| {
+        self.make_room(bytes).then(|| {
             reservation.resize(bytes);
             reservation
         })
@@ -144,47 +142,47 @@ impl Account {
         Reservation { account: Arc::clone(self), bytes: 0 }
     }
 
-    /// Whether `bytes` more can be reserved. Shrinks the caches if that is necessary.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    /// Shrinks the caches if `bytes` more do not fit. Returns whether they fit now.
+    pub fn make_room(&self, bytes: usize) -> bool {
         self.fits(bytes) || {
             self.ledger.shrink_caches(|| match self.beyond_share(bytes) {
                 0 => 0,
-                from_pool => self.ledger.missing(from_pool),
+                from_pool => self.ledger.shortfall(from_pool),
             });
             self.fits(bytes)
         }
     }
 
-    /// Whether `bytes` more fit into the share, or into the pool so that `free` bytes of it stay free. Shrinks the caches if that
-    /// is necessary. `own_cache`: the bytes of the namespace's own cache, which do not count in the share, because it shrinks
-    /// later.
-    pub fn has_room_leaving(&self, bytes: usize, free: usize, own_cache: usize) -> bool {
-        let missing = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache), bytes) {
+    /// Shrinks the caches if `bytes` more do not fit into the share, or into the pool with `headroom` bytes of it free. Returns
+    /// whether they fit now. `evictable`: the bytes of the namespace's own cache, which do not count in the share, because the
+    /// cache can be evicted later.
+    pub fn make_room_above(&self, bytes: usize, headroom: usize, evictable: usize) -> bool {
+        let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(evictable), bytes) {
             0 => 0,
-            from_pool => self.ledger.missing(from_pool + free),
+            from_pool => self.ledger.shortfall(from_pool + headroom),
         };
-        missing() == 0 || {
-            self.ledger.shrink_caches(missing);
-            missing() == 0
+        shortfall() == 0 || {
+            self.ledger.shrink_caches(shortfall);
+            shortfall() == 0
         }
     }
 
-    /// Returns the place of a frame that waits until there is memory for it. The isolate has one, because the frame has arrived
-    /// and is in memory, too.
-    pub fn hold_frame(&self) -> Option<HeldFrame> {
-        let is_taken = self.ledger.holds_frame.swap(true, Ordering::Relaxed);
-        (!is_taken).then(|| HeldFrame(Arc::clone(&self.ledger)))
+    /// Reserves the place for a frame that waits for memory; `None` if it is taken. The isolate has one, because the waiting frame
+    /// is already in JavaScript's memory.
+    pub fn reserve_waiting_place(&self) -> Option<WaitingPlace> {
+        let is_taken = self.ledger.has_waiting_frame.swap(true, Ordering::Relaxed);
+        (!is_taken).then(|| WaitingPlace(Arc::clone(&self.ledger)))
     }
 
     /// Returns how many bytes must be released until `bytes` of the pool are free.
-    pub fn missing(&self, bytes: usize) -> usize {
-        self.ledger.missing(bytes)
+    pub fn shortfall(&self, bytes: usize) -> usize {
+        self.ledger.shortfall(bytes)
     }
 
     fn fits(&self, bytes: usize) -> bool {
         let from_pool = self.beyond_share(bytes);
         let is_quiet = || self.ledger.pool_bytes.load(Ordering::Relaxed) <= QUIET_POOL_BYTES;
-        from_pool == 0 || self.ledger.missing(from_pool) == 0 || (bytes > MAX_POOL_BYTES && is_quiet())
+        from_pool == 0 || self.ledger.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && is_quiet())
     }
 
     /// Returns the part of `bytes` more that would come from the pool.
@@ -192,15 +190,15 @@ impl Account {
         beyond_share(self.bytes.load(Ordering::Relaxed), bytes)
     }
 
-    /// Changes the bytes that the account holds by a difference, modulo the word size.
-    fn change(&self, difference: usize) {
+    /// Adds a signed difference, in two's complement, to the bytes that the account holds.
+    fn add(&self, difference: usize) {
         let before = self.bytes.fetch_add(difference, Ordering::Relaxed);
         let after = before.wrapping_add(difference);
-        let change = |counter: &AtomicUsize, part: fn(usize) -> usize| {
+        let add_part = |counter: &AtomicUsize, part: fn(usize) -> usize| {
             counter.fetch_add(part(after).wrapping_sub(part(before)), Ordering::Relaxed);
         };
-        change(&self.ledger.share_bytes, |bytes| bytes.min(NAMESPACE_SHARE_BYTES));
-        change(&self.ledger.pool_bytes, |bytes| bytes.saturating_sub(NAMESPACE_SHARE_BYTES));
+        add_part(&self.ledger.share_bytes, |bytes| bytes.min(NAMESPACE_SHARE_BYTES));
+        add_part(&self.ledger.pool_bytes, |bytes| bytes.saturating_sub(NAMESPACE_SHARE_BYTES));
     }
 }
 
@@ -209,9 +207,9 @@ impl Reservation {
         self.bytes
     }
 
-    /// Changes the number of bytes. Never fails: check [`Account::has_room`] before memory is taken.
+    /// Changes the number of bytes. Never fails: check [`Account::make_room`] before memory is taken.
     pub fn resize(&mut self, bytes: usize) {
-        self.account.change(bytes.wrapping_sub(self.bytes));
+        self.account.add(bytes.wrapping_sub(self.bytes));
         self.bytes = bytes;
     }
 
@@ -221,7 +219,7 @@ impl Reservation {
     }
 
     /// Releases a part of the bytes.
-    pub fn shrink(&mut self, bytes: usize) {
+    pub fn release_part(&mut self, bytes: usize) {
         self.resize(self.bytes.saturating_sub(bytes));
     }
 }
@@ -319,8 +317,8 @@ mod tests {
 
     struct Cache(Mutex<Reservation>);
 
-    impl Cached for Cache {
-        fn shrink(&self, bytes: usize) {
+    impl Evictable for Cache {
+        fn evict(&self, bytes: usize) {
             let mut memory = lock(&self.0);
             let left = memory.bytes().saturating_sub(bytes);
             memory.resize(left);
@@ -333,7 +331,7 @@ mod tests {
         let accounts = ["quiet", "small"].map(|name| ledger.account(name));
         let caches = accounts.each_ref().map(|account| {
             let cache = Arc::new(Cache(Mutex::new(account.reserve(SHARE).unwrap())));
-            ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Cached>);
+            ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
             cache
         });
         let pool = ledger.account("large").reserve(POOL + SHARE).unwrap();
@@ -346,7 +344,7 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         let (first, second) = (ledger.account("a"), ledger.account("b"));
         let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
-        ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Cached>);
+        ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
         let reservation = second.reserve(SHARE + SHARE + 7).unwrap();
         assert_eq!(lock(&cache.0).bytes(), POOL - 7, "the cache shrinks only as far as necessary");
         drop(cache);

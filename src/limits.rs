@@ -17,11 +17,11 @@ pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 
 /// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// The bytes of a body that a client must send every [`STALL_TIMEOUT_MS`], and of a large response that it must read in a second
-/// on average. A body of this size needs no reservation of memory.
+/// The bytes of a body that a client must send every [`PROGRESS_TIMEOUT_MS`], and of a large response that it must read in a
+/// second on average. A body of this size needs no reservation of memory.
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
-pub const STALL_TIMEOUT_MS: u32 = 15_000;
+pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
 /// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
 /// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
@@ -100,7 +100,7 @@ pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 /// How long after its time an alarm is set again if it has not fired, in milliseconds: alarms can be a minute late.
 pub const LATE_ALARM_MS: u64 = 60_000;
 /// With a keep-alive within this time, in milliseconds, an object is expected to get the next one before it is evicted.
-pub const BUSY_MS: u64 = 5_000;
+pub const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
 /// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
@@ -191,9 +191,9 @@ pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 /// of 30 MiB.
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
-pub const CACHES_LEAVE_FREE_BYTES: usize = 16 * 1024 * 1024;
+pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 /// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
-pub const JOURNALS_LEAVE_FREE_BYTES: usize = 8 * 1024 * 1024;
+pub const JOURNAL_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
 /// How long a frame of a CLI waits for memory, in milliseconds: several times what the hub takes to store the largest one.

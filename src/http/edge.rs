@@ -23,7 +23,7 @@ use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
 use crate::ledger::Ledger;
-use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
 use crate::store::{Database, Statement, query, secrets};
 
@@ -217,8 +217,8 @@ impl Edge {
         let id = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
         match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
             Some(id) => {
-                let memory = self.ledger.account(namespace.as_ref());
-                let page = read_messages(&*self.db, &memory, reader, (&namespace, id), &head.query).await?;
+                let account = self.ledger.account(namespace.as_ref());
+                let page = read_messages(&*self.db, &account, reader, (&namespace, id), &head.query).await?;
                 Ok(Action::Page(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),
@@ -357,7 +357,7 @@ impl Edge {
 pub fn longest_body_time_ms(declared: Option<u64>, max_bytes: u64) -> u32 {
     let parts =
         u32::try_from(declared.unwrap_or(max_bytes).min(max_bytes)).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
-    parts.saturating_mul(STALL_TIMEOUT_MS)
+    parts.saturating_mul(PROGRESS_TIMEOUT_MS)
 }
 
 /// Splits an absolute URL into host with port, path, and query.

@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS};
+use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 
 /// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl ErrorResponse {
     }
 
     pub fn body_stalled() -> Self {
-        let (kib, seconds) = (MIN_PROGRESS_BYTES / 1024, STALL_TIMEOUT_MS / 1000);
+        let (kib, seconds) = (MIN_PROGRESS_BYTES / 1024, PROGRESS_TIMEOUT_MS / 1000);
         let total = BODY_TIMEOUT_MS / 1000;
         let message = format!(
             "The request body was too slow: less than {kib} KiB in {seconds} seconds, or more than {total} seconds for all \

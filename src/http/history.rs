@@ -28,7 +28,7 @@ pub enum Reader {
 /// Reads a page of a session's messages.
 pub async fn read_messages(
     db: &dyn Database,
-    memory: &Arc<Account>,
+    account: &Arc<Account>,
     reader: Reader,
     (namespace, session): (&Namespace, &str),
     query: &str,
@@ -37,7 +37,7 @@ pub async fn read_messages(
     // The query is checked after the session: 404 and 403 take precedence over 400.
     let (range, limit) =
         request.as_ref().map_or((PageRange::Before(None), 1), |request| (request.range, request.limit));
-    match read_page(db, memory, (namespace, session), range, limit).await? {
+    match read_page(db, account, (namespace, session), range, limit).await? {
         Found::Owned(page) => request.map(|request| request.response(reader, page)),
         Found::Foreign => Err(Error::Forbidden(Kind::Session)),
         Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -107,5 +107,5 @@ async fn respond(
     RawQuery(query): RawQuery,
 ) -> Result<JsonText, ErrorResponse> {
     let query = query.unwrap_or_default();
-    Ok(read_messages(hub.database(), hub.memory(), reader, (&hub.config.namespace, &id), &query).await?.into())
+    Ok(read_messages(hub.database(), hub.account(), reader, (&hub.config.namespace, &id), &query).await?.into())
 }

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::error::ErrorResponse;
 use crate::hub::Hub;
-use crate::ledger::{Reservation, Reserved, ResponseText};
+use crate::ledger::{Reservation, ResponseText, reserved_bytes};
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;
 
@@ -27,7 +27,7 @@ pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::R
         return response;
     }
     match hub.reserve_memory(response.body().len()) {
-        Ok(reservation) => response.map(|body| Reserved::wrap(body, Arc::new(reservation))),
+        Ok(reservation) => response.map(|body| reserved_bytes(body, Arc::new(reservation))),
         Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
     }
 }
@@ -39,7 +39,7 @@ pub async fn finalize(response: Response) -> http::Response<Bytes> {
     parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let bytes = match parts.extensions.remove::<Arc<Reservation>>() {
-        Some(reservation) => Reserved::wrap(bytes, reservation),
+        Some(reservation) => reserved_bytes(bytes, reservation),
         None => bytes,
     };
     http::Response::from_parts(parts, bytes)

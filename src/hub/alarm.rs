@@ -4,9 +4,11 @@
 use std::sync::{Arc, Weak};
 
 use super::events::log::EventLog;
-use super::storage_keys::{LAST_STALL, LAST_TICK};
+use super::storage_keys::{LAST_DB_STALL, LAST_TICK};
 use super::{Hub, State};
-use crate::limits::{ALARM_RETRY_MS, BUSY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{
+    ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS, RECENT_KEEP_ALIVE_MS,
+};
 
 impl Hub {
     /// Sets the alarm for the earliest deadline.
@@ -44,7 +46,11 @@ impl Hub {
         let now = self.rt.now();
         let (due, is_idle, is_busy) = {
             let mut state = self.state();
-            (state.schedule.on_alarm(now), state.is_idle(), state.liveness.last_started_at() + BUSY_MS > now)
+            (
+                state.schedule.on_alarm(now),
+                state.is_idle(),
+                state.liveness.last_started_at() + RECENT_KEEP_ALIVE_MS > now,
+            )
         };
         // Between two ticks, the stored time has the same next tick. A busy object stays in memory, which has the time; if it
         // is removed nevertheless, the next instance does a superfluous tick.
@@ -88,7 +94,7 @@ impl Hub {
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
         let Some(stalled_at) = self.db.stalled_until(now) else { return };
         if self.state().liveness.restart(stalled_at) {
-            self.rt.kv_put(LAST_STALL, &stalled_at.to_string());
+            self.rt.kv_put(LAST_DB_STALL, &stalled_at.to_string());
         }
         if self.db.is_unreachable() {
             let hub = Arc::clone(self);

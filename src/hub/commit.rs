@@ -89,8 +89,8 @@ impl Hub {
     pub(super) fn start_commit(self: &Arc<Self>) {
         let must_commit = {
             let mut state = self.state();
-            let State { journal, cache, memory, .. } = &mut *state;
-            memory.journal.resize(journal.pending_bytes());
+            let State { journal, cache, reservations, .. } = &mut *state;
+            reservations.journal.resize(journal.pending_bytes());
             journal.seal_if_full(&self.config.namespace, cache);
             if !journal.has_pending() {
                 cache.on_journal_empty();
@@ -108,9 +108,9 @@ impl Hub {
             self.await_burst().await;
             let batch = {
                 let mut state = self.state();
-                let State { journal, cache, memory, .. } = &mut *state;
+                let State { journal, cache, reservations, .. } = &mut *state;
                 let batch = journal.take_batch(&self.config.namespace, cache);
-                memory.journal.resize(journal.pending_bytes());
+                reservations.journal.resize(journal.pending_bytes());
                 if !journal.has_pending() {
                     cache.on_journal_empty();
                 }
@@ -227,7 +227,7 @@ impl State {
     /// is no memory for it. Small changes pass 0, and need no free memory.
     pub(super) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         let pending = self.journal.pending_bytes() + bytes;
-        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.memory.has_room_for_journal(pending));
+        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_journal(pending));
         if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

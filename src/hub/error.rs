@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::limits::{FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, RESUME_TIMEOUT_MS, STALL_TIMEOUT_MS};
+use crate::limits::{FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
@@ -102,7 +102,7 @@ pub enum Error {
     #[error(
         "The upload was too slow: less than {} KiB in {} seconds. Try again with a faster connection.",
         MIN_PROGRESS_BYTES / 1024,
-        STALL_TIMEOUT_MS / 1000
+        PROGRESS_TIMEOUT_MS / 1000
     )]
     UploadStalled,
     #[error(
@@ -209,7 +209,7 @@ impl From<DbError> for Error {
                 );
                 Self::Unavailable(message)
             }
-            DbError::OverBudget => Self::MemoryInUse,
+            DbError::NoMemory => Self::MemoryInUse,
         }
     }
 }

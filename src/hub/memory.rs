@@ -1,4 +1,4 @@
-//! The hub's use of the isolate's memory ([`crate::ledger`]): requests wait for it, and the cache of sessions gives it back.
+//! The hub's use of the isolate's memory ([`crate::ledger`]): requests wait for it, and the cache of sessions is evicted for it.
 
 use std::sync::{Arc, TryLockError};
 
@@ -6,19 +6,19 @@ use futures::future::BoxFuture;
 
 use super::error::Error;
 use super::{Hub, State};
-use crate::ledger::{Account, Cached, Reservation};
-use crate::limits::{CACHES_LEAVE_FREE_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, MIN_CACHED_BYTES};
+use crate::ledger::{Account, Evictable, Reservation};
+use crate::limits::{CACHE_HEADROOM_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, MIN_CACHED_BYTES};
 use crate::model::owner::Owner;
 
 impl Hub {
     /// The namespace's account in the ledger of the isolate.
-    pub fn memory(&self) -> &Arc<Account> {
-        &self.memory
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Reserves memory that is needed now. Fails if there is none.
     pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.memory.reserve(bytes).ok_or(Error::MemoryInUse)
+        self.account.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`].
@@ -46,15 +46,15 @@ impl Hub {
     }
 }
 
-impl Cached for Hub {
-    fn shrink(&self, bytes: usize) {
+impl Evictable for Hub {
+    fn evict(&self, bytes: usize) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // This hub needs the memory for a change of its state. The change may be of a cached session.
+            // The lock is held by the code that asks for memory, which may be changing a cached session.
             Err(TryLockError::WouldBlock) => return,
         };
-        if state.memory.cache.bytes() > MIN_CACHED_BYTES {
+        if state.reservations.cache.bytes() > MIN_CACHED_BYTES {
             state.shrink_cache(|_| bytes);
         }
     }
@@ -64,12 +64,12 @@ impl State {
     /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
     /// progress or queued writes stay; active and connected ones are evicted last.
     pub(super) fn evict_sessions(&mut self) {
-        self.shrink_cache(|account| account.missing(CACHES_LEAVE_FREE_BYTES));
+        self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Evicts sessions that take the number of bytes that `surplus` returns once the ledger knows the size of the cache.
+    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes.
     fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
-        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, memory, .. } = self;
+        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
         let may_evict = |id: &str| {
             let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
             !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
@@ -78,8 +78,8 @@ impl State {
             |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes();
-        memory.cache.resize(session_bytes + other_bytes);
-        let limit = session_bytes.saturating_sub(surplus(&memory.account)).max(MIN_CACHED_BYTES);
-        memory.cache.resize(cache.evict(limit, may_evict, is_in_use) + other_bytes);
+        reservations.cache.resize(session_bytes + other_bytes);
+        let limit = session_bytes.saturating_sub(surplus(&reservations.account)).max(MIN_CACHED_BYTES);
+        reservations.cache.resize(cache.evict(limit, may_evict, is_in_use) + other_bytes);
     }
 }

@@ -60,8 +60,8 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
-use state::memory::StateMemory;
 use state::reminders::Reminders;
+use state::reservations::Reservations;
 use state::schedule::Schedule;
 use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
@@ -89,7 +89,7 @@ pub struct Hub {
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded, which reserves memory. Who waits for it holds no memory.
     log_reads: futures::lock::Mutex<()>,
-    memory: Arc<Account>,
+    account: Arc<Account>,
     /// The hub itself, for background tasks.
     this: Weak<Self>,
 }
@@ -97,7 +97,7 @@ pub struct Hub {
 /// Everything the hub holds in memory. Never locked across an await.
 struct State {
     connections: Connections,
-    memory: StateMemory,
+    reservations: Reservations,
     rpc: Rpc,
     liveness: Liveness,
     kept_requests: KeptRequests,

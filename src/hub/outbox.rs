@@ -83,7 +83,7 @@ impl Hub {
     pub(super) fn disconnect(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         self.rt.close(conn, code, reason);
         let (peer, dropped_bytes) = state.connections.remove(conn);
-        state.memory.frames.shrink(dropped_bytes);
+        state.reservations.frames.release_part(dropped_bytes);
         self.forget_connection(state, conn, peer);
     }
 

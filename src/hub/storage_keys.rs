@@ -9,7 +9,7 @@ pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
 /// When the database was last known to be stalled, in Unix milliseconds.
-pub const LAST_STALL: &str = "stalled";
+pub const LAST_DB_STALL: &str = "stalled";
 /// Present while deleted sessions may have messages.
 pub const SWEEP: &str = "sweep";
 /// The prefix of the keys of active owners. The value is a [`StoredTimer`](super::state::liveness::StoredTimer).

@@ -12,14 +12,14 @@ use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
-use super::state::memory::StateMemory;
+use super::state::reservations::Reservations;
 use super::state::schedule::Schedule;
 use super::state::sweep::Sweep;
 use super::storage_keys::{
-    ALIVE, EPOCH, KEPT_REQUESTS, LAST_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
+    ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
 };
 use super::{Config, Hub, State};
-use crate::ledger::{Cached, Ledger};
+use crate::ledger::{Evictable, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::retry::{Environment, Retrying};
@@ -35,8 +35,8 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let memory = ledger.account(config.namespace.as_ref());
-        let mut state = State::restore(&config, StateMemory::new(&memory), &*rt, now);
+        let account = ledger.account(config.namespace.as_ref());
+        let mut state = State::restore(&config, Reservations::new(&account), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
@@ -53,10 +53,10 @@ impl Hub {
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
-            memory,
+            account,
             this: Weak::clone(this),
         });
-        let cache: Weak<dyn Cached> = hub.this.clone();
+        let cache: Weak<dyn Evictable> = hub.this.clone();
         ledger.add_cache(cache);
         hub.restore_event_log();
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
@@ -98,7 +98,7 @@ impl Environment for HubEnvironment {
     }
 
     fn record_stall(&self, ended_at: u64) {
-        self.0.kv_put(LAST_STALL, &ended_at.to_string());
+        self.0.kv_put(LAST_DB_STALL, &ended_at.to_string());
     }
 
     fn log_warning(&self, line: &str) {
@@ -123,11 +123,11 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 }
 
 impl State {
-    fn restore(config: &Config, memory: StateMemory, rt: &dyn Runtime, now: u64) -> Self {
+    fn restore(config: &Config, reservations: Reservations, rt: &dyn Runtime, now: u64) -> Self {
         let last_tick = rt.kv_get(LAST_TICK).and_then(|at| at.parse().ok());
         Self {
             connections: Connections::default(),
-            memory,
+            reservations,
             rpc: Default::default(),
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
@@ -177,7 +177,7 @@ impl State {
                 rt.kv_put(&key, &self.liveness.stored(&owner).to_string());
             }
         }
-        if let Some(at) = rt.kv_get(LAST_STALL).and_then(|at| at.parse().ok()) {
+        if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {
             self.liveness.restart(at);
         }
     }

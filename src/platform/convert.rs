@@ -19,10 +19,10 @@ use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::ledger::{Reservation, Reserved};
+use crate::ledger::{Reservation, reserved_bytes};
 use crate::limits::{
     BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
-    MIN_PROGRESS_BYTES, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES, STALL_TIMEOUT_MS,
+    MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -83,7 +83,7 @@ pub async fn read_body(
     limit: usize,
     reserve: &JsValue,
 ) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = glue::body(request, limit, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
+    let body = glue::body(request, limit, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
     let body = JsFuture::from(body).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
@@ -113,13 +113,13 @@ pub async fn to_router_request(
     let body = if !has_body(method) {
         Body::empty()
     } else {
-        let memory = Rc::new(RefCell::new(hub.memory().empty_reservation()));
+        let memory = Rc::new(RefCell::new(hub.account().empty_reservation()));
         let reserve = reserve_function(Arc::clone(hub), Rc::clone(&memory));
         match read_body(request, MAX_BODY_BYTES, reserve.as_ref()).await? {
             Ok(bytes) => {
-                let mut memory = memory.replace(hub.memory().empty_reservation());
+                let mut memory = memory.replace(hub.account().empty_reservation());
                 memory.resize(if bytes.len() > MIN_PROGRESS_BYTES as usize { bytes.len() } else { 0 });
-                Body::from(Reserved::wrap(bytes.into(), Arc::new(memory)))
+                Body::from(reserved_bytes(bytes.into(), Arc::new(memory)))
             }
             Err(error) => return Ok(Err(error)),
         }

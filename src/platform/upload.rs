@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
+use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
@@ -18,7 +18,7 @@ pub struct JsUpload {
 
 impl JsUpload {
     pub fn new(request: &web_sys::Request, runtime: Arc<ObjectRuntime>) -> Self {
-        let upload = glue::Upload::of(request, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, STALL_TIMEOUT_MS);
+        let upload = glue::Upload::of(request, MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS);
         Self { upload: SendWrapper::new(upload), runtime }
     }
 }

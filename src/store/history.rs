@@ -102,11 +102,11 @@ struct PageMessage {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages. Fails with [`DbError::OverBudget`] without memory
-/// for a large page.
+/// Reads a page of at most `limit` messages. Fails with [`DbError::NoMemory`] if a large page does not fit
+/// the ledger.
 pub async fn read_page(
     db: &dyn Database,
-    memory: &Arc<Account>,
+    account: &Arc<Account>,
     (namespace, session): (&Namespace, &str),
     range: PageRange,
     limit: u64,
@@ -120,17 +120,17 @@ pub async fn read_page(
     let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
     if joined.rows == 0 || joined.in_parts {
-        return read_bounded_page(db, memory, (namespace, session), Statement::new(bounded, params), limit).await;
+        return read_bounded_page(db, account, (namespace, session), Statement::new(bounded, params), limit).await;
     }
     let has_more = joined.rows > limit;
-    let reservation = reserve(memory, joined.text.len())?;
+    let reservation = reserve(account, joined.text.len())?;
     Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation }))
 }
 
 /// Reads a page that is empty, limited by its bytes, or contains messages larger than a row.
 async fn read_bounded_page(
     db: &dyn Database,
-    memory: &Arc<Account>,
+    account: &Arc<Account>,
     (namespace, session): (&Namespace, &str),
     page: Statement,
     limit: u64,
@@ -150,7 +150,7 @@ async fn read_bounded_page(
         messages.push(message);
     }
     let bytes = MESSAGE_OVERHEAD_BYTES + messages.iter().map(PageMessage::max_bytes).sum::<usize>();
-    let reservation = reserve(memory, bytes)?;
+    let reservation = reserve(account, bytes)?;
     let mut page = Page {
         // Allocated in full, because a text that grows is in memory twice while it is moved.
         messages: String::with_capacity(bytes),
@@ -168,9 +168,9 @@ async fn read_bounded_page(
 }
 
 /// Reserves memory for a large page.
-fn reserve(memory: &Arc<Account>, bytes: usize) -> Result<Option<Reservation>, DbError> {
+fn reserve(account: &Arc<Account>, bytes: usize) -> Result<Option<Reservation>, DbError> {
     let is_large = bytes > MAX_UNRESERVED_BYTES;
-    is_large.then(|| memory.reserve(bytes).ok_or(DbError::OverBudget)).transpose()
+    is_large.then(|| account.reserve(bytes).ok_or(DbError::NoMemory)).transpose()
 }
 
 fn from_row(row: Row) -> Result<(PageMessage, u64), DbError> {

@@ -106,9 +106,9 @@ pub enum DbError {
         /// A type with its article.
         found: &'static str,
     },
-    /// The rows were not read: too many bytes of large responses are in memory.
+    /// The rows were not read, because the [ledger](crate::ledger) has too few free bytes for them.
     #[error("too many large responses are in memory")]
-    OverBudget,
+    NoMemory,
 }
 
 /// Parts of the messages with which SQLite and D1 refuse a batch that they would refuse again: errors of constraints, syntax,

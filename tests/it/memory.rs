@@ -3,7 +3,7 @@
 use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{CACHES_LEAVE_FREE_BYTES, MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MAX_POOL_BYTES};
+use session_gateway_hub::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MAX_POOL_BYTES};
 use session_gateway_hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
 use session_gateway_hub::store::Statement;
 
@@ -181,7 +181,7 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     let mut sessions = Vec::new();
-    for n in 0..(MAX_POOL_BYTES - CACHES_LEAVE_FREE_BYTES) / (LARGE_BYTES + STATE_BYTES) + 4 {
+    for n in 0..(MAX_POOL_BYTES - CACHE_HEADROOM_BYTES) / (LARGE_BYTES + STATE_BYTES) + 4 {
         let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE_BYTES)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE_BYTES)});
         assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");

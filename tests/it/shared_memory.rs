@@ -181,7 +181,7 @@ async fn frames_are_answered_as_overloaded_while_another_namespace_holds_the_poo
     let neighbour = world.neighbour();
     let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();
-    let place = neighbour.hub().memory().hold_frame();
+    let place = neighbour.hub().account().reserve_waiting_place();
     for (cli, session) in [(&mut cli, &session), (&mut other_cli, &other)] {
         let message = json!({"sid": session, "message": "x".repeat(1_000_000)});
         assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");

@@ -39,8 +39,8 @@ fn keep_alive_owner(frame: &str) -> Option<Owner> {
 }
 
 impl State {
-    /// Returns the socket with the most queued bytes, with a frame of `bytes` from `conn` that does not fit into memory. `None`
-    /// if `conn` is closed and has no queued frames.
+    /// Returns the socket with the most queued bytes, counting a frame of `bytes` that has arrived on `conn`. `None` if `conn` is
+    /// closed and has no queued frames.
     fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
         let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
         let sockets = || self.connections.queued_bytes();
@@ -50,28 +50,28 @@ impl State {
     }
 }
 
-/// When a frame is handled.
+/// When an admitted frame is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum FrameOrder {
     /// Now; later frames of the socket are queued.
     Now,
     /// After the earlier frames of its socket.
-    Queued,
+    AfterEarlier,
 }
 
 /// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
 #[derive(Debug)]
 pub struct AdmittedFrame {
-    turn: Turn,
-    /// Its part of [`unreserved_frame_bytes`](crate::hub::state::memory::StateMemory::unreserved_frame_bytes).
+    order: FrameOrder,
+    /// Its part of [`unreserved_frame_bytes`](crate::hub::state::reservations::Reservations::unreserved_frame_bytes).
     unreserved_bytes: usize,
 }
 
 impl Hub {
-    /// Waits for the memory of a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: its
-    /// socket is closed, or is disconnected because the frame is too large or because there is no memory.
+    /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: its socket
+    /// is closed, or is disconnected because the frame is too large or because there is no memory.
     pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
-        let turn = {
+        let order = {
             let mut state = self.state();
             let connection = state.connections.get_mut(conn)?;
             if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
@@ -79,37 +79,39 @@ impl Hub {
                 return None;
             }
             match std::mem::replace(&mut connection.busy, true) {
-                false => Turn::Now,
-                true => Turn::Queued,
+                false => FrameOrder::Now,
+                true => FrameOrder::AfterEarlier,
             }
         };
         self.record_frame(conn);
         let memory_bytes = bytes + FRAME_OVERHEAD_BYTES;
-        if turn == Turn::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
-            return Some(AdmittedFrame { turn, unreserved_bytes: memory_bytes });
+        if order == FrameOrder::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
+            return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
         }
-        if self.memory().has_room(memory_bytes) || turn == Turn::Now && self.wait_for_frame_memory(memory_bytes).await {
-            return Some(AdmittedFrame { turn, unreserved_bytes: 0 });
+        if self.account().make_room(memory_bytes)
+            || order == FrameOrder::Now && self.wait_for_frame_memory(memory_bytes).await
+        {
+            return Some(AdmittedFrame { order, unreserved_bytes: 0 });
         }
-        if turn == Turn::Now && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
-            return Some(AdmittedFrame { turn, unreserved_bytes: memory_bytes });
+        if order == FrameOrder::Now && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
+            return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
         }
         let mut state = self.state();
         let largest = state.largest_sender(conn, memory_bytes)?;
         self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
-        (largest != conn).then_some(AdmittedFrame { turn, unreserved_bytes: 0 })
+        (largest != conn).then_some(AdmittedFrame { order, unreserved_bytes: 0 })
     }
 
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is some: `false` at once if another frame of
     /// the isolate waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
-        let Some(_place) = self.memory().hold_frame() else { return false };
+        let Some(_place) = self.account().reserve_waiting_place() else { return false };
         self.wait_for_memory_until(self.rt.now() + FRAME_MEMORY_TIMEOUT_MS, bytes).await.is_ok()
     }
 
     /// Admits a frame without free memory if its namespace has few of them, so that `free` bytes are left for others.
     fn admit_unreserved(&self, bytes: usize, free: usize) -> bool {
-        let unreserved_bytes = &mut self.state().memory.unreserved_frame_bytes;
+        let unreserved_bytes = &mut self.state().reservations.unreserved_frame_bytes;
         let is_admitted = *unreserved_bytes + bytes + free <= MAX_UNRESERVED_FRAME_BYTES;
         *unreserved_bytes += if is_admitted { bytes } else { 0 };
         is_admitted
@@ -127,10 +129,10 @@ impl Hub {
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut state = self.state();
-            let State { connections, memory, .. } = &mut *state;
-            if admitted.turn == Turn::Queued {
+            let State { connections, reservations, .. } = &mut *state;
+            if admitted.order == FrameOrder::AfterEarlier {
                 let Some(connection) = connections.get_mut(conn) else { return };
-                memory.frames.grow(frame.memory_bytes());
+                reservations.frames.grow(frame.memory_bytes());
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
@@ -141,14 +143,14 @@ impl Hub {
                 }
                 return;
             }
-            memory.frames.grow(frame.memory_bytes());
+            reservations.frames.grow(frame.memory_bytes());
         }
         let (mut next, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
             let mut state = self.state();
-            state.memory.frames.shrink(frame.memory_bytes());
-            state.memory.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
+            state.reservations.frames.release_part(frame.memory_bytes());
+            state.reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
             next = state.connections.next_frame(conn);
         }
     }

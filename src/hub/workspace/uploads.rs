@@ -19,7 +19,7 @@ use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
     FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS, FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS,
     FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES,
-    STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -101,7 +101,7 @@ impl Hub {
         let started_at = self.rt.now();
         let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
         loop {
-            match select(reading.as_mut(), self.rt.sleep(STALL_TIMEOUT_MS.into())).await {
+            match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
                 Either::Left((upload, _)) => return upload?.ok_or_else(|| fault_error(UploadFault::TooLarge, limit)),
                 Either::Right(_) => {
                     let due_ms = self.rt.now().saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);

@@ -189,7 +189,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();
-    assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::OverBudget);
+    assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::NoMemory);
     assert!(
         !db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "the parts are not read"
@@ -198,7 +198,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
         matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))),
         "a page of small messages needs no reservation"
     );
-    assert_eq!(read(PageRange::After(2)).await.unwrap_err(), DbError::OverBudget, "a large page without parts");
+    assert_eq!(read(PageRange::After(2)).await.unwrap_err(), DbError::NoMemory, "a large page without parts");
     drop(first);
     assert!(matches!(read(PageRange::After(2)).await, Ok(Found::Owned(page)) if page.messages.len() > 1_400_000));
     assert!(matches!(read(PageRange::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::ledger::{Account, Reservation};
-use crate::limits::JOURNALS_LEAVE_FREE_BYTES;
+use crate::limits::JOURNAL_HEADROOM_BYTES;
 
 /// The memory that the hub's state holds.
-pub struct StateMemory {
+pub struct Reservations {
     /// The inbound frames that are being handled or queued.
     pub frames: Reservation,
     /// The bytes of `frames` that were admitted without free memory.
@@ -18,7 +18,7 @@ pub struct StateMemory {
     pub account: Arc<Account>,
 }
 
-impl StateMemory {
+impl Reservations {
     pub fn new(account: &Arc<Account>) -> Self {
         let reserve_nothing = || account.empty_reservation();
         Self {
@@ -30,10 +30,10 @@ impl StateMemory {
         }
     }
 
-    /// Whether the journal may have `bytes`. A change takes over the memory of the frame that it comes from: they exist together
-    /// only while the one thread of the isolate handles this frame.
-    pub fn has_room_for_journal(&self, bytes: usize) -> bool {
+    /// Whether the journal may grow to `bytes`. The bytes of the frames are subtracted: a change replaces the frame that it came
+    /// from. Evicts cached sessions if that is necessary.
+    pub fn make_room_for_journal(&self, bytes: usize) -> bool {
         let new_bytes = bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1);
-        self.account.has_room_leaving(new_bytes, JOURNALS_LEAVE_FREE_BYTES, self.cache.bytes())
+        self.account.make_room_above(new_bytes, JOURNAL_HEADROOM_BYTES, self.cache.bytes())
     }
 }
