@@ -111,12 +111,12 @@ impl Hub {
             // A load that is in progress may have read the session before the message.
             state.cache.evictions.record(&[Key::Id(session)]);
             self.insert_loaded(&mut state, loaded);
-            let entry = state.cache.session_mut(session)?;
-            (entry.session.seq, entry.session.updated_at, entry.local_ids) = (seq, updated_at, None);
+            state.cache.record_appended(session, seq, updated_at);
             if !is_new {
                 return Ok(stored);
             }
             let is_ready = ready::is_ready(draft.content.text());
+            let entry = state.cache.session(session)?;
             let notification = is_ready.then(|| self.ready_notification(&entry.session));
             let update_seq = state.event_numbers.allocate(now);
             let sent = Effect::Message { session: session.clone(), except: draft.from, message, update_seq };

@@ -233,6 +233,15 @@ impl Cache {
         self.committed.replace(&merged.id, Some(Committed::session(Entry::new(merged.clone()))));
     }
 
+    /// Records that a message was appended to a session outside of the journal. `seq` and `updated_at` are those of the session.
+    pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
+        self.last_list = None;
+        self.committed.record_appended(id, seq, updated_at);
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.record_appended(seq, updated_at);
+        }
+    }
+
     /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.
     pub fn is_listed(&self) -> bool {
         self.is_listed

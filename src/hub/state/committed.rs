@@ -48,6 +48,15 @@ impl CommittedStates {
         }
     }
 
+    /// Records that a message was appended to a session before any of the batches.
+    pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
+        for state in self.0.iter_mut().filter_map(|states| states.get_mut(id)) {
+            if let Committed::Session(entry) = state {
+                entry.record_appended(seq, updated_at);
+            }
+        }
+    }
+
     /// Returns the committed state; `None` if the session or machine has not changed since it was committed.
     pub fn get(&self, id: &str) -> Option<&Committed> {
         self.0.iter().find_map(|states| states.get(id))
