@@ -23,7 +23,7 @@ pub fn run(input: &str) {
             assert_eq!(tokens.verify(token), expected(&tokens, first, token, required), "{first:?} {token:?}");
         }
     }
-    assert!(AccessTokens::parse(Some(first), Some(second)).is_err() || !first.trim().is_empty());
+    assert!(AccessTokens::parse(Some(first), Some(second), Some(second)).is_err() || !first.trim().is_empty());
     check_claims(first, second);
     // The second line as a JWT: valid only if it has the right signature.
     assert_eq!(

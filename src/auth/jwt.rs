@@ -32,7 +32,11 @@ pub struct VerifiedJwt {
 
 /// The key that signs and verifies tokens.
 #[derive(Debug, Clone)]
-pub struct JwtKey(Hs256Key);
+pub struct JwtKey {
+    current: Hs256Key,
+    /// Only verifies.
+    previous: Option<Hs256Key>,
+}
 
 /// The header of a token besides its algorithm.
 #[derive(Clone, Deserialize)]
@@ -58,20 +62,29 @@ struct IssuedClaims<'a> {
 impl JwtKey {
     /// Returns an error for the operator when the secret is too short.
     pub fn parse(secret: &str) -> Result<Self, String> {
-        if secret.len() < MIN_SECRET_BYTES {
-            return Err(format!("The secret JWT_SECRET must have at least {MIN_SECRET_BYTES} random bytes."));
+        Ok(Self { current: parse_key("JWT_SECRET", secret)?, previous: None })
+    }
+
+    /// Parses the settings `JWT_SECRET` and `JWT_SECRET_PREVIOUS`. Returns `None` if neither is set.
+    pub fn from_settings(secret: Option<&str>, previous: Option<&str>) -> Result<Option<Self>, String> {
+        let previous = previous.map(|secret| parse_key("JWT_SECRET_PREVIOUS", secret)).transpose()?;
+        match secret {
+            Some(secret) => Ok(Some(Self { previous, ..Self::parse(secret)? })),
+            None if previous.is_none() => Ok(None),
+            None => {
+                Err("The secret JWT_SECRET_PREVIOUS needs JWT_SECRET. Set both, or delete JWT_SECRET_PREVIOUS.".into())
+            }
         }
-        Ok(Self(Hs256Key::new(secret)))
     }
 
     /// Signs a token that is valid from `now_secs` (Unix seconds) for [`JWT_LIFETIME_SECS`].
     pub fn issue(&self, claims: &WebClaims, now_secs: i64) -> Result<String, CreationError> {
         let issued = IssuedClaims { web: claims, iat: now_secs, exp: now_secs.saturating_add(JWT_LIFETIME_SECS) };
         let header = Header::empty().with_token_type("JWT");
-        Hs256.token(&header, &Claims::new(issued), &self.0)
+        Hs256.token(&header, &Claims::new(issued), &self.current)
     }
 
-    /// Returns the content of a token that was signed with this key and is valid at `now_secs` (Unix seconds).
+    /// Returns the content of a token that was signed with this key, or the previous one, and is valid at `now_secs` (Unix seconds).
     ///
     /// `exp` is required (RFC 7519 section 4.1.4), `nbf` is respected, `crit` is rejected. There is no leeway for clock skew:
     /// the hub that verifies a token has issued it.
@@ -83,13 +96,21 @@ impl JwtKey {
         if untrusted.header().other_fields.critical {
             return None;
         }
-        let verified = Hs256.validator::<WebClaims>(&self.0).validate(&untrusted).ok()?;
+        let validate = |key: &Hs256Key| Hs256.validator::<WebClaims>(key).validate(&untrusted).ok();
+        let verified = validate(&self.current).or_else(|| validate(self.previous.as_ref()?))?;
         let claims = verified.claims();
         let expires_at = claims.expiration?.timestamp();
         let not_before = claims.not_before.map(|time| time.timestamp());
         let is_valid = now_secs < expires_at && not_before.is_none_or(|not_before| not_before <= now_secs);
         is_valid.then(|| VerifiedJwt { claims: claims.custom.clone(), expires_at })
     }
+}
+
+fn parse_key(name: &str, secret: &str) -> Result<Hs256Key, String> {
+    if secret.len() < MIN_SECRET_BYTES {
+        return Err(format!("The secret {name} must have at least {MIN_SECRET_BYTES} random bytes."));
+    }
+    Ok(Hs256Key::new(secret))
 }
 
 #[cfg(test)]
@@ -224,6 +245,25 @@ mod tests {
         for short in ["", "secret", "0123456789abcdef0123456789abcde"] {
             let error = JwtKey::parse(short).unwrap_err();
             assert!(error.contains("JWT_SECRET") && error.contains("32 random bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn after_a_rotation_tokens_of_the_previous_secret_are_valid_until_it_is_removed() {
+        let new = "fedcba9876543210fedcba9876543210";
+        let verifies = |previous| {
+            let key = JwtKey::from_settings(Some(new), previous).unwrap().unwrap();
+            let own = key.issue(&WebClaims { uid: 7, ns: Namespace::default() }, NOW).unwrap();
+            assert!(key.verify(&own, NOW).is_some());
+            assert!(JwtKey::parse(SECRET).unwrap().verify(&own, NOW).is_none(), "signed with the new secret");
+            key.verify(VALID, NOW).is_some()
+        };
+        assert!(verifies(Some(SECRET)));
+        assert!(!verifies(None));
+        assert!(JwtKey::from_settings(None, None).unwrap().is_none());
+        for (secret, previous) in [(None, SECRET), (Some(SECRET), "short")] {
+            let error = JwtKey::from_settings(secret, Some(previous)).unwrap_err();
+            assert!(error.contains("JWT_SECRET_PREVIOUS") && !error.contains("short"), "{error}");
         }
     }
 

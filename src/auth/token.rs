@@ -15,7 +15,7 @@ use crate::model::namespace::Namespace;
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
-/// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`.
+/// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and the one before, `CLI_API_TOKEN_PREVIOUS`, if it is set.
 ///
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
 /// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
@@ -24,35 +24,42 @@ const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN
 /// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]
 pub struct AccessTokens {
-    shared_digest: [u8; 32],
-    /// Keyed with the shared secret. `None` when the secret is blank.
-    mac: Option<Hmac<Sha256>>,
+    current: SharedSecret,
+    previous: Option<SharedSecret>,
     accepts_shared: bool,
 }
 
+#[derive(Clone)]
+struct SharedSecret {
+    digest: [u8; 32],
+    /// Keyed with the secret. `None` when the secret is blank.
+    mac: Option<Hmac<Sha256>>,
+}
+
 impl AccessTokens {
-    /// Parses the settings `CLI_API_TOKEN` and `REQUIRE_NAMESPACE_TOKENS`.
-    pub fn parse(secret: Option<&str>, require_namespace_tokens: Option<&str>) -> Result<Self, String> {
+    /// Parses the settings `CLI_API_TOKEN`, `CLI_API_TOKEN_PREVIOUS` and `REQUIRE_NAMESPACE_TOKENS`.
+    pub fn parse(
+        secret: Option<&str>,
+        previous: Option<&str>,
+        require_namespace_tokens: Option<&str>,
+    ) -> Result<Self, String> {
         let secret = secret.filter(|secret| !secret.trim().is_empty()).ok_or(
             "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
         )?;
-        if secret.len() > MAX_SECRET_BYTES {
-            return Err(format!("The secret CLI_API_TOKEN must have at most {MAX_SECRET_BYTES} bytes."));
+        let previous = previous.filter(|secret| !secret.trim().is_empty());
+        for (name, secret) in [("CLI_API_TOKEN", Some(secret)), ("CLI_API_TOKEN_PREVIOUS", previous)] {
+            if secret.is_some_and(|secret| secret.len() > MAX_SECRET_BYTES) {
+                return Err(format!("The secret {name} must have at most {MAX_SECRET_BYTES} bytes."));
+            }
         }
         let required = parse_bool("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
-        Ok(Self::new(secret, required))
+        Ok(Self { previous: previous.map(SharedSecret::new), ..Self::new(secret, required) })
     }
 
     /// With a blank secret no token is valid. With `require_namespace_tokens` the shared secret is not valid, only namespace
     /// tokens are.
     pub fn new(cli_api_token: &str, require_namespace_tokens: bool) -> Self {
-        let is_blank = cli_api_token.trim().is_empty();
-        let mac = || Hmac::new_from_slice(cli_api_token.as_bytes()).ok();
-        Self {
-            shared_digest: Sha256::digest(cli_api_token).into(),
-            mac: if is_blank { None } else { mac() },
-            accepts_shared: !require_namespace_tokens,
-        }
+        Self { current: SharedSecret::new(cli_api_token), previous: None, accepts_shared: !require_namespace_tokens }
     }
 
     /// Returns the namespace that `token` grants access to. `None` gives no reason, so that a guess reveals nothing.
@@ -71,22 +78,32 @@ impl AccessTokens {
 
     /// Returns the token of a namespace, `<base64url of the HMAC>:<NAMESPACE>`.
     pub fn namespace_token(&self, namespace: &Namespace) -> String {
-        let secret = self.namespace_secret(namespace).unwrap_or_default();
+        let secret = self.current.of_namespace(namespace).unwrap_or_default();
         format!("{secret}:{namespace}")
     }
 
     fn is_secret_of(&self, namespace: &Namespace, secret: &str) -> bool {
-        let Some(expected) = self.namespace_secret(namespace) else {
-            return false;
-        };
         // Digests of equal length are compared in constant time; the secrets may differ in length.
         let digest = Sha256::digest(secret);
-        let is_shared = digest.ct_eq(&self.shared_digest) & Choice::from(u8::from(self.accepts_shared));
-        let is_own = digest.ct_eq(&Sha256::digest(expected));
-        (is_shared | is_own).into()
+        let accepted = [Some(&self.current), self.previous.as_ref()].into_iter().flatten();
+        let matches = accepted.filter_map(|shared| {
+            let of_namespace = shared.of_namespace(namespace)?;
+            let is_shared = digest.ct_eq(&shared.digest) & Choice::from(u8::from(self.accepts_shared));
+            Some(is_shared | digest.ct_eq(&Sha256::digest(of_namespace)))
+        });
+        matches.fold(Choice::from(0), |any, is_match| any | is_match).into()
+    }
+}
+
+impl SharedSecret {
+    fn new(secret: &str) -> Self {
+        let is_blank = secret.trim().is_empty();
+        let mac = || Hmac::new_from_slice(secret.as_bytes()).ok();
+        Self { digest: Sha256::digest(secret).into(), mac: if is_blank { None } else { mac() } }
     }
 
-    fn namespace_secret(&self, namespace: &Namespace) -> Option<String> {
+    /// Returns the own secret of a namespace.
+    fn of_namespace(&self, namespace: &Namespace) -> Option<String> {
         let mut mac = self.mac.clone()?;
         mac.update(b"namespace:");
         mac.update(namespace.as_str().as_bytes());
@@ -127,8 +144,9 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_rejected() {
-        let accepts_shared =
-            |required| AccessTokens::parse(Some("s3cret"), required).map(|tokens| verify(&tokens, "s3cret").is_some());
+        let accepts_shared = |required| {
+            AccessTokens::parse(Some("s3cret"), None, required).map(|tokens| verify(&tokens, "s3cret").is_some())
+        };
         let settings = [None, Some("false"), Some("True")];
         assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
         for value in ["yes", "1", " true", "0"] {
@@ -136,8 +154,32 @@ mod tests {
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);
         for secret in [None, Some(""), Some(" \n"), Some(long.as_str())] {
-            let error = AccessTokens::parse(secret, None).unwrap_err();
+            let error = AccessTokens::parse(secret, None, None).unwrap_err();
             assert!(error.contains("CLI_API_TOKEN") && !error.contains("xxx"), "{error}");
+        }
+        let error = AccessTokens::parse(Some("s3cret"), Some(&long), None).unwrap_err();
+        assert!(error.contains("CLI_API_TOKEN_PREVIOUS") && !error.contains("xxx"), "{error}");
+    }
+
+    #[test]
+    fn after_a_rotation_tokens_of_the_previous_secret_are_valid_until_it_is_removed() {
+        let parse = |previous, required| AccessTokens::parse(Some("new"), previous, Some(required)).unwrap();
+        let tokens = parse(Some("s3cret"), "false");
+        let own = format!("{TEAM}:team-7");
+        assert_eq!(verify(&tokens, "new:team-7").as_deref(), Some("team-7"));
+        assert_eq!(verify(&tokens, "s3cret:team-7").as_deref(), Some("team-7"));
+        assert_eq!(verify(&tokens, &own).as_deref(), Some("team-7"));
+        assert_ne!(tokens.namespace_token(&namespace("team-7")), own, "new tokens are of the new secret");
+
+        let tokens = parse(Some("s3cret"), "true");
+        assert_eq!(verify(&tokens, "s3cret:team-7"), None);
+        assert_eq!(verify(&tokens, &own).as_deref(), Some("team-7"));
+
+        for previous in [None, Some(""), Some(" ")] {
+            let tokens = parse(previous, "false");
+            for token in ["s3cret:team-7", &own, "", ":team-7", " :team-7"] {
+                assert_eq!(verify(&tokens, token), None, "{token} with {previous:?}");
+            }
         }
     }
 

@@ -57,8 +57,9 @@ pub fn max_file_bytes(env: &Env) -> Result<u64, String> {
 }
 
 fn access_tokens(env: &Env) -> Result<AccessTokens, String> {
+    let (secret, previous) = (variable(env, "CLI_API_TOKEN"), variable(env, "CLI_API_TOKEN_PREVIOUS"));
     let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
-    AccessTokens::parse(variable(env, "CLI_API_TOKEN").as_deref(), required.as_deref())
+    AccessTokens::parse(secret.as_deref(), previous.as_deref(), required.as_deref())
 }
 
 fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
@@ -132,7 +133,8 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
 pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
-    let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
+    let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
+    let jwt = JwtKey::from_settings(secret.as_deref(), previous.as_deref())?;
     let db = Retrying::new(
         LossDetecting::new(database(env, None)?, Box::new(WorkerEnvironment)),
         Box::new(WorkerEnvironment),

@@ -14,7 +14,9 @@ const waitForToken = ({ url }) => waitUntilReady(url, { tokens: [SECRET, NAMESPA
 
 const INVALID = {
   CLI_API_TOKEN: [' ', 'x'.repeat(960)],
+  CLI_API_TOKEN_PREVIOUS: ['x'.repeat(960)],
   JWT_SECRET: ['too short'],
+  JWT_SECRET_PREVIOUS: ['x'.repeat(32)],
   NAMESPACE_ROUTING: ['hosts'],
   CORS_ORIGINS: ['console.example'],
   REQUIRE_NAMESPACE_TOKENS: ['yes'],
@@ -60,6 +62,23 @@ test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   assert.equal((await hub.webWithoutToken().get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
+});
+
+test('during a rotation the previous secrets are accepted, by the worker and by the objects', async (t) => {
+  const [oldKey, newKey] = ['a'.repeat(32), 'b'.repeat(32)];
+  const hub = await startHub({ vars: { JWT_SECRET: oldKey } });
+  t.after(() => hub.stop());
+  const { body } = await hub.webWithoutToken().post('/api/auth', { accessToken: SECRET });
+  const statusWithJwt = async () => (await fetch(`${hub.url}/api/sessions`, { headers: { authorization: `Bearer ${body.token}` } })).status;
+
+  await hub.restart({ CLI_API_TOKEN: 'the new token', CLI_API_TOKEN_PREVIOUS: SECRET, JWT_SECRET: newKey, JWT_SECRET_PREVIOUS: oldKey });
+  await liveSession(t, hub, { tag: 'rotation' });
+  assert.equal((await hub.web().get('/api/sessions')).body.sessions.length, 1);
+  assert.equal(await statusWithJwt(), 200);
+
+  await hub.restart({ CLI_API_TOKEN: 'the new token', JWT_SECRET: newKey });
+  assert.equal((await hub.web().get('/api/sessions')).status, 401);
+  assert.equal(await statusWithJwt(), 401);
 });
 
 test('a hub with a location hint serves as any other', async (t) => {
