@@ -34,8 +34,8 @@ pub trait UploadBody: Send + Sync {
     fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
     /// Returns the size of the file as far as it was read, in bytes.
     fn file_bytes(&self) -> u64;
-    /// Sends one text frame: the buffered content between two ASCII texts. Empties the buffer.
-    fn send(&self, to: ConnId, head: &str, tail: &str);
+    /// Sends one text frame: the buffered content between `prefix` and `suffix`, which are ASCII. Empties the buffer.
+    fn send(&self, to: ConnId, prefix: &str, suffix: &str);
 }
 
 /// The platform's random source failed.

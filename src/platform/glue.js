@@ -46,12 +46,12 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
  * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
  * not with the declared length.
  * @param {number} limit in bytes
- * @param {number} chunkBytes the bytes that the client must send within `stallMs`; also the initial size of the buffer
+ * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
  * @param {number} totalMs the time to send all of it
  * @param {(bytes: number) => Promise<boolean>} reserve waits for memory before the buffer grows to this size
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
  */
-export async function body(request, limit, chunkBytes, stallMs, totalMs, reserve) {
+export async function body(request, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
   const declared = request.headers.get('content-length');
   if (Number(declared) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
@@ -79,7 +79,7 @@ export async function body(request, limit, chunkBytes, stallMs, totalMs, reserve
       }
       const free = new Uint8Array(buffer, length);
       const minBytes = Math.min(chunkBytes, free.length);
-      timer = setTimeout(stop, stallMs);
+      timer = setTimeout(stop, progressTimeoutMs);
       const { value, done } = await reader.readAtLeast(minBytes, free);
       clearTimeout(timer);
       if (stalled) return 'stalled';

@@ -11,13 +11,13 @@ extern "C" {
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
-    /// `min_bytes` in `stall_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to `false`). The
-    /// function `reserve(bytes)` is called before more than `min_bytes` are buffered.
+    /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
+    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered.
     pub fn body(
         request: &web_sys::Request,
         limit: usize,
         min_bytes: u32,
-        stall_ms: u32,
+        progress_timeout_ms: u32,
         total_ms: u32,
         reserve: &JsValue,
     ) -> js_sys::Promise;
@@ -126,10 +126,10 @@ extern "C" {
 #[wasm_bindgen(module = "/src/platform/upload.js")]
 extern "C" {
     /// The body of an upload. Without its content it has at most `max_fields` bytes. The client must send `min_bytes` within
-    /// `stall_ms`.
+    /// `progress_timeout_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
-    pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, stall_ms: u32) -> Upload;
+    pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
     /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
@@ -142,7 +142,7 @@ extern "C" {
     pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;
     /// Releases the memory of the body.
     #[wasm_bindgen(method)]
-    pub fn drop(this: &Upload);
+    pub fn release(this: &Upload);
 }
 
 #[wasm_bindgen]

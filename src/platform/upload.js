@@ -46,7 +46,7 @@ export class Parser {
   #keyStart = -1;
   #isContentNext = false;
   /** `none` before the content, `open` in it, `closed` behind it. */
-  #content = 'none';
+  #contentState = 'none';
   /** The number of read characters of an escape in the content. */
   #escapeLength = 0;
   #escapeValue = 0;
@@ -83,7 +83,7 @@ export class Parser {
    */
   parse(input, at, output, end) {
     while (at < input.length) {
-      if (this.#content !== 'open') {
+      if (this.#contentState !== 'open') {
         this.#readField(input[at++]);
         continue;
       }
@@ -115,14 +115,14 @@ export class Parser {
       case QUOTE:
         if (this.#isContentNext) {
           this.#isContentNext = false;
-          this.#content = 'open';
+          this.#contentState = 'open';
           return;
         }
         this.#isInString = true;
         if (this.#depth === 1) this.#keyStart = this.#fields.length - 1;
         return;
       case 0x3a: // :
-        if (this.#depth === 1 && this.#keyStart >= 0) this.#isContentNext = this.#content === 'none' && this.#isContentKey();
+        if (this.#depth === 1 && this.#keyStart >= 0) this.#isContentNext = this.#contentState === 'none' && this.#isContentKey();
         this.#keyStart = -1;
         return;
       case 0x20:
@@ -190,7 +190,7 @@ export class Parser {
 
   #endContent(output, end) {
     this.#fields.push(QUOTE);
-    this.#content = 'closed';
+    this.#contentState = 'closed';
     const surplus = this.#length % 4;
     if (surplus === 0) return end;
     if (surplus === 1 || this.#padding > 0) throw new Fault('bad-base64');
@@ -206,13 +206,13 @@ export class Upload {
   #timer;
   #parser;
   #minBytes;
-  #stallMs;
+  #progressTimeoutMs;
   /** `Content-Length`; -1 without one. */
   #declared;
   #inputBuffer = new ArrayBuffer(INPUT_BYTES);
   #input = new Uint8Array(0);
   /** Where to continue in `#input`. */
-  #at = 0;
+  #inputOffset = 0;
   /** The number of bytes received. */
   #received = 0;
   #hasEnded = false;
@@ -223,14 +223,14 @@ export class Upload {
   /**
    * @param {Request} request with an unread body
    * @param {number} maxFields the largest body without its content, in bytes
-   * @param {number} minBytes the bytes that the client must send within `stallMs`
-   * @param {number} stallMs
+   * @param {number} minBytes the bytes that the client must send within `progressTimeoutMs`
+   * @param {number} progressTimeoutMs
    */
-  constructor(request, maxFields, minBytes, stallMs) {
+  constructor(request, maxFields, minBytes, progressTimeoutMs) {
     this.#body = request.body;
     this.#parser = new Parser(maxFields);
     this.#minBytes = minBytes;
-    this.#stallMs = stallMs;
+    this.#progressTimeoutMs = progressTimeoutMs;
     const declared = Number.parseInt(request.headers.get('content-length') ?? '', 10);
     this.#declared = Number.isSafeInteger(declared) ? declared : -1;
   }
@@ -253,15 +253,15 @@ export class Upload {
       if (this.#declared > maxBody) throw new Fault('too-large');
       while (!this.#hasEnded) {
         const output = this.#reserve(capacity);
-        [this.#at, this.#end] = this.#parser.parse(this.#input, this.#at, output, this.#end);
+        [this.#inputOffset, this.#end] = this.#parser.parse(this.#input, this.#inputOffset, output, this.#end);
         if (this.size > maxFile) throw new Fault('too-large');
-        if (this.#at === this.#input.length) await this.#receive(maxBody);
+        if (this.#inputOffset === this.#input.length) await this.#receive(maxBody);
         else if (this.#end === PREFIX_BYTES + capacity) return ['', undefined];
       }
       return ['', this.#parser.fields];
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      this.drop();
+      this.release();
       return [error.message, undefined];
     }
   }
@@ -278,12 +278,12 @@ export class Upload {
     // The runtime stores an ASCII string with one byte per character.
     const text = new TextDecoder().decode(bytes.subarray(start - before.length, this.#end + after.length));
     this.#end = PREFIX_BYTES;
-    if (this.#hasEnded) this.drop();
+    if (this.#hasEnded) this.release();
     return text;
   }
 
   /** Releases the buffer without waiting for the garbage collector, and the body for `discardBody`. */
-  drop() {
+  release() {
     clearTimeout(this.#timer);
     if (!this.#buffer.detached) this.#buffer.transfer(0);
     try {
@@ -332,7 +332,7 @@ export class Upload {
     this.#timer = setTimeout(() => {
       stalled = true;
       reader.cancel().catch(() => {});
-    }, this.#stallMs);
+    }, this.#progressTimeoutMs);
     try {
       const { value, done } = await reader.readAtLeast(this.#minBytes, new Uint8Array(this.#inputBuffer));
       if (stalled) throw new Fault('stalled');
@@ -340,7 +340,7 @@ export class Upload {
       if (value === undefined) return;
       this.#inputBuffer = value.buffer;
       this.#input = value;
-      this.#at = 0;
+      this.#inputOffset = 0;
       this.#received += value.length;
       // A chunked body may be longer than its declared length, which determined the size of the buffer.
       if (this.#declared >= 0 && this.#received > this.#declared) throw new Fault('broken');

@@ -47,8 +47,8 @@ impl UploadBody for JsUpload {
         self.upload.size() as u64
     }
 
-    fn send(&self, to: ConnId, head: &str, tail: &str) {
-        match self.upload.frame(head, tail) {
+    fn send(&self, to: ConnId, prefix: &str, suffix: &str) {
+        match self.upload.frame(prefix, suffix) {
             Ok(frame) => self.runtime.send_text(to, &frame),
             // Nothing is sent, so the RPC call times out.
             Err(error) => worker::console_error!("building the frame of an upload failed: {error:?}"),
@@ -58,6 +58,6 @@ impl UploadBody for JsUpload {
 
 impl Drop for JsUpload {
     fn drop(&mut self) {
-        self.upload.drop();
+        self.upload.release();
     }
 }

@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::ports::{ConnId, UploadBody};
-use crate::hub::workspace::upload_body::{Upload, read_upload, send_with_content, upload_failed};
+use crate::hub::workspace::upload_body::{UploadFields, read_upload, send_with_content, to_upload_error};
 use crate::limits::UPLOAD_CHUNK_CHARS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -42,27 +42,27 @@ impl<'a> ChunkedUpload<'a> {
     }
 
     /// Sends the buffered content and the rest of the body, one chunk at a time; reads the next chunk while the CLI processes
-    /// one. `end` has the fields of a body that is already read. Returns the CLI's result of the last chunk, or of one that it
+    /// one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of one that it
     /// refused, as JSON text.
-    pub async fn send(mut self, body: &dyn UploadBody, mut end: Option<Upload>) -> Result<String, Error> {
+    pub async fn send(mut self, body: &dyn UploadBody, mut fields: Option<UploadFields>) -> Result<String, Error> {
         let mut offset = 0;
         loop {
             let bytes = body.file_bytes() - offset;
             let timeout_ms = self.hub.upload_timeout_ms(bytes);
-            let call = self.open_call(timeout_ms).await.map_err(upload_failed)?;
+            let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
             let params = ChunkParams {
                 content: "",
                 upload_id: &self.id,
                 offset,
-                last: end.is_some(),
-                filename: end.as_ref().map(|upload| upload.filename.as_str()),
-                mime_type: end.as_ref().map(|upload| upload.mime_type.as_str()),
+                last: fields.is_some(),
+                filename: fields.as_ref().map(|fields| fields.filename.as_str()),
+                mime_type: fields.as_ref().map(|fields| fields.mime_type.as_str()),
             };
             send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
             self.is_open = true;
             offset += bytes;
-            let result = async { call.result().await.map_err(upload_failed) };
-            if end.is_some() {
+            let result = async { call.result().await.map_err(to_upload_error) };
+            if fields.is_some() {
                 let result = result.await?;
                 self.is_open = false;
                 return Ok(result);
@@ -73,8 +73,8 @@ impl<'a> ChunkedUpload<'a> {
                 if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
             };
             let next = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
-            end = match try_join(next, accepted).await {
-                Ok((end, ())) => end,
+            fields = match try_join(next, accepted).await {
+                Ok((fields, ())) => fields,
                 Err(outcome) => {
                     self.is_open = outcome.is_err();
                     return outcome;

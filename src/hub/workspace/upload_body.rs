@@ -10,10 +10,10 @@ use crate::hub::ports::{UploadBody, UploadFault};
 use crate::limits::{MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
 use crate::wire::fields::read_object;
 
-/// The body of an upload. `content` is an empty string in place of the content.
+/// The fields of an upload. `content` is an empty string in place of the content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Upload {
+pub struct UploadFields {
     pub filename: String,
     pub content: String,
     pub mime_type: String,
@@ -32,7 +32,7 @@ impl FileLimit {
     }
 
     /// Returns the limit for a CLI that does not accept uploads in chunks.
-    pub fn in_frame(self) -> Self {
+    pub fn for_one_frame(self) -> Self {
         if self.bytes <= MAX_FRAME_FILE_BYTES {
             return self;
         }
@@ -41,10 +41,14 @@ impl FileLimit {
     }
 }
 
-/// Reads a part of the body; at its end returns its other fields.
-pub async fn read_upload(body: &dyn UploadBody, capacity: u64, limit: FileLimit) -> Result<Option<Upload>, Error> {
-    let fields = body.read(capacity, limit.bytes).await.map_err(|fault| fault_error(fault, limit))?;
-    fields.map(|fields| Upload::parse(&fields)).transpose()
+/// Reads a part of the body. Returns the fields at the end of the body, and `None` before it.
+pub async fn read_upload(
+    body: &dyn UploadBody,
+    capacity: u64,
+    limit: FileLimit,
+) -> Result<Option<UploadFields>, Error> {
+    let fields = body.read(capacity, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
+    fields.map(|fields| UploadFields::parse(&fields)).transpose()
 }
 
 /// Sends a call with the buffered content in place of the empty string of the field `content`.
@@ -53,11 +57,11 @@ pub fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
     let frame = escape_non_ascii(&call.frame(params));
     // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once more.
     let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
-    let (before_content, after_content) = frame.split_at(split);
-    body.send(call.conn, before_content, after_content);
+    let (prefix, suffix) = frame.split_at(split);
+    body.send(call.conn, prefix, suffix);
 }
 
-impl Upload {
+impl UploadFields {
     fn parse(fields: &str) -> Result<Self, Error> {
         let upload: Self = read_object(fields).map_err(Error::from_body)?;
         check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
@@ -93,11 +97,11 @@ pub fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Re
     Err(Error::field(field, format!("Field `{field}` must have {min} to {max} characters.")))
 }
 
-pub fn upload_failed(error: RpcError) -> Error {
+pub fn to_upload_error(error: RpcError) -> Error {
     Error::UploadFailed(error.to_string())
 }
 
-pub fn fault_error(fault: UploadFault, limit: FileLimit) -> Error {
+pub fn fault_to_error(fault: UploadFault, limit: FileLimit) -> Error {
     match fault {
         UploadFault::TooLarge => Error::TooLarge {
             what: "The file in field `content`".into(),

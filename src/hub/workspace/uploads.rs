@@ -13,7 +13,7 @@ use crate::hub::peers::rpc::RpcError;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::workspace::upload_body::{
-    FileLimit, Upload, check_length, fault_error, read_upload, send_with_content, upload_failed,
+    FileLimit, UploadFields, check_length, fault_to_error, read_upload, send_with_content, to_upload_error,
 };
 use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
@@ -65,18 +65,18 @@ impl Hub {
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
-        let conn = self.upload_socket(&owner).await.map_err(upload_failed)?;
+        let conn = self.upload_socket(&owner).await.map_err(to_upload_error)?;
         if self.accepts_chunks(conn) {
             return ChunkedUpload::new(self, &owner, conn).send(body, upload).await;
         }
-        self.send_in_frame(body, upload, &owner, limit.in_frame()).await
+        self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
     /// Sends a file in one frame. `upload`: `None` if more than a chunk of it is unread.
     async fn send_in_frame(
         self: &Arc<Self>,
         body: &dyn UploadBody,
-        upload: Option<Upload>,
+        upload: Option<UploadFields>,
         owner: &Owner,
         limit: FileLimit,
     ) -> Result<String, Error> {
@@ -89,20 +89,22 @@ impl Hub {
             }
         };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
-        let call = self.open_call(owner, Method::UploadFile, timeout_ms).await.map_err(upload_failed)?;
+        let call = self.open_call(owner, Method::UploadFile, timeout_ms).await.map_err(to_upload_error)?;
         let params =
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-        call.result().await.map_err(upload_failed)
+        call.result().await.map_err(to_upload_error)
     }
 
     /// Reads all of a file. Fails if the client is slow: others wait for the slot.
-    async fn read_frame(&self, body: &dyn UploadBody, limit: FileLimit) -> Result<Upload, Error> {
+    async fn read_frame(&self, body: &dyn UploadBody, limit: FileLimit) -> Result<UploadFields, Error> {
         let started_at = self.rt.now();
         let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
         loop {
             match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
-                Either::Left((upload, _)) => return upload?.ok_or_else(|| fault_error(UploadFault::TooLarge, limit)),
+                Either::Left((upload, _)) => {
+                    return upload?.ok_or_else(|| fault_to_error(UploadFault::TooLarge, limit));
+                }
                 Either::Right(_) => {
                     let due_ms = self.rt.now().saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
                     if body.file_bytes() < due_ms * FRAME_UPLOAD_BYTES_PER_MS {
@@ -152,7 +154,7 @@ impl Hub {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = serde_json::to_string(&DeleteParams { path }).unwrap_or_default();
-        self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(upload_failed)
+        self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(to_upload_error)
     }
 
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {

@@ -86,10 +86,10 @@ impl UploadBody for Body {
         self.received.lock().unwrap().file_bytes
     }
 
-    fn send(&self, to: ConnId, head: &str, tail: &str) {
-        assert!(head.is_ascii() && tail.is_ascii(), "{head} {tail}");
+    fn send(&self, to: ConnId, prefix: &str, suffix: &str) {
+        assert!(prefix.is_ascii() && suffix.is_ascii(), "{prefix} {suffix}");
         let content = std::mem::take(&mut self.received.lock().unwrap().buffered);
-        self.rt.send(&[to], &format!("{head}{content}{tail}"));
+        self.rt.send(&[to], &format!("{prefix}{content}{suffix}"));
     }
 }
 
