@@ -3,7 +3,7 @@
 
 use super::columns::Columns;
 use super::messages::MessageRef;
-use super::sessions::{SELECT_BY_ID, SELECT_OWNED, history_of, read_found, seq};
+use super::sessions::{SELECT_BY_ID, SELECT_OWNED, current_seq, history_of, read_found};
 use super::{DbError, Found, Row, Statement, Value, events};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -15,7 +15,7 @@ const APPEND: &str = concat!(
     "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 SELECT coalesce(history, id), 1 + ",
-    seq!(),
+    current_seq!(),
     ", ?3, ?4, ?5, 0, ?6, ?7
 FROM sessions WHERE id = ?1 AND namespace = ?2
   AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.session_id = coalesce(history, sessions.id) AND m.local_id = ?4)
@@ -90,7 +90,7 @@ pub fn append_event(
     number: u64,
     log_start: u64,
 ) -> [Statement; 2] {
-    let event = events::refer_to_message("", session, "");
+    let event = events::encode_reference("", session, "");
     let (id, bytes) = (message.id.as_str(), bytes as u64);
     let params: [Value; 7] = [
         session.into(),

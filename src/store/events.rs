@@ -24,8 +24,9 @@ ON CONFLICT (namespace, last) DO UPDATE SET
 const REPLACE: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6 WHERE namespace = ?1 AND last = ?7";
 
-/// Does the same with any superfluous row, if there is one: which are superfluous is unknown after a wake. If the batch was
-/// repeated, it does nothing. `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_SUPERFLUOUS`.
+/// Writes a row in place of any superfluous row. Used after a wake, when the hub does not know which rows are superfluous.
+/// Changes nothing if no row is superfluous or the batch was repeated.
+/// `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_SUPERFLUOUS`.
 const REPLACE_ANY: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6
 WHERE namespace = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE namespace = ?1 AND last = ?2) AND last = (
@@ -151,13 +152,13 @@ pub fn read_superfluous(batch: &[Statement], results: Vec<Vec<Row>>) -> Result<O
     selected.map(|(_, rows)| rows.into_iter().map(number).collect()).transpose()
 }
 
-/// The text of an event of a message in the body of a row, without the message.
-pub fn refer_to_message(number: impl Display, session: &str, seq: impl Display) -> String {
+/// Encodes a reference to a message as a line of the body of a row, without its line break.
+pub fn encode_reference(number: impl Display, session: &str, seq: impl Display) -> String {
     format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
 }
 
-/// Reads a text of [`refer_to_message`]: number, session as JSON, session and seq.
-fn parse_reference(line: &str) -> Option<(&str, &str, (String, u64))> {
+/// Decodes a line of [`encode_reference`] to the number, the session as JSON, and the session with the seq.
+fn decode_reference(line: &str) -> Option<(&str, &str, (String, u64))> {
     let (number, rest) = line.split_once('\t')?;
     let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;
     Some((number, session, (serde_json::from_str(session).ok()?, seq.parse().ok()?)))
@@ -168,7 +169,8 @@ pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
     Statement::new(DELETE, [namespace.as_ref().into(), up_to.into()])
 }
 
-/// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first.
+/// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first. References to
+/// messages are replaced by the events.
 pub async fn load(
     db: &dyn Database,
     namespace: &Namespace,
@@ -178,21 +180,21 @@ pub async fn load(
     let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
     let statement = Statement::new(SELECT, [namespace.as_ref().into(), after.into(), up_to.into()]);
     let rows = query(db, statement).await?.into_iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
-    insert_messages(db, namespace, rows).await
+    resolve_references(db, namespace, rows).await
 }
 
 /// The id of no session, as JSON.
 const NO_SESSION: &str = "\"\"";
 
-/// Replaces the references to messages by the whole events. A message is missing if its session was deleted: its event becomes
+/// Replaces references to messages by the events. A message is missing if its session was deleted: its event becomes
 /// one that no client receives, so that its number stays in the log. The removal of the session is a later event.
-async fn insert_messages(
+async fn resolve_references(
     db: &dyn Database,
     namespace: &Namespace,
     mut rows: Vec<EventsRow>,
 ) -> Result<Vec<EventsRow>, DbError> {
     let lines = rows.iter().flat_map(|row| row.body.lines());
-    let references: Vec<(String, u64)> = lines.filter_map(parse_reference).map(|(_, _, message)| message).collect();
+    let references: Vec<(String, u64)> = lines.filter_map(decode_reference).map(|(_, _, message)| message).collect();
     if references.is_empty() {
         return Ok(rows);
     }
@@ -205,7 +207,7 @@ async fn insert_messages(
     for row in &mut rows {
         let mut body = String::with_capacity(row.body.len());
         for line in row.body.lines() {
-            match parse_reference(line) {
+            match decode_reference(line) {
                 Some((number, session, message)) => {
                     let event = events.remove(&message);
                     let (session, event) = event.as_ref().map_or((NO_SESSION, "{}"), |event| (session, event));

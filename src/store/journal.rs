@@ -97,8 +97,10 @@ impl<E> Batch<E> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
     Free,
-    /// The task that commits the batches, or the caller of [`Journal::lock_if_idle`].
+    /// The task that commits the batches.
     Committing,
+    /// The caller of [`Journal::lock_if_idle`].
+    ColdAppend,
     /// The caller of [`Journal::lock`].
     Exclusive,
 }
@@ -262,12 +264,12 @@ impl<E: MemorySize> Journal<E> {
         Some(receiver)
     }
 
-    /// Locks the journal for a write outside of it, if everything is written. Later changes wait for [`unlock`](Self::unlock).
-    /// Returns whether it did.
+    /// Locks the journal for a cold append if nothing is pending. Later changes wait for [`unlock`](Self::unlock). Returns
+    /// whether it is locked.
     pub fn lock_if_idle(&mut self) -> bool {
         let is_idle = !self.has_pending();
         if is_idle {
-            self.lock = Lock::Committing;
+            self.lock = Lock::ColdAppend;
         }
         is_idle
     }

@@ -73,7 +73,7 @@ macro_rules! both_exist {
 
 /// Selects the last seq of each chunk of a session's messages, up to more than [`MAX_MERGE_CHUNKS`](crate::limits::MAX_MERGE_CHUNKS).
 /// A chunk has at most 5,000 messages, and about 10 MB. `?1`: session, `?2`: namespace.
-const SELECT_CHUNKS: &str = concat!(
+const SELECT_CHUNK_ENDS: &str = concat!(
     "
 SELECT max(seq) AS last FROM (
   SELECT seq, (row_number() OVER preceding - 1) / 5000 AS by_rows,
@@ -169,19 +169,19 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
 }
 
 /// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`.
-pub async fn load_chunks(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Vec<u64>, DbError> {
-    let rows = query(db, Statement::new(SELECT_CHUNKS, [session.into(), namespace.as_ref().into()])).await?;
+pub async fn load_chunk_ends(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Vec<u64>, DbError> {
+    let rows = query(db, Statement::new(SELECT_CHUNK_ENDS, [session.into(), namespace.as_ref().into()])).await?;
     rows.into_iter().map(|row| Columns::new("messages", row).number("last")).collect()
 }
 
 /// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and remove
-/// `old`. `chunks` are those of `new` ([`load_chunks`]).
-pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunks: &[u64]) -> Vec<Statement> {
+/// `old`. `chunk_ends` are those of `new` ([`load_chunk_ends`]).
+pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));
     let params: Vec<Value> = vec![old.into(), new.id.as_str().into(), namespace.as_ref().into()];
     let mut before = 0;
-    for last in chunks {
+    for last in chunk_ends {
         let bounds: [Value; 2] = [before.into(), (*last).into()];
         let params = [params.as_slice(), &bounds].concat();
         bulk.statements.extend(MOVE_CHUNK.map(|sql| Statement::new(sql, params.clone())));

@@ -137,6 +137,7 @@ impl<'a> Retries<'a> {
         let ends_at = started_at + DB_RETRY_MS;
         Self { environment, queries, id, ends_at, pause_ms: FIRST_DB_PAUSE_MS, fault: None, is_unreachable: None }
     }
+
     /// Waits for the next attempt if `error` is retryable and time is left. Otherwise returns the error of the query:
     /// [`DbError::Unavailable`] if an earlier attempt may have committed it although the last one was refused.
     fn wait_or_fail(&mut self, error: DbError) -> BoxFuture<'_, Result<(), DbError>> {

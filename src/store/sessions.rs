@@ -62,17 +62,17 @@ macro_rules! history_of {
 pub(super) use history_of;
 
 /// The `seq` of a session. A message does not write the row of its session, so the column may be behind the messages.
-macro_rules! seq {
+macro_rules! current_seq {
     () => {
         "max(sessions.seq, coalesce((SELECT max(m.seq) FROM messages AS m 
   WHERE m.session_id = coalesce(sessions.history, sessions.id)), 0))"
     };
 }
 
-pub(super) use seq;
+pub(super) use current_seq;
 
-/// The `updated_at` of a session, for the same reason.
-macro_rules! updated_at {
+/// The `updated_at` of a session. A message does not write the row of its session, so the column may be behind the messages.
+macro_rules! current_updated_at {
     () => {
         "max(sessions.updated_at, coalesce((SELECT m.created_at FROM messages AS m 
   WHERE m.session_id = coalesce(sessions.history, sessions.id) ORDER BY m.seq DESC LIMIT 1), 0))"
@@ -83,7 +83,7 @@ macro_rules! updated_at {
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
-        "SELECT id, tag, ", seq!(), ", created_at, ", updated_at!(), ", active_at, thinking_at, active, thinking, mode, metadata,
+        "SELECT id, tag, ", current_seq!(), ", created_at, ", current_updated_at!(), ", active_at, thinking_at, active, thinking, mode, metadata,
   metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
   agent_state_parts
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
@@ -120,7 +120,7 @@ SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thin
   'permission_mode', permission_mode, 'model_mode', model_mode)
 FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state,
   ",
-    updated_at!(),
+    current_updated_at!(),
     " AS changed_at FROM sessions WHERE namespace = ?1)"
 );
 

@@ -13,7 +13,7 @@ use crate::hub::events::numbering::push_single_line;
 use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::{Audience, Event};
 use crate::model::text_parts::TextParts;
-use crate::store::events::{EventsRow, refer_to_message};
+use crate::store::events::{EventsRow, encode_reference};
 
 /// The key of [`LogHead::encode`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
@@ -326,7 +326,7 @@ fn encode_event(row: &mut EventsRow, number: u64, event: &Event) {
         Audience::Machine(id) => ('m', id),
     };
     if let Some(seq) = event.message_seq {
-        body.push_str(&refer_to_message(number, id, seq));
+        body.push_str(&encode_reference(number, id, seq));
         row.bytes += event.body.text_bytes();
     } else {
         // JSON escapes the tabs and line breaks that an id may contain.

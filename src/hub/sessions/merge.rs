@@ -111,8 +111,8 @@ impl Hub {
     async fn write_merge(&self, old: &Session, new: Session, memory: &mut Reservation) -> Result<(), Error> {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
-        let chunks = removals::load_chunks(&self.db, namespace, &new_id).await?;
-        if chunks.len() > MAX_MERGE_CHUNKS {
+        let chunk_ends = removals::load_chunk_ends(&self.db, namespace, &new_id).await?;
+        if chunk_ends.len() > MAX_MERGE_CHUNKS {
             self.rt.log_warning(&format!(
                 "sessions {} and {new_id} are not merged: {new_id} has too many messages",
                 old.id
@@ -133,7 +133,7 @@ impl Hub {
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        let mut batch = removals::merge(namespace, &old.id, &remaining, &chunks);
+        let mut batch = removals::merge(namespace, &old.id, &remaining, &chunk_ends);
         // Events before the merge contain outdated seqs, so no client may resume from them.
         let (removal, gap) = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;

@@ -29,7 +29,7 @@ async fn put_history(db: &Sqlite, id: &str, count: u64, first: u64) {
 /// Merges `old` into `new`.
 async fn merge(db: &Sqlite) {
     let new = stored(db, "new").await;
-    let chunks = removals::load_chunks(db, &team(), "new").await.unwrap();
+    let chunks = removals::load_chunk_ends(db, &team(), "new").await.unwrap();
     let steps = db.take_most_steps();
     assert!(steps <= MAX_READ_STEPS, "the chunks are found with {steps} steps");
     assert!(chunks.len() <= MAX_MERGE_CHUNKS);
@@ -54,7 +54,7 @@ async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000
     put_history(&db, "old", 12_000, 1).await;
     // The first 1,000 repeat messages of the old session.
     put_history(&db, "new", 13_000, 11_001).await;
-    assert_eq!(removals::load_chunks(&db, &team(), "new").await.unwrap(), [5_000, 10_000, 13_000]);
+    assert_eq!(removals::load_chunk_ends(&db, &team(), "new").await.unwrap(), [5_000, 10_000, 13_000]);
     merge(&db).await;
     assert_eq!(count(&db, "messages WHERE session_id = 'old' AND id LIKE 'old%'"), 12_000, "they are not rewritten");
     assert_eq!(stored(&db, "new").await.seq, 24_000);
