@@ -168,11 +168,11 @@ pub const BURST_CHANGES: usize = 6;
 pub const MAX_BURST_TURNS: usize = 64;
 /// A commit of more bytes than this is followed by eviction from the cache.
 pub const EVICT_AFTER_BYTES: usize = 100_000;
-/// The pause after a chunk of a deleted session (`store::removals`), in times of the chunk: requests come first.
-pub const SWEEP_PAUSES: u64 = 4;
+/// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
+pub const SWEEP_PAUSE_FACTOR: u64 = 4;
 /// The most chunks of 5,000 messages, or of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
 pub const MAX_MERGE_CHUNKS: usize = 60;
-/// How long the hub waits after it failed to delete a chunk, in milliseconds.
+/// How long the hub waits after a batch of a sweep failed, in milliseconds.
 pub const SWEEP_RETRY_MS: u64 = 60_000;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
 pub const ALARM_RETRY_MS: u64 = 1_000;

@@ -181,7 +181,7 @@ impl<E: MemorySize> Journal<E> {
         values.find(|value| value.large == *large).map(|value| value.value.clone())
     }
 
-    /// Deletes a session, and drops its queued changes. What belongs to it must be [swept](removals::sweep).
+    /// Deletes a session, and drops its queued changes. A [sweep](removals::sweep) must delete its messages.
     pub fn delete_session(&mut self, id: &str) {
         self.queue.sessions.remove(id);
         self.queue.messages.retain(|(session, _)| session != id);
@@ -359,7 +359,7 @@ impl Queue {
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
-        removals::hide(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
+        removals::create_tombstones(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
         sessions::upsert(&mut bulk, changed_sessions(Extent::Whole));
         sessions::update_counters(&mut bulk, changed_sessions(Extent::Counters));
         messages::insert(&mut bulk, self.messages.iter());

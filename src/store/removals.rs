@@ -1,5 +1,5 @@
-//! Deleting and merging sessions. Both hide a session at once, by moving its row to a namespace that no token can have: `/`
-//! and the namespace for a deleted session, `//` and the namespace for one that was merged into another.
+//! Deletes and merges sessions. The row of a removed session becomes a tombstone: it moves to a namespace that no token can
+//! have, `/` and the namespace for a deleted session, `//` and the namespace for one that was merged into another.
 
 use super::bulk::BulkStatements;
 use super::columns::Columns;
@@ -8,57 +8,58 @@ use super::{Database, DbError, Statement, Value, query};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// Hides deleted sessions until they are [swept](SWEEP). Their tags become free. `?1`: JSON array of ids, `?2`: namespace.
-const HIDE: &str = "
+/// Turns the rows of deleted sessions into tombstones, until a [sweep](SWEEP) deletes them. Their tags become free.
+/// `?1`: JSON array of ids, `?2`: namespace.
+const CREATE_TOMBSTONES: &str = "
 UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, agent_state = NULL, todos = NULL,
   metadata_parts = NULL, agent_state_parts = NULL
 WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// A column of the first deleted session of the namespace `?1`.
-macro_rules! of_deleted {
+/// A column of the first tombstone of a deleted session of the namespace `?1`.
+macro_rules! of_first_tombstone {
     ($column:literal) => {
         concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
     };
 }
 
-/// Deletes some of what belongs to the first deleted session of a namespace, and at last the session with those that were
-/// merged into it; then selects whether deleted sessions remain. Each statement deletes at most 5,000
-/// rows, and about 60 MB. `?1`: namespace.
+/// Deletes a part of the messages and completed requests of the first deleted session of a namespace. Once none are left,
+/// deletes its tombstone and those of the sessions that were merged into it. Selects whether deleted sessions remain. Each
+/// statement deletes at most 5,000 rows, and about 60 MB. `?1`: namespace.
 const SWEEP: [&str; 5] = [
     concat!(
         "DELETE FROM message_parts WHERE rowid IN (SELECT rowid FROM message_parts WHERE session_id = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         " LIMIT 40)"
     ),
     concat!(
         "DELETE FROM messages WHERE session_id = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         " AND seq <= (SELECT max(seq) FROM (
     SELECT seq, sum(size) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size AS before FROM (
       SELECT seq, min(bytes, 1500000) AS size FROM messages WHERE session_id = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         " ORDER BY seq LIMIT 5000))
   WHERE before < 60000000)"
     ),
     concat!(
         "DELETE FROM completed_requests WHERE rowid IN (SELECT rowid FROM completed_requests WHERE session_id = ",
-        of_deleted!("id"),
+        of_first_tombstone!("id"),
         " LIMIT 5000)"
     ),
     concat!(
         "DELETE FROM sessions WHERE (id = ",
-        of_deleted!("id"),
+        of_first_tombstone!("id"),
         " OR namespace = '//' || ?1 AND history = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         ")
   AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         ")
   AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = ",
-        of_deleted!("coalesce(history, id)"),
+        of_first_tombstone!("coalesce(history, id)"),
         ")
   AND NOT EXISTS (SELECT 1 FROM completed_requests WHERE session_id = ",
-        of_deleted!("id"),
+        of_first_tombstone!("id"),
         ")"
     ),
     "SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = '/' || ?1) AS remain",
@@ -126,8 +127,8 @@ WHERE messages.session_id = ",
 ];
 
 /// The statements that end a merge, in this order. The session that remains takes the history of the removed one, whose
-/// messages are not rewritten. The removed one is hidden, because its history is stored under its id. [`SWEEP`] deletes
-/// it with the history. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
+/// messages are not rewritten. The row of the removed one becomes a tombstone, because its history is stored under its id.
+/// [`SWEEP`] deletes it with the history. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
 const END_MERGE: [&str; 6] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
@@ -156,12 +157,12 @@ const END_MERGE: [&str; 6] = [
     ),
 ];
 
-/// Adds statements that hide deleted sessions.
-pub(super) fn hide<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(HIDE, ids);
+/// Adds statements that turn the rows of deleted sessions into tombstones.
+pub(super) fn create_tombstones<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(CREATE_TOMBSTONES, ids);
 }
 
-/// Deletes a chunk of what belongs to deleted sessions. Returns whether any deleted session remains.
+/// Deletes a part of the messages and completed requests of deleted sessions. Returns whether any deleted session remains.
 pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
     let mut statements = SWEEP.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec();
     let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());

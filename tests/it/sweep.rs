@@ -1,4 +1,4 @@
-//! Sweeps: deleting what belongs to deleted sessions, a chunk with each alarm.
+//! Sweeps: deleting the messages of deleted sessions, a batch with each alarm.
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
@@ -51,7 +51,7 @@ async fn a_session_that_is_deleted_during_a_sweep_is_swept_also_after_a_restart(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_pauses_four_times_as_long_as_a_chunk_took() {
+async fn a_sweep_pauses_four_times_as_long_as_a_batch_took() {
     let world = World::new();
     let large = session_of(&world, "/large", 6_000).await;
     world.request("DELETE", &format!("/api/sessions/{large}"), "").await.ok();

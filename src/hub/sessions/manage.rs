@@ -132,7 +132,7 @@ impl Hub {
             self.clear_reactivation(state, id);
             state.journal.delete_session(id);
             state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
-            self.sweep_later(state);
+            self.schedule_sweep(state);
             Ok(())
         })
         .await

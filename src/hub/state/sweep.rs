@@ -1,6 +1,6 @@
-//! When the next chunk of deleted sessions is due.
+//! When the next batch of a sweep is due.
 
-/// The sweep of a namespace. At most one chunk is being deleted.
+/// The sweep of a namespace. At most one batch is being deleted.
 pub struct Sweep {
     /// In Unix milliseconds; `None` if there is nothing to delete.
     due_at: Option<u64>,
@@ -12,17 +12,17 @@ impl Sweep {
         Self { due_at, is_running: false }
     }
 
-    /// Schedules the next chunk. Chunks do not overlap: during one, this is when the next may begin.
+    /// Schedules the next batch. Batches do not overlap: during one, this is when the next may begin.
     pub fn schedule(&mut self, at: u64) {
         self.due_at = Some(at);
     }
 
-    /// When the next chunk is due; `None` while one is being deleted.
+    /// When the next batch is due; `None` while one is being deleted.
     pub fn next_deadline(&self) -> Option<u64> {
         self.due_at.filter(|_| !self.is_running)
     }
 
-    /// Begins a chunk if one is due.
+    /// Begins a batch if one is due.
     pub fn begin(&mut self, now: u64) -> bool {
         let is_due = self.next_deadline().is_some_and(|at| at <= now);
         if is_due {
@@ -31,7 +31,7 @@ impl Sweep {
         is_due
     }
 
-    /// Ends a chunk. Returns whether another one was scheduled meanwhile.
+    /// Ends a batch. Returns whether another one was scheduled meanwhile.
     pub fn end(&mut self) -> bool {
         self.is_running = false;
         self.due_at.is_some()

@@ -1,4 +1,4 @@
-//! Deletions and merges of long histories: no statement touches more than a chunk.
+//! Deletions and merges of long histories: no statement changes more than a chunk of rows.
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{Cache, account, commit, put, session, stored, team};
