@@ -12,13 +12,17 @@ use crate::hub::state::committed::{Committed, CommittedStates};
 use crate::hub::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
-use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
+use crate::limits::{MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::store::journal::Snapshot;
+
+/// Ranking all sessions for an eviction waits until this share of them has changed, so that each change costs little.
+const RANKED_SHARE: usize = 10;
 
 /// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +37,14 @@ pub enum ArchivedFilter {
 #[derive(Debug, Default)]
 pub struct Cache {
     sessions: HashMap<String, Entry>,
+    /// The bytes of the sessions whose size is counted.
+    counted_bytes: usize,
+    /// The sessions that were inserted or changed since their size was counted.
+    uncounted: Vec<String>,
+    /// How often [`evict`](Self::evict) was called since it last ranked the sessions.
+    calls_since_ranking: usize,
+    /// The bytes of the sessions after the last ranking.
+    ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
     /// The summaries of sessions that are not in `sessions`.
     summaries: HashMap<String, SessionSummary>,
@@ -55,7 +67,7 @@ impl Cache {
 
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
-        let entry = self.sessions.get_mut(id)?;
+        let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
         self.committed.record(id, || Committed::session(entry.take_committed()));
         entry.summary.take();
         self.last_list = None;
@@ -74,7 +86,7 @@ impl Cache {
 
     /// Returns a cached session for a change that its summary does not show.
     pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut Entry> {
-        self.sessions.get_mut(id)
+        Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
     /// Sets the `activeAt` of a session or machine, if it is cached. This is not a change that must be written.
@@ -116,6 +128,7 @@ impl Cache {
             }
             let summary = summary.map_or_else(OnceCell::new, OnceCell::from);
             self.sessions.insert(id.clone(), Entry { summary, ..Entry::new(session) });
+            self.uncounted.push(id.clone());
         }
         self.touch(&id);
     }
@@ -125,7 +138,7 @@ impl Cache {
         let id = session.id.clone();
         self.committed.record(&id, || Committed::Absent);
         self.insert_loaded(session);
-        if let Some(entry) = self.sessions.get_mut(&id) {
+        if let Some(entry) = self.entry_mut_keeping_summary(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
             entry.completed = Some(Arc::default());
             entry.todos_searched = true;
@@ -141,14 +154,17 @@ impl Cache {
 
     fn evict_entry(&mut self, id: &str) -> Option<Entry> {
         let entry = self.sessions.remove(id)?;
+        self.counted_bytes -= entry.counted_bytes.unwrap_or(0);
         self.id_by_tag.remove(&entry.session.tag);
         self.evictions.record(&[Key::Id(id), Key::Tag(&entry.session.tag)]);
         Some(entry)
     }
 
-    /// Evicts sessions until the cache is within its limits: idle ones before those in use, and the least recently used
-    /// first. Never evicts the session used last. Some idle ones stay even if those in use fill the cache. `limit` is the
-    /// number of bytes that all sessions may take, also those in use. Returns the number of bytes that they take then.
+    /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
+    /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. `limit` is the number of
+    /// bytes that all sessions may take, also those in use. Returns the number of bytes that they take then.
+    ///
+    /// Above `limit` it evicts immediately, and more than needed. The other limits may be exceeded by a [`RANKED_SHARE`].
     pub fn evict(
         &mut self,
         limit: usize,
@@ -157,17 +173,26 @@ impl Cache {
     ) -> usize {
         let mut bytes = self.session_bytes();
         let mut count = self.sessions.len();
-        if count <= MAX_CACHED_SESSIONS && bytes <= limit.min(MAX_CACHED_BYTES) {
+        self.calls_since_ranking += 1;
+        let is_due = self.calls_since_ranking > count / RANKED_SHARE
+            || bytes > self.ranked_bytes + MAX_CACHED_BYTES / RANKED_SHARE;
+        let is_full = count > MAX_CACHED_SESSIONS || bytes > MAX_CACHED_BYTES;
+        if bytes <= limit && !(is_full && is_due) {
             return bytes;
         }
+        let limit = if bytes > limit { (limit - limit / RANKED_SHARE).max(MIN_CACHED_BYTES.min(limit)) } else { limit };
         let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
         let (mut idle_count, mut idle_bytes) = (0, 0);
-        for entry in self.sessions.values().filter(|entry| !is_in_use(entry)) {
-            (idle_count, idle_bytes) = (idle_count + 1, idle_bytes + entry.bytes());
+        let mut ranked = Vec::new();
+        for entry in self.sessions.values() {
+            let in_use = is_in_use(entry);
+            if !in_use {
+                (idle_count, idle_bytes) = (idle_count + 1, idle_bytes + entry.counted_bytes.unwrap_or(0));
+            }
+            if entry.last_use < self.use_count {
+                ranked.push((in_use, entry.last_use, entry.session.id.clone()));
+            }
         }
-        let may_evict = |e: &&Entry| e.last_use < self.use_count && is_evictable(&e.session.id);
-        let rank = |e: &Entry| (is_in_use(e), e.last_use, e.session.id.clone());
-        let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_evict).map(rank).collect();
         sort_by(&mut ranked, Ord::cmp);
         for (in_use, _, id) in ranked {
             let is_within_limits = match in_use {
@@ -181,21 +206,33 @@ impl Cache {
             if is_within_limits {
                 break;
             }
+            if !is_evictable(&id) {
+                continue;
+            }
             if let Some(entry) = self.evict_entry(&id) {
-                (count, bytes) = (count - 1, bytes - entry.bytes());
+                let entry_bytes = entry.counted_bytes.unwrap_or(0);
+                (count, bytes) = (count - 1, bytes - entry_bytes);
                 if !in_use {
-                    (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry.bytes());
+                    (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry_bytes);
                 }
                 let summary = entry.summary().clone();
                 self.summaries.insert(id, summary);
             }
         }
+        (self.calls_since_ranking, self.ranked_bytes) = (0, bytes);
         bytes
     }
 
     /// Returns the estimated memory of the sessions, in bytes.
-    pub fn session_bytes(&self) -> usize {
-        self.sessions.values().map(Entry::bytes).sum()
+    pub fn session_bytes(&mut self) -> usize {
+        for id in self.uncounted.drain(..) {
+            if let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.counted_bytes.is_none()) {
+                let bytes = entry.bytes();
+                entry.counted_bytes = Some(bytes);
+                self.counted_bytes += bytes;
+            }
+        }
+        self.counted_bytes
     }
 
     /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
@@ -361,6 +398,20 @@ impl Cache {
     }
 }
 
+/// Returns an entry for a change that may change its size.
+fn uncount<'a>(
+    id: &str,
+    entry: &'a mut Entry,
+    counted_bytes: &mut usize,
+    uncounted: &mut Vec<String>,
+) -> &'a mut Entry {
+    if let Some(bytes) = entry.counted_bytes.take() {
+        *counted_bytes -= bytes;
+        uncounted.push(id.to_owned());
+    }
+    entry
+}
+
 fn machine_bytes(m: &Machine) -> usize {
     let values = [&m.metadata, &m.runner_state].into_iter().flatten();
     ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
@@ -378,3 +429,7 @@ impl Snapshot for Cache {
         self.committed.seal();
     }
 }
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -64,10 +64,10 @@ impl CommittedStates {
 
     /// Returns the committed states of all sessions and machines with changes.
     pub fn iter(&self) -> impl Iterator<Item = &Committed> {
-        let states = self.0.iter().flatten();
-        states
-            .filter(|(id, state)| self.get(id).is_some_and(|oldest| std::ptr::eq(oldest, *state)))
-            .map(|(_, state)| state)
+        self.0.iter().enumerate().flat_map(move |(batch, states)| {
+            let has_older = move |id: &str| self.0.iter().take(batch).any(|older| older.contains_key(id));
+            states.iter().filter(move |(id, _)| !has_older(id)).map(|(_, state)| state)
+        })
     }
 
     /// Starts the states of the next batch.

@@ -30,6 +30,8 @@ pub struct Entry {
     pub presence_published_at: u64,
     /// The value of the cache's `use_count` when the session was last used.
     pub(super) last_use: u64,
+    /// The size of the entry in the cache's `counted_bytes`; `None` if it may have changed since.
+    pub(super) counted_bytes: Option<usize>,
 }
 
 impl Entry {
@@ -42,6 +44,7 @@ impl Entry {
             todos_searched: false,
             presence_published_at: 0,
             last_use: 0,
+            counted_bytes: None,
         }
     }
 
