@@ -95,7 +95,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
-        Action::Respond(response) | Action::Page(response) => {
+        Action::Respond(response) | Action::RespondAuthenticated(response) => {
             assert!(!response.status().is_server_error(), "{head:?}: {response:?}")
         }
         Action::Object(namespace) => check_namespace(namespace),

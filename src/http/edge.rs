@@ -78,8 +78,8 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
-    /// Respond to a client with a valid token.
-    Page(Response),
+    /// Respond to a client with a valid token, whose response has `Server-Timing`.
+    RespondAuthenticated(Response),
     /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
     Authenticate,
     /// `GET /health?deep=1`: call [`Edge::check_database`].
@@ -219,7 +219,7 @@ impl Edge {
             Some(id) => {
                 let account = self.ledger.account(namespace.as_ref());
                 let page = read_messages(&*self.db, &account, reader, (&namespace, id), &head.query).await?;
-                Ok(Action::Page(JsonText::from(page).into_response()))
+                Ok(Action::RespondAuthenticated(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),
         }

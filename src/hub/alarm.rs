@@ -46,15 +46,11 @@ impl Hub {
         let now = self.rt.now();
         let (due, is_idle, is_busy) = {
             let mut state = self.state();
-            (
-                state.schedule.on_alarm(now),
-                state.is_idle(),
-                state.liveness.last_started_at() + RECENT_KEEP_ALIVE_MS > now,
-            )
+            (state.schedule.on_alarm(now), state.is_idle(), state.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
-        // Between two ticks, the stored time has the same next tick. A busy object stays in memory, which has the time; if it
-        // is removed nevertheless, the next instance does a superfluous tick.
-        if !is_idle && (due.ping || due.heartbeat) && (due.is_first || !is_busy) {
+        // An alarm between two ticks does not change when the next tick is due, so nothing is stored. Neither does a busy object
+        // store the time: it stays in memory. If it is evicted nevertheless, the next instance does a superfluous tick.
+        if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.state().rpc.expire(now);
@@ -89,12 +85,12 @@ impl Hub {
         self.arm();
     }
 
-    /// Restarts the timeouts of sessions and machines while the database is stalled, and from the end of the stall: their CLIs may
-    /// be waiting for it.
+    /// Restarts the timeouts of sessions and machines at the end of a stall of the database, or now during one, so that owners
+    /// whose CLIs wait for the database do not expire. Probes an unreachable database.
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
-        let Some(stalled_at) = self.db.stalled_until(now) else { return };
-        if self.state().liveness.restart(stalled_at) {
-            self.rt.kv_put(LAST_DB_STALL, &stalled_at.to_string());
+        let Some(stalled_until) = self.db.stalled_until(now) else { return };
+        if self.state().liveness.restart_timers_before(stalled_until) {
+            self.rt.kv_put(LAST_DB_STALL, &stalled_until.to_string());
         }
         if self.db.is_unreachable() {
             let hub = Arc::clone(self);

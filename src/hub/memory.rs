@@ -23,16 +23,16 @@ impl Hub {
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`].
     ///
-    /// Must not be called while a lock is held: what would free the memory may need the lock.
+    /// Must not be called while a lock is held: a task that frees memory may need the lock.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
-        self.wait_for_memory_until(self.rt.now() + MEMORY_TIMEOUT_MS, bytes)
+        self.wait_for_memory_until(bytes, self.rt.now() + MEMORY_TIMEOUT_MS)
     }
 
     /// Waits for memory until a time in Unix milliseconds.
     pub(super) fn wait_for_memory_until(
         &self,
-        deadline: u64,
         bytes: usize,
+        deadline: u64,
     ) -> BoxFuture<'_, Result<Reservation, Error>> {
         Box::pin(async move {
             loop {

@@ -178,7 +178,7 @@ impl State {
             }
         }
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {
-            self.liveness.restart(at);
+            self.liveness.restart_timers_before(at);
         }
     }
 

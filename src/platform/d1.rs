@@ -16,7 +16,7 @@ impl D1 {
     /// `meter` counts the batches.
     pub fn new(database: worker::D1Database, meter: Option<&glue::Meter>) -> Self {
         let database = JsValue::from(database);
-        Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.wrap(&database))))
+        Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.count_batches(&database))))
     }
 }
 

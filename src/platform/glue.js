@@ -116,7 +116,7 @@ export class Objects {
   }
 
   /** Whether the object with this state is the one of a namespace. */
-  contain(state, namespace) {
+  contains(state, namespace) {
     return this.#objects.idFromName(namespace).equals(state.id);
   }
 

@@ -33,7 +33,7 @@ extern "C" {
     pub fn new(binding: &JsValue, jurisdiction: &str, location: &str) -> Result<Objects, js_sys::Error>;
     /// Whether the object with the JavaScript object `state` is the one of a namespace.
     #[wasm_bindgen(method)]
-    pub fn contain(this: &Objects, state: &JsValue, namespace: &str) -> bool;
+    pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
     /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
     /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.
     #[wasm_bindgen(method, catch)]
@@ -103,13 +103,13 @@ extern "C" {
     /// Measures the requests of one object, and the batches that it sends to D1.
     pub type Meter;
     #[wasm_bindgen(constructor)]
-    pub fn start() -> Meter;
+    pub fn new() -> Meter;
     /// Returns a D1 database whose batches are counted.
-    #[wasm_bindgen(method)]
-    pub fn wrap(this: &Meter, db: &JsValue) -> JsValue;
+    #[wasm_bindgen(method, js_name = countBatches)]
+    pub fn count_batches(this: &Meter, db: &JsValue) -> JsValue;
     /// Adds `Server-Timing` to the response of a request, except that of a WebSocket.
-    #[wasm_bindgen(method)]
-    pub fn time(this: &Meter, request: &web_sys::Request, result: &js_sys::Promise) -> js_sys::Promise;
+    #[wasm_bindgen(method, js_name = addTiming)]
+    pub fn add_timing(this: &Meter, request: &web_sys::Request, result: &js_sys::Promise) -> js_sys::Promise;
 
     /// Milliseconds on a monotonic clock.
     pub fn now() -> f64;

@@ -272,8 +272,8 @@ describe('the objects of the namespaces', () => {
   test('do not contain the object of another namespace or jurisdiction', () => {
     const binding = placedBinding();
     const id = binding.jurisdiction('eu').idFromName('team');
-    const contain = (jurisdiction, namespace) => new Objects(binding, jurisdiction, '').contain({ id }, namespace);
-    assert.deepEqual([contain('eu', 'team'), contain('', 'team'), contain('eu', 'other')], [true, false, false]);
+    const contains = (jurisdiction, namespace) => new Objects(binding, jurisdiction, '').contains({ id }, namespace);
+    assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
   });
 
   test('sends the namespace and the length of the body, and no other header of the client', async () => {

@@ -124,7 +124,7 @@ impl NamespaceHub {
         guard::initialize();
         let js_state = JsValue::from(state);
         let state = State::from(js_state.clone().unchecked_into::<DurableObjectState>());
-        Self(Rc::new(NamespaceObject { js_state, state, env, meter: Meter::start(), running: RefCell::new(None) }))
+        Self(Rc::new(NamespaceObject { js_state, state, env, meter: Meter::new(), running: RefCell::new(None) }))
     }
 
     /// Handles a request with the headers of [`OBJECT_HEADERS`].
@@ -133,7 +133,7 @@ impl NamespaceHub {
         // Not `Request::clone`, which copies the body.
         let received = Clone::clone(&request);
         let result = convert::to_promise(async move { object.fetch(request).await.map(JsValue::from) });
-        self.0.meter.time(&received, &guard::guard_object(&result))
+        self.0.meter.add_timing(&received, &guard::guard_object(&result))
     }
 
     /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
@@ -193,7 +193,7 @@ impl NamespaceObject {
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::hub_config(&self.env, namespace)?;
         // Two objects of a namespace would reject each other's writes.
-        if !settings::objects(&self.env)?.contain(&self.js_state, name) {
+        if !settings::objects(&self.env)?.contains(&self.js_state, name) {
             return Err(StartError::Replaced);
         }
         let runtime = Arc::new(runtime);

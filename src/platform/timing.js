@@ -17,8 +17,8 @@ export class Meter {
   #region = '';
 
   /** Returns a D1 database whose batches are counted. */
-  wrap(db) {
-    return { prepare: (sql) => db.prepare(sql), batch: (statements) => this.#count(db.batch(statements)) };
+  countBatches(db) {
+    return { prepare: (sql) => db.prepare(sql), batch: (statements) => this.#measure(db.batch(statements)) };
   }
 
   /**
@@ -26,7 +26,7 @@ export class Meter {
    * batches that ended during the request, which may be those of concurrent requests.
    * @param {Promise<Response>} result
    */
-  async time(request, result) {
+  async addTiming(request, result) {
     // A WebSocket request may have no valid token yet.
     if (request.headers.get('hub-socket')) return result;
     const [startedAt, batches, batchMs] = [now(), this.#batches, this.#batchMs];
@@ -37,7 +37,7 @@ export class Meter {
     return response;
   }
 
-  async #count(batch) {
+  async #measure(batch) {
     const startedAt = now();
     try {
       const results = await batch;

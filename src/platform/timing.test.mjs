@@ -24,7 +24,7 @@ const timingOf = ({ headers }) => headers.get('server-timing');
 describe('the timing of an object', () => {
   test('has the time of the request, the time since the object was loaded, and its batches', async () => {
     const meter = new Meter();
-    const db = meter.wrap(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
+    const db = meter.countBatches(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
     await db.batch([db.prepare('SELECT 1')]);
     time += 500;
     const work = async () => {
@@ -34,24 +34,24 @@ describe('the timing of an object', () => {
       time += 5;
       return new Response('{}');
     };
-    const response = await meter.time(request, work());
+    const response = await meter.addTiming(request, work());
     assert.equal(timingOf(response), 'object;dur=85, awake;dur=625, d1;dur=80;desc="batches=2 region=AMS"');
   });
 
   test('counts failed batches, and has no region without a successful one', async () => {
     const meter = new Meter();
-    const db = meter.wrap({ batch: () => Promise.reject(new Error('Network connection lost')) });
+    const db = meter.countBatches({ batch: () => Promise.reject(new Error('Network connection lost')) });
     const work = async () => {
       await null;
       await assert.rejects(db.batch([]), /lost/);
       return new Response('{}');
     };
-    assert.equal(timingOf(await meter.time(request, work())), 'object;dur=0, awake;dur=0, d1;dur=0;desc="batches=1"');
+    assert.equal(timingOf(await meter.addTiming(request, work())), 'object;dur=0, awake;dur=0, d1;dur=0;desc="batches=1"');
   });
 
   test('is absent from responses to WebSocket requests, whose token may be invalid', async () => {
     const upgrade = new Request(request, { headers: { 'hub-socket': 'cli' } });
-    assert.equal(timingOf(await new Meter().time(upgrade, Promise.resolve(new Response('', { status: 503 })))), null);
+    assert.equal(timingOf(await new Meter().addTiming(upgrade, Promise.resolve(new Response('', { status: 503 })))), null);
   });
 });
 

@@ -73,13 +73,14 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let response = guard::guard_worker(
         &cors.clone(),
         &convert::to_promise(async move {
-            let Served { response, authenticated } = match serve(edge, &head, request, env, &request_context).await {
-                Ok(served) => served,
-                Err(error) => {
-                    worker::console_error!("a request failed: {error:?}");
-                    to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await.into()
-                }
-            };
+            let ServedResponse { response, authenticated } =
+                match serve(edge, &head, request, env, &request_context).await {
+                    Ok(served) => served,
+                    Err(error) => {
+                        worker::console_error!("a request failed: {error:?}");
+                        to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await.into()
+                    }
+                };
             // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
             if head.is_upgrade {
                 return Ok(response.into());
@@ -94,12 +95,12 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
 }
 
 /// A response, and whether its request had a valid token: only then it has `Server-Timing`.
-struct Served {
+struct ServedResponse {
     response: Response,
     authenticated: bool,
 }
 
-impl From<Response> for Served {
+impl From<Response> for ServedResponse {
     fn from(response: Response) -> Self {
         Self { response, authenticated: false }
     }
@@ -111,7 +112,7 @@ async fn serve(
     request: Request,
     env: Env,
     context: &Context,
-) -> Result<Served> {
+) -> Result<ServedResponse> {
     let edge = match edge {
         Ok(edge) => edge,
         Err(message) => {
@@ -120,9 +121,9 @@ async fn serve(
         }
     };
     let action = edge.route(head, now(), generate_secret).await;
-    let authenticated = matches!(action, Action::Page(_) | Action::Object(_));
+    let authenticated = matches!(action, Action::RespondAuthenticated(_) | Action::Object(_));
     let response = match action {
-        Action::Respond(response) | Action::Page(response) => {
+        Action::Respond(response) | Action::RespondAuthenticated(response) => {
             convert::discard_body(&request).await;
             Ok(convert::to_js_response_or_stream(&finalize(response).await, context))
         }
@@ -150,7 +151,7 @@ async fn serve(
         }
         Action::BridgedCliSocket => accept_bridged(edge, env, request, context),
     };
-    Ok(Served { response: response?, authenticated })
+    Ok(ServedResponse { response: response?, authenticated })
 }
 
 /// Generates a secret of 32 random bytes; `None` without a random source.

@@ -53,7 +53,7 @@ async fn route(edge: &Edge, head: &RequestHead) -> Action {
 
 async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
-        Action::Respond(response) | Action::Page(response) => Reply::of(response).await,
+        Action::Respond(response) | Action::RespondAuthenticated(response) => Reply::of(response).await,
         other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }

@@ -106,7 +106,7 @@ impl Hub {
     /// the isolate waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.account().reserve_waiting_place() else { return false };
-        self.wait_for_memory_until(self.rt.now() + FRAME_MEMORY_TIMEOUT_MS, bytes).await.is_ok()
+        self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
     /// Admits a frame without free memory if its namespace has few of them, so that `free` bytes are left for others.

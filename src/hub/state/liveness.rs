@@ -116,8 +116,8 @@ impl Liveness {
         true
     }
 
-    /// Restarts the running timers that started before a time. Returns whether there are any.
-    pub fn restart(&mut self, at: u64) -> bool {
+    /// Restarts the timers that started before `at`, as if they had started then. Returns whether there are any.
+    pub fn restart_timers_before(&mut self, at: u64) -> bool {
         let mut earlier = self.running.values_mut().filter(|timer| timer.started_at < at).peekable();
         let has_any = earlier.peek().is_some();
         earlier.for_each(|timer| timer.started_at = at);
@@ -125,7 +125,7 @@ impl Liveness {
     }
 
     /// Returns when the last timer was started or restarted, in Unix milliseconds; 0 if none runs.
-    pub fn last_started_at(&self) -> u64 {
+    pub fn latest_start(&self) -> u64 {
         self.running.values().map(|timer| timer.started_at).max().unwrap_or(0)
     }
 
@@ -150,7 +150,7 @@ impl Liveness {
         self.expired.remove(owner);
     }
 
-    /// Lets the timers expire whose time has passed. Returns their owners.
+    /// Expires the timers whose deadline has passed. Returns their owners.
     pub fn expire(&mut self, now: u64) -> Vec<Owner> {
         let expired: Vec<_> = self.running.extract_if(.., |owner, timer| deadline(owner, timer) <= now).collect();
         let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();

@@ -58,15 +58,15 @@ impl Schedule {
         }
     }
 
-    /// Records that the alarm rang, and returns the ticks that are due.
+    /// Records that the alarm fired, and returns the ticks that are due.
     pub fn on_alarm(&mut self, now: u64) -> DueTicks {
         let last_tick_at = std::mem::replace(&mut self.last_tick_at, now);
         self.alarm_at = None;
         let is_due = |interval_ms: u64| next_tick(last_tick_at, interval_ms) <= now;
         let (heartbeat, ping) = (is_due(HEARTBEAT_INTERVAL_MS), is_due(PING_INTERVAL_MS));
-        let is_first = !self.has_ticked;
+        let is_first_tick = !self.has_ticked;
         self.has_ticked |= heartbeat || ping;
-        DueTicks { heartbeat, ping, is_first }
+        DueTicks { heartbeat, ping, is_first_tick }
     }
 }
 
@@ -77,5 +77,5 @@ pub struct DueTicks {
     /// Pings to CLIs.
     pub ping: bool,
     /// Whether no tick was done since the object started.
-    pub is_first: bool,
+    pub is_first_tick: bool,
 }

@@ -65,7 +65,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
         Arc::default(),
     );
     match edge.route(&head, now, generate_secret).await {
-        Action::Respond(response) | Action::Page(response) => response,
+        Action::Respond(response) | Action::RespondAuthenticated(response) => response,
         Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
         Action::CheckDatabase => edge.check_database().await,
         Action::Object(namespace) => {
