@@ -12,7 +12,7 @@ and 200 CLIs that reconnect at once. Prints latencies and what the hub reports a
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 
   --hub URL      address of the hub, such as https://hub.example.com
-  --token TOKEN  access token; default: the environment variable CLI_API_TOKEN. Best of a namespace that nobody else uses:
+  --token TOKEN  access token; default: the environment variable CLI_API_TOKEN. Use a namespace without other users:
                  SECRET:smoke, or what \`npm run token -- smoke\` prints
   --json         print the report as JSON
   --help         this text`;

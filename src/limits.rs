@@ -93,13 +93,13 @@ pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// proxies close connections that are idle for about 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
-/// for the sum of both: an alarm that is a minute late loses none.
+/// for 95 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is a minute late loses no connection.
 pub const PING_TIMEOUT_MS: u64 = 65_000;
 /// The time a CLI has to answer a ping before the hub disconnects it, in milliseconds: two pings.
 pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
-/// How long after its time an alarm is set again if it has not fired, in milliseconds: alarms can be a minute late.
+/// How late an alarm may be before the hub sets it again, in milliseconds: the platform's alarms can be a minute late.
 pub const LATE_ALARM_MS: u64 = 60_000;
-/// With a keep-alive within this time, in milliseconds, an object is expected to get the next one before it is evicted.
+/// The age of the last keep-alive, in milliseconds, up to which an object is expected to stay in memory until the next one.
 pub const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 /// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
@@ -154,13 +154,13 @@ pub const DB_RETRY_MS: u64 = 120_000;
 pub const FIRST_DB_PAUSE_MS: u64 = 100;
 /// The longest pause between two attempts, in milliseconds: what waits for the database continues this soon after a stall.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
-/// The time without a result after which a call of the database counts as stalled, in milliseconds. Nothing expires meanwhile:
-/// clients that wait for the database can't send signs of life.
+/// The time without a result after which a query counts as stalled, in milliseconds. Sessions and machines do not expire during a
+/// stall: clients that wait for the database can't send keep-alives.
 pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
 /// later writes.
 pub const DB_TIMEOUT_MS: u64 = 35_000;
-/// The time without a result after which a call is lost if the database answers a later one, in milliseconds.
+/// The time without a result after which a query is lost if the database answers a later one, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
@@ -208,7 +208,7 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
-/// How many bytes of sessions stay in memory however little of it is free. An upload fits the share besides.
+/// How many bytes of sessions stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
 /// more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.

@@ -1,7 +1,7 @@
 /** The tables and notes about cost of `npm run cost` and `npm run idle`. */
 
 import { D1_GB_MONTH, D1_MAX_GB, PRICES, PRICES_READ_ON, accountBill, marginalPrice, marginalPrices, namespacesInPlan } from './prices.mjs';
-import { D1_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
+import { D1_ROUND_TRIP_MS, FRAME_CPU_MS, REQUEST_CPU_MS, billedAmounts } from './usage.mjs';
 
 /**
  * The first estimate of such a month, of November 2026, when a message wrote five or six rows and each invocation was logged.
@@ -24,7 +24,7 @@ const SOURCES = {
   d1RowsWritten: 'counted by D1',
   d1RowsRead: 'counted by D1',
   objectRequests: 'counted; 20 messages are one',
-  objectGbSeconds: `counted, plus ${D1_TRIP_MS} ms assumed for each request to D1`,
+  objectGbSeconds: `counted, plus ${D1_ROUND_TRIP_MS} ms assumed for each request to D1`,
   objectRowsWritten: 'counted, alarms included',
   objectRowsRead: 'counted',
   workerRequests: 'counted',
@@ -55,7 +55,7 @@ export function partsTable(parts) {
   const lines = parts.map(({ title, times, once, month }) => [
     title,
     formatCount(times),
-    ...[once.d1RowsWritten, once.d1RowsRead, once.objectTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(decimal),
+    ...[once.d1RowsWritten, once.d1RowsRead, once.objectRoundTrips, once.wakes, once.events, once.storageRowsWritten, once.busyMs].map(decimal),
     dollars(marginalPrice(billedAmounts(month))),
   ]);
   return { headings, lines };

@@ -8,7 +8,7 @@ import { ROOT } from './packages.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
 /** How long a request to D1 takes on the platform, in milliseconds: an assumption for an object near its database. */
-export const D1_TRIP_MS = 30;
+export const D1_ROUND_TRIP_MS = 30;
 /** The CPU time of a request in the worker, and of a frame that passes through it, in milliseconds: assumptions. */
 export const REQUEST_CPU_MS = 2;
 export const FRAME_CPU_MS = 0.1;
@@ -30,7 +30,7 @@ export async function readUsage({ url }, namespace) {
     messages: count('webSocketMessage'),
     events: events.length,
     busyMs: tally.busyMs,
-    objectTrips: tally.trips,
+    objectRoundTrips: tally.roundTrips,
     d1RowsWritten: tally.rowsWritten + worker.rowsWritten,
     d1RowsRead: tally.rowsRead + worker.rowsRead,
     databaseBytes: Math.max(tally.databaseBytes, worker.databaseBytes),
@@ -56,7 +56,7 @@ export function billedAmounts(usage, invocationLogs = hasInvocationLogs()) {
     d1RowsWritten: usage.d1RowsWritten,
     d1RowsRead: usage.d1RowsRead,
     objectRequests: usage.fetches + usage.alarms + usage.messages / MESSAGES_PER_REQUEST,
-    objectGbSeconds: ((usage.busyMs + usage.objectTrips * D1_TRIP_MS) / 1000) * OBJECT_GB,
+    objectGbSeconds: ((usage.busyMs + usage.objectRoundTrips * D1_ROUND_TRIP_MS) / 1000) * OBJECT_GB,
     objectRowsWritten: usage.storageRowsWritten,
     objectRowsRead: usage.storageRowsRead,
     workerRequests: usage.workerRequests,

@@ -193,14 +193,14 @@ export class AcpSession {
     const request = { ...params, sessionId };
     const { loadSession, sessionCapabilities } = this.#capabilities;
     if (!sessionCapabilities?.resume && !loadSession) throw new SessionUnavailableError(`${title} cannot resume sessions. Start a new session instead.`);
-    const explain = (error) => {
+    const rejectResume = (error) => {
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError) throw error;
       const reason = describeError(error).replace(/\.$/, '');
       throw new SessionUnavailableError(`${title} cannot resume its session ${sessionId}: ${reason}. Start a new session instead.`);
     };
-    if (sessionCapabilities?.resume) return this.#process.request('session/resume', request).catch(explain);
+    if (sessionCapabilities?.resume) return this.#process.request('session/resume', request).catch(rejectResume);
     this.#isReplaying = true;
-    const result = await this.#process.request('session/load', request).catch(explain);
+    const result = await this.#process.request('session/load', request).catch(rejectResume);
     this.#lastUpdateAt = Date.now();
     for (let wait = REPLAY_SILENCE_MS; wait > 0; wait = this.#lastUpdateAt + REPLAY_SILENCE_MS - Date.now()) await delay(wait);
     this.#isReplaying = false;

@@ -9,7 +9,7 @@ import { add, billedAmounts, scale, subtract } from '../../bench/lib/usage.mjs';
 import { formatTable } from '../../bench/lib/report.mjs';
 
 const NOTHING = {
-  wakes: 0, alarms: 0, fetches: 0, messages: 0, events: 0, busyMs: 0, objectTrips: 0, d1RowsWritten: 0, d1RowsRead: 0,
+  wakes: 0, alarms: 0, fetches: 0, messages: 0, events: 0, busyMs: 0, objectRoundTrips: 0, d1RowsWritten: 0, d1RowsRead: 0,
   databaseBytes: 0, storageRowsWritten: 0, storageRowsRead: 0, workerRequests: 0, logLines: 0,
 };
 
@@ -46,7 +46,7 @@ test('20 messages of a WebSocket are one request, a fetch and an alarm one each'
 
 test('an object is billed 128 MB while it is busy or waits for D1, and nothing while it could hibernate', () => {
   assert.equal(billedAmounts({ ...NOTHING, busyMs: 1_000_000 }).objectGbSeconds, 128);
-  assert.equal(billedAmounts({ ...NOTHING, objectTrips: 100 }).objectGbSeconds, 3 * 0.128);
+  assert.equal(billedAmounts({ ...NOTHING, objectRoundTrips: 100 }).objectGbSeconds, 3 * 0.128);
   assert.equal(billedAmounts({ ...NOTHING, wakes: 5 }).objectGbSeconds, 0);
 });
 

@@ -141,7 +141,7 @@ struct User<'a> {
 
 impl Edge {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
-    /// `ledger` is that of the isolate.
+    /// `ledger` is shared by all namespaces of the isolate.
     pub fn new(
         tokens: AccessTokens,
         cors: Cors,

@@ -87,7 +87,7 @@ impl Hub {
     pub(super) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |state, stored| {
-                // Otherwise it is active, or has expired again meanwhile.
+                // An active session, or one that has expired again since, keeps its requests.
                 if !state.cache.session(&id)?.session.active && !state.kept_requests.contains(&id) {
                     self.cancel_pending(state, &id, stored)?;
                 }

@@ -26,7 +26,8 @@ use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::LossDetecting;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is that of the isolate.
+    /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is shared by all namespaces of the
+    /// isolate.
     pub fn wake(
         config: Config,
         ledger: &Arc<Ledger>,

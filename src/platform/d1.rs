@@ -13,7 +13,7 @@ use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 pub struct D1(SendWrapper<JsValue>);
 
 impl D1 {
-    /// `meter` counts the batches.
+    /// `meter` measures the batches for `Server-Timing`.
     pub fn new(database: worker::D1Database, meter: Option<&glue::Meter>) -> Self {
         let database = JsValue::from(database);
         Self(SendWrapper::new(meter.map_or_else(|| database.clone(), |meter| meter.count_batches(&database))))

@@ -102,7 +102,7 @@ impl Environment for WorkerEnvironment {
     }
 }
 
-/// `meter` counts the batches.
+/// `meter` measures the batches for `Server-Timing`.
 pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
     Ok(Arc::new(D1::new(db, meter)))

@@ -107,7 +107,7 @@ impl From<EventsRow> for [Value; 5] {
     }
 }
 
-/// Statements that write rows, in the place of `superfluous` ones (the last is taken first) as long as there are any.
+/// Statements that write rows. Each replaces a superfluous row, whose number is popped from `superfluous`, while there are any.
 pub fn write(namespace: &Namespace, rows: Vec<EventsRow>, superfluous: &mut Vec<u64>) -> Vec<Statement> {
     let statement = |row: EventsRow| {
         let mut params = vec![namespace.as_ref().into()];

@@ -12,8 +12,8 @@ use futures::future::BoxFuture;
 use super::{Database, DbError, JoinedRows, Row, Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// Stores the epoch of a namespace. `history_epoch` shows a trigger that this version needs no rows as versions before
-/// migration `0009` expect them (docs/ARCHITECTURE.md "Version skew"). `?1`: namespace, `?2`: epoch.
+/// Stores the epoch of a namespace. `history_epoch` tells the trigger of migration `0011` that this version reads the current
+/// format of rows (docs/design/durability.md "A rollback to a version before 0009"). `?1`: namespace, `?2`: epoch.
 pub const BEGIN_EPOCH: &str = "
 INSERT INTO fences (namespace, epoch, history_epoch) VALUES (?1, ?2, ?2)
 ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch, history_epoch = excluded.epoch

@@ -47,8 +47,8 @@ WHERE session_id IN (SELECT coalesce(history, id) FROM sessions
   AND NOT EXISTS (SELECT 1 FROM messages AS m
     WHERE m.session_id = message_parts.session_id AND m.id = message_parts.message_id AND m.parts > 0)";
 
-/// The local ids among the last messages of a session. They are found by seq: the index of local ids has all of the
-/// session. `?1`: session, `?2`: namespace, `?3`: number of messages.
+/// The local ids among the last messages of a session. The unary `+` makes SQLite search by `seq`: the index of local ids
+/// would scan the whole session. `?1`: session, `?2`: namespace, `?3`: number of messages.
 const SELECT_LOCAL_IDS: &str = concat!(
     "
 SELECT local_id, id, seq, created_at FROM messages

@@ -2,7 +2,7 @@
 //! ([`columns`]) side by side. The hub queues changes in the [`journal`], which writes them in batches.
 //!
 //! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
-//!   [lost](watchdog) calls end.
+//!   [lost](watchdog) queries end.
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - `migrations/` is the only schema.
 //!
@@ -84,7 +84,7 @@ pub enum DbError {
     /// The outcome is unknown: the batch may have been committed, or may be committed later. It may be repeated.
     #[error("the database is unavailable: {0}")]
     Retryable(String),
-    /// Likewise, but repeating it did not succeed in time.
+    /// The outcome is unknown, and all retries have failed.
     #[error("the database is still unavailable: {0}")]
     Unavailable(String),
     /// The migrations have not been applied.

@@ -43,7 +43,7 @@ pub fn build_transactions<'a, R: Serialize>(
 }
 
 /// Appends `count` parts to `text`. `select(after, last)` selects the contents of the parts above `after` up to `last`.
-/// Returns `false` if some are missing: the text was replaced or deleted meanwhile.
+/// Returns `false` if some are missing: the text has been replaced or deleted.
 pub async fn append(
     text: &mut String,
     db: &dyn Database,

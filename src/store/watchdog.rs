@@ -91,7 +91,7 @@ impl LossDetecting {
                     self.probe().await;
                 }
                 if self.times().is_lost(sent_at, now) {
-                    return DbError::Retryable("D1 answered a later call".into());
+                    return DbError::Retryable("D1 answered a later query".into());
                 }
             }
         })

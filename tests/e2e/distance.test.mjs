@@ -1,39 +1,39 @@
-/** A hub whose database is far away: how many trips to it a client waits for. */
+/** A hub whose database is far away: how many round trips to it a client waits for. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveSession } from './lib/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
-/** How long a trip takes. Much longer than everything else, also on a loaded machine. */
-const TRIP_MS = 2_000;
+/** How long a round trip takes. Much longer than everything else, also on a loaded machine. */
+const ROUND_TRIP_MS = 2_000;
 
-const SLOW = ['reads', 'writes'].flatMap((on) => Array.from({ length: 5 }, () => ({ on, kind: 'slow', ms: TRIP_MS })));
+const SLOW = ['reads', 'writes'].flatMap((on) => Array.from({ length: 5 }, () => ({ on, kind: 'slow', ms: ROUND_TRIP_MS })));
 
-test('the first message after a wake and a list wait for one trip to the database', async (t) => {
+test('the first message after a wake and a list wait for one round trip to the database', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { namespace: 'far', tag: 'far' });
 
-  /** Returns how many trips `run` waits for after a wake. */
-  async function countTrips(run) {
+  /** Returns how many round trips `run` waits for after a wake. */
+  async function countRoundTrips(run) {
     assert.ok(await hub.hibernate('far'));
     await hub.setFaults(SLOW);
     const start = Date.now();
     await run();
-    const trips = Math.floor((Date.now() - start) / TRIP_MS);
+    const roundTrips = Math.floor((Date.now() - start) / ROUND_TRIP_MS);
     await hub.setFaults([]);
-    return trips;
+    return roundTrips;
   }
 
   const send = (localId) => async () => {
     const ack = await cli.sendMessage(session.id, { localId }, localId);
     assert.equal(ack.ok, true);
   };
-  assert.equal(await countTrips(send('one')), 1);
-  assert.equal(await countTrips(send('one')), 1, 'a message that was stored before');
+  assert.equal(await countRoundTrips(send('one')), 1);
+  assert.equal(await countRoundTrips(send('one')), 1, 'a message that was stored before');
   for (const path of ['/api/sessions', '/api/machines']) {
-    assert.equal(await countTrips(async () => assert.equal((await hub.web('far').get(path)).status, 200)), 1, path);
+    assert.equal(await countRoundTrips(async () => assert.equal((await hub.web('far').get(path)).status, 200)), 1, path);
   }
   const { body } = await hub.web('far').get(`/api/sessions/${session.id}/messages`);
   assert.deepEqual(body.messages.map(({ seq, localId }) => [seq, localId]), [[1, 'one']]);

@@ -1,5 +1,5 @@
-//! How many trips to the database a client waits for after the object has hibernated. A trip of an object far from the database
-//! takes 140 ms.
+//! How many round trips to the database a client waits for after the object has hibernated. A round trip of an object far
+//! from the database takes 140 ms.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -7,7 +7,7 @@ use crate::support::permissions::{request, start_answer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-const TRIP_MS: u64 = 140;
+const ROUND_TRIP_MS: u64 = 140;
 
 /// A namespace far from its database, with an active session, its CLI, which is also the runner of a machine, and a pending
 /// permission request.
@@ -34,30 +34,30 @@ impl Far {
         Self { world, session, cli }
     }
 
-    /// Wakes the object with a slow database. Returns the trips of the database that `run` waits for.
-    async fn count_trips<T>(&mut self, run: impl AsyncFnOnce(&mut Self) -> T) -> (u64, T) {
+    /// Wakes the object with a slow database. Returns the round trips of the database that `run` waits for.
+    async fn count_round_trips<T>(&mut self, run: impl AsyncFnOnce(&mut Self) -> T) -> (u64, T) {
         self.world.hibernate_and_wake().await;
-        self.world.db.set_trip_ms(TRIP_MS);
-        let trips = |world: &World| (world.db.read_count() + world.db.write_count()) as u64;
-        let (before, start) = (trips(&self.world), Instant::now());
+        self.world.db.set_round_trip_ms(ROUND_TRIP_MS);
+        let round_trips = |world: &World| (world.db.read_count() + world.db.write_count()) as u64;
+        let (before, start) = (round_trips(&self.world), Instant::now());
         let result = run(self).await;
         let waited = u64::try_from(start.elapsed().as_millis()).unwrap();
-        let after = trips(&self.world);
-        self.world.db.set_trip_ms(0);
-        assert!(waited / TRIP_MS <= after - before, "waited {waited} ms for {} trips", after - before);
-        (waited / TRIP_MS, result)
+        let after = round_trips(&self.world);
+        self.world.db.set_round_trip_ms(0);
+        assert!(waited / ROUND_TRIP_MS <= after - before, "waited {waited} ms for {} round trips", after - before);
+        (waited / ROUND_TRIP_MS, result)
     }
 
     async fn get(&mut self, path: &str) -> u64 {
-        let (trips, reply) = self.count_trips(async |far| far.world.get(path).await).await;
+        let (round_trips, reply) = self.count_round_trips(async |far| far.world.get(path).await).await;
         reply.ok();
-        trips
+        round_trips
     }
 
     async fn emit(&mut self, name: &str, payload: &Value) -> u64 {
-        let (trips, ack) = self.count_trips(async |far| far.cli.emit_with_ack(name, payload).await).await;
+        let (round_trips, ack) = self.count_round_trips(async |far| far.cli.emit_with_ack(name, payload).await).await;
         assert!(ack["ok"] == true || ack["result"] == "success", "{ack}");
-        trips
+        round_trips
     }
 }
 
@@ -65,55 +65,55 @@ fn message(session: &str, local_id: &str) -> Value {
     json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": "hello"}})
 }
 
-/// What wakes an object, and the trips that its client waits for.
+/// What wakes an object, and the round trips that its client waits for.
 #[tokio::test(start_paused = true)]
-async fn a_client_waits_for_few_trips_after_a_wake() {
+async fn a_client_waits_for_few_round_trips_after_a_wake() {
     let mut far = Far::new().await;
     let session = far.session.clone();
-    let mut trips = Vec::new();
+    let mut round_trips = Vec::new();
     let without_id = json!({"sid": session, "message": {"role": "agent", "content": "hello"}});
-    trips.push(("a message", far.emit("message", &message(&session, "1")).await, 1));
-    trips.push(("a message that was stored before", far.emit("message", &message(&session, "1")).await, 1));
-    trips.push(("a message without a local id", far.emit("message", &without_id).await, 1));
+    round_trips.push(("a message", far.emit("message", &message(&session, "1")).await, 1));
+    round_trips.push(("a message that was stored before", far.emit("message", &message(&session, "1")).await, 1));
+    round_trips.push(("a message without a local id", far.emit("message", &without_id).await, 1));
     let mut web = far.world.web(&format!("sessionId={session}")).await;
-    trips.push(("a message with a web client", far.emit("message", &message(&session, "2")).await, 1));
+    round_trips.push(("a message with a web client", far.emit("message", &message(&session, "2")).await, 1));
     assert_eq!(web.next_event_of("message-received").await["message"]["localId"], "2");
     web.0.close();
-    trips.push(("a message after a web client", far.emit("message", &message(&session, "3")).await, 1));
-    trips.push(("the list of sessions", far.get("/api/sessions").await, 1));
-    trips.push(("the list of machines", far.get("/api/machines").await, 1));
-    trips.push(("a page of messages", far.get(&format!("/api/sessions/{session}/messages")).await, 1));
-    trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 3));
+    round_trips.push(("a message after a web client", far.emit("message", &message(&session, "3")).await, 1));
+    round_trips.push(("the list of sessions", far.get("/api/sessions").await, 1));
+    round_trips.push(("the list of machines", far.get("/api/machines").await, 1));
+    round_trips.push(("a page of messages", far.get(&format!("/api/sessions/{session}/messages")).await, 1));
+    round_trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 3));
     let alive = json!({"sid": session, "time": far.world.now()});
-    trips.push(("a keep-alive", far.emit("session-alive", &alive).await, 1));
+    round_trips.push(("a keep-alive", far.emit("session-alive", &alive).await, 1));
     let thinking = json!({"sid": session, "time": far.world.now(), "thinking": true});
-    trips.push(("a keep-alive with a change", far.emit("session-alive", &thinking).await, 3));
+    round_trips.push(("a keep-alive with a change", far.emit("session-alive", &thinking).await, 3));
     let metadata = json!({"sid": session, "expectedVersion": 1, "metadata": {"path": "/code", "host": "box"}});
-    trips.push(("an update of the metadata", far.emit("update-metadata", &metadata).await, 3));
+    round_trips.push(("an update of the metadata", far.emit("update-metadata", &metadata).await, 3));
     let (path, sent) = (format!("/api/sessions/{session}/messages"), json!({"text": "hello", "localId": "w1"}));
-    let (count, reply) = far.count_trips(async |far| far.world.post(&path, &sent).await).await;
+    let (count, reply) = far.count_round_trips(async |far| far.world.post(&path, &sent).await).await;
     reply.ok();
-    trips.push(("a message of a web client", count, 4));
+    round_trips.push(("a message of a web client", count, 4));
     let (count, ()) = far
-        .count_trips(async |far| {
+        .count_round_trips(async |far| {
             let reply = start_answer(&far.world, &session, "r1/approve", &json!({}));
             far.cli.serve("permission", &json!({"ok": true})).await;
             reply.reply().await.ok();
         })
         .await;
-    trips.push(("an approval", count, 3));
+    round_trips.push(("an approval", count, 3));
     let auth = json!({"sessionId": session, "machineId": "m"});
-    let (count, second) = far.count_trips(async |far| Cli::connect(&far.world, auth).await).await;
+    let (count, second) = far.count_round_trips(async |far| Cli::connect(&far.world, auth).await).await;
     drop(second);
-    trips.push(("a connecting CLI", count, 2));
+    round_trips.push(("a connecting CLI", count, 2));
     let (count, ()) = far
-        .count_trips(async |far| {
+        .count_round_trips(async |far| {
             let mut cli = Cli::connect(&far.world, json!({"sessionId": session})).await;
             assert_eq!(cli.emit_with_ack("message", &message(&session, "4")).await["ok"], true);
         })
         .await;
-    trips.push(("a connecting CLI and its message", count, 4));
-    for (what, count, expected) in trips {
+    round_trips.push(("a connecting CLI and its message", count, 4));
+    for (what, count, expected) in round_trips {
         assert_eq!(count, expected, "{what}");
     }
 }

@@ -90,7 +90,7 @@ pub struct EventLog {
     uncertain_commits: u64,
     events_since_trim: usize,
     bytes_since_trim: usize,
-    /// The last numbers of rows that new rows may replace; the last is taken first.
+    /// The last numbers of rows that new rows may replace, which pop them from the end.
     pub superfluous_rows: Vec<u64>,
 }
 

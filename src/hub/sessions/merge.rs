@@ -1,6 +1,6 @@
-//! Merging a session into another: the CLI of a resumed session came back under a new id. The new session takes
-//! the history of the old one, whose messages are not rewritten. Its own messages are moved behind them, and the old session
-//! is removed, in the same batch.
+//! Merges a session into another, because the CLI of a resumed session reconnected under a new session id. The new session
+//! takes the history of the old one, whose messages are not rewritten. The same batch moves the messages of the new session
+//! behind them, and removes the old session.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`, unless that moves more than [`MAX_MERGE_CHUNKS`] chunks. Pending requests of `old` are canceled: its CLI is not the one that serves `new`.
+    /// Merges the session `old` into `new`, unless that moves more than [`MAX_MERGE_CHUNKS`] chunks. Pending requests of `old`
+    /// are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         match self
             .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
@@ -121,7 +122,7 @@ impl Hub {
         }
         let metadata = match &new.metadata_large {
             Some(large) => {
-                // It was replaced by a larger one meanwhile.
+                // A larger one has replaced it since.
                 if large.bytes > memory.bytes() {
                     *memory = self.reserve_memory(large.bytes)?;
                 }

@@ -28,7 +28,7 @@ impl Hub {
         match result {
             Ok(true) => self.schedule_batch(&mut state, SWEEP_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
             Err(_) => self.schedule_batch(&mut state, SWEEP_RETRY_MS),
-            // Another session was deleted meanwhile.
+            // Another session was deleted during the batch.
             Ok(false) if is_scheduled => self.schedule_batch(&mut state, 0),
             Ok(false) => self.rt.kv_delete(SWEEP),
         }

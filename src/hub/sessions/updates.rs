@@ -140,7 +140,7 @@ impl Hub {
         make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         loop {
-            // `with_field` reads the value, and meanwhile the completed requests may be evicted.
+            // In each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(id).await?;
             let attempt = self
                 .with_field(id, field.get, |state, current| {

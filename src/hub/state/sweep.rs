@@ -31,7 +31,7 @@ impl Sweep {
         is_due
     }
 
-    /// Ends a batch. Returns whether another one was scheduled meanwhile.
+    /// Ends a batch. Returns whether another one was scheduled during it.
     pub fn end(&mut self) -> bool {
         self.is_running = false;
         self.due_at.is_some()

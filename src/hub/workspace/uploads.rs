@@ -24,7 +24,7 @@ use crate::limits::{
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 
-// An upload in chunks never needs the pool, at least while the share holds only sessions.
+// An upload in chunks fits the share of its namespace beside the smallest cache.
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 
 #[derive(Serialize)]

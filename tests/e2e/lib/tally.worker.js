@@ -9,8 +9,8 @@ import Worker, { NamespaceHub as BuiltHub } from './index.js';
 /** By object id. The worker and all objects share them, and the hibernation of an object keeps them. */
 const tallies = new Map();
 
-/** The counts of a client of D1. `trips` are requests to the database: a batch is one. `databaseBytes` is its last size. */
-const newDatabaseCounts = () => ({ trips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
+/** The counts of a client of D1. `roundTrips` are requests to the database: a batch is one. `databaseBytes` is its last size. */
+const newDatabaseCounts = () => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
 
 /** What the worker itself uses, outside of objects. */
 const worker = { requests: 0, ...newDatabaseCounts() };
@@ -51,7 +51,7 @@ async function whileBusy(tally, work) {
 const override = (target, methods) => Object.assign(Object.create(target), methods);
 
 function addRows(counts, results) {
-  counts.trips += 1;
+  counts.roundTrips += 1;
   for (const { meta } of results) {
     // What D1 bills: rows of tables and entries of indexes.
     counts.rowsRead += meta.rows_read;

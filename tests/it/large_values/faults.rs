@@ -106,7 +106,7 @@ async fn a_socket_whose_frame_gets_no_memory_is_closed() {
     let message = json!({"sid": session, "message": padding(4 * MIB)});
     cli.emit("message", &message);
     run_until_idle().await;
-    // One frame waits outside of the memory, not two.
+    // Only one frame of an isolate may wait for memory.
     second.emit("message", &message);
     assert_eq!(second.socket.wait_for_close().await, 1008);
     for _ in 0..FRAME_MEMORY_TIMEOUT_MS / MEMORY_RETRY_MS {

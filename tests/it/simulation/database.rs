@@ -137,8 +137,8 @@ struct Call {
     arrives_at: u64,
 }
 
-/// Half of a trip to a far database, in milliseconds: 70, and often some more.
-fn half_trip_ms(id: CallId) -> u64 {
+/// Half of a round trip to a far database, in milliseconds: 70, and often some more.
+fn half_round_trip_ms(id: CallId) -> u64 {
     70 + (id % 4) * (id * 37 % 60)
 }
 
@@ -170,7 +170,7 @@ struct Calls {
 
 impl Calls {
     fn arrival(&self, id: CallId) -> u64 {
-        self.now + if self.is_far { half_trip_ms(id) } else { 0 }
+        self.now + if self.is_far { half_round_trip_ms(id) } else { 0 }
     }
 
     /// Records that a namespace does not know the outcome of a write. A later write, or a read of the event log, determines the
@@ -212,7 +212,7 @@ impl RemoteDatabase {
     }
 
     /// Whether a request or a result is on its way.
-    pub fn has_trips(&self) -> bool {
+    pub fn has_round_trips(&self) -> bool {
         let calls = lock(&self.calls);
         calls.in_flight.values().any(|call| !call.is_stuck && call.arrives_at > calls.now)
     }

@@ -318,7 +318,7 @@ impl World {
                 self.db.repair();
             }
             let is_waiting = |object: &Object| object.rt.fake.sleeping_tasks() > 0 || !object.rt.outbox.is_empty();
-            if !self.db.has_trips() && !self.objects.iter().any(is_waiting) {
+            if !self.db.has_round_trips() && !self.objects.iter().any(is_waiting) {
                 return self.db.mark_faults_reported();
             }
             // A task waits for a retry, a push service or a far database.

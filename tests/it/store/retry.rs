@@ -84,28 +84,28 @@ async fn the_error_of_a_refused_retry_after_a_lost_result_says_that_the_batch_ma
 }
 
 #[tokio::test]
-async fn a_call_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
+async fn a_query_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
     let (db, retrying, clock) = retrying();
     db.fail(BatchKind::Writes, retryable_error());
     retrying.batch(&mut write()).await.unwrap();
     assert_eq!(retrying.stalled_until(clock.now()), None, "a short fault is no stall");
     db.hold(BatchKind::Writes);
     let mut batch = write();
-    let mut call = Box::pin(retrying.batch(&mut batch));
-    assert!(futures::poll!(&mut call).is_pending());
+    let mut query = Box::pin(retrying.batch(&mut batch));
+    assert!(futures::poll!(&mut query).is_pending());
     clock.advance(4_999);
     assert_eq!(retrying.stalled_until(clock.now()), None);
     clock.advance(1);
     assert_eq!(retrying.stalled_until(clock.now()), Some(clock.now()));
     db.release();
-    call.await.unwrap();
+    query.await.unwrap();
     let ended_at = clock.now();
     clock.advance(60_000);
     assert_eq!((retrying.stalled_until(clock.now()), retrying.is_unreachable()), (Some(ended_at), false));
 }
 
 #[tokio::test]
-async fn an_outage_is_a_stall_until_a_call_succeeds() {
+async fn an_outage_is_a_stall_until_a_query_succeeds() {
     let (db, retrying, clock) = retrying();
     for kind in [BatchKind::Reads, BatchKind::Writes] {
         db.fail_all(kind, retryable_error());
@@ -121,26 +121,26 @@ async fn an_outage_is_a_stall_until_a_call_succeeds() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_does_not_end_an_outage() {
+async fn a_query_that_is_dropped_does_not_end_an_outage() {
     let (db, retrying, clock) = retrying();
     db.fail_all(BatchKind::Writes, retryable_error());
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     db.hang_next(BatchKind::Writes);
     let mut batch = write();
-    let mut call = Box::pin(retrying.batch(&mut batch));
-    assert!(futures::poll!(&mut call).is_pending());
-    drop(call);
+    let mut query = Box::pin(retrying.batch(&mut batch));
+    assert!(futures::poll!(&mut query).is_pending());
+    drop(query);
     assert!(retrying.is_unreachable());
     assert!(!clock.logs.lock().unwrap().iter().any(|line| line.contains("database-recovered")));
 }
 
 #[tokio::test]
-async fn a_call_that_neither_ends_nor_is_dropped_is_forgotten() {
+async fn a_query_that_neither_ends_nor_is_dropped_is_forgotten() {
     let (db, retrying, clock) = retrying();
     db.hold(BatchKind::Reads);
-    let mut call = Box::pin(run(&retrying, BatchKind::Reads));
-    assert!(futures::poll!(&mut call).is_pending());
-    std::mem::forget(call);
+    let mut query = Box::pin(run(&retrying, BatchKind::Reads));
+    assert!(futures::poll!(&mut query).is_pending());
+    std::mem::forget(query);
     db.release();
     clock.advance(DB_RETRY_MS + DB_TIMEOUT_MS + 1);
     assert!(retrying.stalled_until(clock.now()).is_some());

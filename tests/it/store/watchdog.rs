@@ -1,4 +1,4 @@
-//! Lost calls of the database: when a query counts as lost.
+//! Lost queries: when a query counts as lost.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ struct Script {
     /// The statements of every write, in order, including failed ones.
     writes: Vec<Vec<Statement>>,
     /// How long a batch takes on the clock of tokio.
-    trip: Duration,
+    round_trip: Duration,
 }
 
 /// An in-memory database.
@@ -193,8 +193,8 @@ impl Sqlite {
     }
 
     /// Makes each later batch take this long on the clock of tokio: half of it before its execution, half after.
-    pub fn set_trip_ms(&self, ms: u64) {
-        lock(&self.script).trip = Duration::from_millis(ms);
+    pub fn set_round_trip_ms(&self, ms: u64) {
+        lock(&self.script).round_trip = Duration::from_millis(ms);
     }
 
     /// The number of held results.
@@ -274,10 +274,10 @@ impl Database for Sqlite {
             if hangs {
                 return std::future::pending().await;
             }
-            let trip = lock(&self.script).trip;
-            wait(trip / 2).await;
+            let round_trip = lock(&self.script).round_trip;
+            wait(round_trip / 2).await;
             let result = self.run_batch(kind, statements);
-            wait(trip / 2).await;
+            wait(round_trip / 2).await;
             let held_result = {
                 let mut script = lock(&self.script);
                 script.held_kinds.contains(&kind).then(|| {
