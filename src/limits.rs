@@ -170,8 +170,8 @@ pub const MAX_BURST_TURNS: usize = 64;
 pub const EVICT_AFTER_BYTES: usize = 100_000;
 /// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
 pub const SWEEP_PAUSE_FACTOR: u64 = 4;
-/// The most chunks of 5,000 messages, or of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
-pub const MAX_MERGE_CHUNKS: usize = 60;
+/// The most chunks of 5,000 messages, and of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
+pub const MAX_MERGE_CHUNKS: u64 = 60;
 /// How long the hub waits after a batch of a sweep failed, in milliseconds.
 pub const SWEEP_RETRY_MS: u64 = 60_000;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.

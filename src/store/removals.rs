@@ -5,6 +5,7 @@ use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::{history_of, upsert};
 use super::{Database, DbError, Statement, Value, query};
+use crate::limits::MAX_MERGE_CHUNKS;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
@@ -72,11 +73,11 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages, up to more than [`MAX_MERGE_CHUNKS`](crate::limits::MAX_MERGE_CHUNKS).
-/// A chunk has at most 5,000 messages, and about 10 MB. `?1`: session, `?2`: namespace.
+/// Selects the last seq of each chunk of a session's messages, up to more than [`MAX_MERGE_CHUNKS`]. A chunk has at most 5,000
+/// messages, and about 10 MB. `by_rows` and `by_bytes` count full chunks before it. `?1`: session, `?2`: namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
-SELECT max(seq) AS last FROM (
+SELECT max(seq) AS last, by_rows, by_bytes FROM (
   SELECT seq, (row_number() OVER preceding - 1) / 5000 AS by_rows,
     (sum(bytes) OVER preceding - bytes) / 10000000 AS by_bytes
   FROM (SELECT seq, bytes FROM messages WHERE session_id = ",
@@ -169,10 +170,23 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
     Columns::new("sessions", row.unwrap_or_default()).flag("remain")
 }
 
-/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`.
-pub async fn load_chunk_ends(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Vec<u64>, DbError> {
+/// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if it has more than
+/// [`MAX_MERGE_CHUNKS`] times 5,000 messages or 10 MB.
+pub async fn load_chunk_ends(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+) -> Result<Option<Vec<u64>>, DbError> {
     let rows = query(db, Statement::new(SELECT_CHUNK_ENDS, [session.into(), namespace.as_ref().into()])).await?;
-    rows.into_iter().map(|row| Columns::new("messages", row).number("last")).collect()
+    let mut ends = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut columns = Columns::new("messages", row);
+        ends.push(columns.number("last")?);
+        if columns.number("by_rows")?.max(columns.number("by_bytes")?) >= MAX_MERGE_CHUNKS {
+            return Ok(None);
+        }
+    }
+    Ok(Some(ends))
 }
 
 /// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and remove

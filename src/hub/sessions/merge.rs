@@ -14,10 +14,9 @@ use crate::hub::state::evictions::Key;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
 use crate::ledger::Reservation;
-use crate::limits::MAX_MERGE_CHUNKS;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::Field;
+use crate::model::large::{Field, LargeRef};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::journal::Extent;
@@ -25,8 +24,8 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`, unless that moves more than [`MAX_MERGE_CHUNKS`] chunks. Pending requests of `old`
-    /// are canceled: its CLI is not the one that serves `new`.
+    /// Merges the session `old` into `new`, unless `new` has [too many messages](removals::load_chunk_ends). Pending requests of
+    /// `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         match self
             .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
@@ -112,22 +111,15 @@ impl Hub {
     async fn write_merge(&self, old: &Session, new: Session, memory: &mut Reservation) -> Result<(), Error> {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
-        let chunk_ends = removals::load_chunk_ends(&self.db, namespace, &new_id).await?;
-        if chunk_ends.len() > MAX_MERGE_CHUNKS {
+        let Some(chunk_ends) = removals::load_chunk_ends(&self.db, namespace, &new_id).await? else {
             self.rt.log_warning(&format!(
                 "sessions {} and {new_id} are not merged: {new_id} has too many messages",
                 old.id
             ));
             return Ok(());
-        }
+        };
         let metadata = match &new.metadata_large {
-            Some(large) => {
-                // A larger one has replaced it since.
-                if large.bytes > memory.bytes() {
-                    *memory = self.reserve_memory(large.bytes)?;
-                }
-                Some(self.read_reserved_value(&new_id, large).await?.ok_or_else(incomplete_value)?)
-            }
+            Some(large) => Some(self.read_large_metadata(&new_id, large, memory).await?),
             None => new.metadata.clone(),
         };
         let (remaining, large) = self.with_old_fields(old, new, metadata.as_ref());
@@ -156,6 +148,17 @@ impl Hub {
                 Err(error.into())
             }
         }
+    }
+
+    async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {
+        // A change may have been queued while the merge waited for the lock.
+        if let Some(queued) = self.state().journal.find_queued_value(large) {
+            return Ok(queued);
+        }
+        if large.bytes > memory.bytes() {
+            *memory = self.reserve_memory(large.bytes)?;
+        }
+        self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
     }
 
     /// Updates the cache and publishes the merge, which is durable. `event_numbers` are those of the removal event and of

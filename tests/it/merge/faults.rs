@@ -5,6 +5,7 @@ use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, se
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
+use session_gateway_hub::limits::MAX_INLINE_METADATA_BYTES;
 use session_gateway_hub::store::Statement;
 
 /// Asserts that both sessions are unchanged or merged completely, and that the new one accepts messages.
@@ -116,4 +117,26 @@ async fn a_merge_whose_batch_could_take_too_long_leaves_both_sessions_unchanged(
         let is_move = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql.contains("UPDATE messages"));
         assert!(!world.db.write_batches()[writes..].iter().any(is_move));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_keeps_large_metadata_that_changes_while_it_waits_for_a_write() {
+    let padding = json!({"padding": "x".repeat(MAX_INLINE_METADATA_BYTES)});
+    let MergeFixture { world, old, new, cli, reply, .. } = merge_fixture(json!({}), padding).await;
+    world.db.hold(BatchKind::Reads);
+    let rename = world.start("PATCH", &format!("/api/sessions/{new}"), r#"{"name":"Renamed"}"#);
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the rename reads the metadata");
+    world.db.hold(BatchKind::Writes);
+    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 2, "the merge waits for the write of the keep-alive");
+    world.db.release_one(0);
+    run_until_idle().await;
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    rename.reply().await.ok();
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
+    assert_eq!(world.get_session(&new).await["metadata"]["name"], "Renamed");
+    world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
 }

@@ -33,7 +33,7 @@ async fn database() -> Sqlite {
          INSERT INTO message_parts (session_id, message_id, part, content) VALUES ('old', 'm2', 1, ' ')",
     );
     let new = stored(&db, "new").await;
-    let chunks = removals::load_chunk_ends(&db, &team(), "new").await.unwrap();
+    let chunks = removals::load_chunk_ends(&db, &team(), "new").await.unwrap().unwrap();
     db.batch(&mut removals::merge(&team(), "old", &new, &chunks)).await.unwrap();
     put_messages(&db, &new, [Message { created_at: 9_000, ..message(6, None) }]).await;
 
