@@ -12,8 +12,6 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use axum::body::Bytes;
-
 use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, QUIET_POOL_BYTES};
 
 /// The ledger of an isolate.
@@ -53,30 +51,6 @@ pub struct WaitingPlace(Arc<Ledger>);
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
         self.0.has_waiting_frame.store(false, Ordering::Relaxed);
-    }
-}
-
-/// The text of a response.
-#[derive(Debug)]
-pub struct ResponseText {
-    pub text: String,
-    /// The reservation of a large text.
-    pub reservation: Option<Reservation>,
-}
-
-struct Reserved {
-    bytes: Bytes,
-    _reservation: Arc<Reservation>,
-}
-
-/// Returns bytes that release `reservation` on drop.
-pub fn reserved_bytes(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
-    Bytes::from_owner(Reserved { bytes, _reservation: reservation })
-}
-
-impl AsRef<[u8]> for Reserved {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 

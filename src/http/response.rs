@@ -11,7 +11,8 @@ use tower_service::Service;
 
 use super::error::ErrorResponse;
 use crate::hub::Hub;
-use crate::ledger::{Reservation, ResponseText, reserved_bytes};
+use crate::hub::large::ResponseText;
+use crate::ledger::Reservation;
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;
 
@@ -43,6 +44,22 @@ pub async fn finalize(response: Response) -> http::Response<Bytes> {
         None => bytes,
     };
     http::Response::from_parts(parts, bytes)
+}
+
+struct Reserved {
+    bytes: Bytes,
+    _reservation: Arc<Reservation>,
+}
+
+/// Returns bytes that release `reservation` on drop.
+pub fn reserved_bytes(bytes: Bytes, reservation: Arc<Reservation>) -> Bytes {
+    Bytes::from_owner(Reserved { bytes, _reservation: reservation })
+}
+
+impl AsRef<[u8]> for Reserved {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// A 200 response with a JSON body, and the reservation of a large body.

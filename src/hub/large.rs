@@ -10,7 +10,7 @@ use super::state::committed::Committed;
 use super::state::effect::Effect;
 use super::state::entry::Entry;
 use super::{Hub, State};
-use crate::ledger::ResponseText;
+use crate::ledger::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
 use crate::model::large::{Field, LargeRef};
@@ -19,6 +19,14 @@ use crate::model::session::Session;
 use crate::store::journal::Journal;
 use crate::store::values;
 use crate::store::values::LargeValue;
+
+/// The text of a response.
+#[derive(Debug)]
+pub struct ResponseText {
+    pub text: String,
+    /// The reservation of a large text.
+    pub reservation: Option<Reservation>,
+}
 
 /// The current value of a versioned field.
 pub(super) struct FieldValue<'a> {

@@ -14,6 +14,7 @@
 pub mod alarm;
 pub mod calls;
 pub mod commit;
+pub mod config;
 pub mod effects;
 pub mod error;
 pub mod events;
@@ -37,21 +38,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::auth::token::AccessTokens;
 use crate::ledger::Account;
 use crate::model::ids::uuid_v7;
-use crate::model::namespace::Namespace;
-use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
 use crate::store::retry::Retrying;
+pub use config::Config;
 use events::log::EventLog;
 use events::numbering::EventNumbers;
 use peers::connections::Connections;
 use peers::rpc::Rpc;
 use ports::Runtime;
-use push::config::PushConfig;
 use push::state::PushState;
 use state::activation_waiters::ActivationWaiters;
 use state::cache::Cache;
@@ -65,17 +63,7 @@ use state::reservations::Reservations;
 use state::schedule::Schedule;
 use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
-pub use state::upload_slots::{FrameSlot, FrameTicket, UploadConfig, parse_max_upload};
-
-pub struct Config {
-    pub namespace: Namespace,
-    pub tokens: AccessTokens,
-    /// How long a CLI may take to answer an RPC, in milliseconds.
-    pub rpc_timeout_ms: u64,
-    pub vocabulary: Vocabulary,
-    pub push: PushConfig,
-    pub uploads: UploadConfig,
-}
+pub use state::upload_slots::{FrameSlot, FrameTicket};
 
 /// The hub of one namespace.
 pub struct Hub {

@@ -17,9 +17,10 @@ use web_sys::{Request, Response};
 use super::glue::{self, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
+use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::ledger::{Reservation, reserved_bytes};
+use crate::ledger::Reservation;
 use crate::limits::{
     BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
     MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,

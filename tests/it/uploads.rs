@@ -6,7 +6,7 @@ use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::UploadConfig;
+use session_gateway_hub::hub::config::UploadConfig;
 use session_gateway_hub::hub::ports::UploadFault;
 
 /// An active session whose CLI accepts uploads.

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::limits::{
-    DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB, MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS,
-};
+use crate::limits::{MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
 
 /// The slots of a namespace.
 #[derive(Debug, Default)]
@@ -130,30 +128,6 @@ impl Drop for FrameTicket {
     }
 }
 
-/// How the deployment accepts uploads.
-#[derive(Debug, Clone)]
-pub struct UploadConfig {
-    /// The largest file, in bytes.
-    pub max_file_bytes: u64,
-    /// Shared by the hubs of an isolate.
-    pub frame_slot: Arc<FrameSlot>,
-}
-
-impl Default for UploadConfig {
-    fn default() -> Self {
-        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_slot: Arc::default() }
-    }
-}
-
-/// Parses `MAX_UPLOAD_MB`. Returns bytes.
-pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
-    let Some(text) = text else { return Ok(DEFAULT_UPLOAD_MB << 20) };
-    let number = text.trim().parse().ok().filter(|number| (1..=MAX_UPLOAD_MB).contains(number));
-    let number = number
-        .ok_or_else(|| format!("MAX_UPLOAD_MB must be a whole number from 1 to {MAX_UPLOAD_MB}, but is `{text}`."))?;
-    Ok(number << 20)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,14 +204,5 @@ mod tests {
             tickets[next] = None;
         }
         assert!(slot.wait("a", 60).try_acquire(10));
-    }
-
-    #[test]
-    fn max_upload_mb_is_a_whole_number_from_1_to_1000() {
-        assert_eq!(parse_max_upload(None), Ok(52_428_800));
-        assert_eq!(parse_max_upload(Some("200")), Ok(209_715_200));
-        for invalid in ["0", "1001", "-1", "x", "1.5", "50MB"] {
-            assert!(parse_max_upload(Some(invalid)).unwrap_err().contains("MAX_UPLOAD_MB"), "{invalid}");
-        }
     }
 }

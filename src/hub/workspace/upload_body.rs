@@ -10,6 +10,9 @@ use crate::hub::ports::{UploadBody, UploadFault};
 use crate::limits::{MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
 use crate::wire::fields::read_object;
 
+/// The text before the content in the frame. Params are JSON in a JSON string.
+const CONTENT_START: &str = r#"\"content\":\""#;
+
 /// The fields of an upload. `content` is an empty string in place of the content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,9 +73,6 @@ impl UploadFields {
         Ok(upload)
     }
 }
-
-/// The text before the content in the frame. Params are JSON in a JSON string.
-const CONTENT_START: &str = r#"\"content\":\""#;
 
 /// Escapes all characters of JSON text that are not ASCII.
 fn escape_non_ascii(text: &str) -> String {

@@ -27,6 +27,12 @@ use crate::model::owner::Owner;
 // An upload in chunks fits the share of its namespace beside the smallest cache.
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 
+/// The characters of base64 that the largest file in one frame has.
+const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
+
+const FRAME_SLOT_TIMEOUT: &str = "After 60 seconds another file was still being uploaded to a CLI that does not accept \
+    uploads in chunks, and only one at a time is possible.";
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UploadParams<'a> {
@@ -168,8 +174,3 @@ impl Hub {
         Ok(slot)
     }
 }
-
-const FRAME_SLOT_TIMEOUT: &str = "After 60 seconds another file was still being uploaded to a CLI that does not accept uploads in chunks, and only one at a time is possible.";
-
-/// The characters of base64 that the largest file in one frame has.
-const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;

@@ -1,0 +1,58 @@
+//! The settings of a hub.
+
+use std::sync::Arc;
+
+use super::push::config::PushConfig;
+use super::state::upload_slots::FrameSlot;
+use crate::auth::token::AccessTokens;
+use crate::limits::{DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB};
+use crate::model::namespace::Namespace;
+use crate::model::vocabulary::Vocabulary;
+
+pub struct Config {
+    pub namespace: Namespace,
+    pub tokens: AccessTokens,
+    /// How long a CLI may take to answer an RPC, in milliseconds.
+    pub rpc_timeout_ms: u64,
+    pub vocabulary: Vocabulary,
+    pub push: PushConfig,
+    pub uploads: UploadConfig,
+}
+
+/// How the deployment accepts uploads.
+#[derive(Debug, Clone)]
+pub struct UploadConfig {
+    /// The largest file, in bytes.
+    pub max_file_bytes: u64,
+    /// Shared by the hubs of an isolate.
+    pub frame_slot: Arc<FrameSlot>,
+}
+
+impl Default for UploadConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_slot: Arc::default() }
+    }
+}
+
+/// Parses `MAX_UPLOAD_MB`. Returns bytes.
+pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(DEFAULT_UPLOAD_MB << 20) };
+    let number = text.trim().parse().ok().filter(|number| (1..=MAX_UPLOAD_MB).contains(number));
+    let number = number
+        .ok_or_else(|| format!("MAX_UPLOAD_MB must be a whole number from 1 to {MAX_UPLOAD_MB}, but is `{text}`."))?;
+    Ok(number << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_upload_mb_is_a_whole_number_from_1_to_1000() {
+        assert_eq!(parse_max_upload(None), Ok(52_428_800));
+        assert_eq!(parse_max_upload(Some("200")), Ok(209_715_200));
+        for invalid in ["0", "1001", "-1", "x", "1.5", "50MB"] {
+            assert!(parse_max_upload(Some(invalid)).unwrap_err().contains("MAX_UPLOAD_MB"), "{invalid}");
+        }
+    }
+}
