@@ -9,7 +9,7 @@ use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// Appends a message, unless its local id is stored, or it is the last message because the batch is repeated.
+/// Appends a message, unless one with its local id exists, or the batch was committed before: then the message is the last one.
 /// `?1`: session, `?2`: namespace, `?3`: id, `?4`: local id, `?5`: time, `?6`: bytes, `?7`: content.
 const APPEND: &str = concat!(
     "
@@ -35,8 +35,8 @@ SELECT id, seq, created_at FROM (SELECT ",
 
 /// Adds a row with the event of the last message of a session after the last row of the log, unless that row has it already.
 /// D1 binds numbers as floating-point numbers, which would be stored with an exponent in the text.
-/// `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the least number of the row, `?5`: the number after which the
-/// log starts, `?6`: bytes, `?7`: the event between its number and the seq.
+/// `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the smallest number that the event may get, `?5`: the number
+/// after which the log starts, `?6`: bytes, `?7`: the text between the number of the event and the seq of the message.
 const APPEND_EVENT: &str = concat!(
     "
 INSERT INTO events (namespace, last, floor, events, bytes, body)
@@ -61,8 +61,9 @@ pub struct Appended {
     pub session: Found<Session>,
     /// The message, or an earlier one with its local id.
     pub message: Option<MessageRef>,
-    /// The number of the event and the number before it, if the message is new and events are logged.
-    pub event: Option<(u64, u64)>,
+    /// The `last` and `floor` of the last row of the log, if events are logged. The row is the event of the message if the message
+    /// is new.
+    pub last_row: Option<(u64, u64)>,
 }
 
 /// Returns the statements that store a message, whose `seq` is ignored, and read its session. The content must fit into a row.
@@ -81,7 +82,7 @@ pub fn append(namespace: &Namespace, session: &str, message: &Message) -> Vec<St
 }
 
 /// Returns the statements that log the event of the message, which has `bytes`. They follow those of [`append`]. `number` is the
-/// least number of the event. Events up to `log_start` are not in the log.
+/// smallest number that the event may get. Events up to `log_start` are not in the log.
 pub fn append_event(
     namespace: &Namespace,
     session: &str,
@@ -113,10 +114,10 @@ pub fn read(namespace: &Namespace, results: &mut [Vec<Row>]) -> Result<Appended,
         let mut c = Columns::new("messages", row);
         Ok::<_, DbError>(MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? })
     });
-    let (_, event) = (next(), next().pop());
-    let event = event.map(|row| {
+    let (_, last_row) = (next(), next().pop());
+    let last_row = last_row.map(|row| {
         let mut c = Columns::new("events", row);
         Ok::<_, DbError>((c.number("last")?, c.number("floor")?))
     });
-    Ok(Appended { session, message: message.transpose()?, event: event.transpose()? })
+    Ok(Appended { session, message: message.transpose()?, last_row: last_row.transpose()? })
 }

@@ -213,8 +213,8 @@ impl EventLog {
         EventsRow { last: number, ..EventsRow::after(self.last_number) }
     }
 
-    /// Counts events that are written. Returns whether it is time to look for superfluous rows.
-    pub fn is_trim_due(&mut self, events: usize, bytes: usize) -> bool {
+    /// Counts written events. Returns whether a trim of the log is due.
+    pub fn record_written(&mut self, events: usize, bytes: usize) -> bool {
         self.events_since_trim += events;
         self.bytes_since_trim += bytes;
         let is_due = self.events_since_trim >= TRIM_EVENTS || self.bytes_since_trim >= TRIM_BYTES;

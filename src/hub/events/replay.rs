@@ -129,7 +129,7 @@ impl Hub {
     fn append_rows(&self, log: &mut EventLog, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         let namespace = &self.config.namespace;
         let sum = |size: fn(&EventsRow) -> usize| rows.iter().map(size).sum();
-        let is_trim_due = log.is_trim_due(sum(|row| row.events), sum(|row| row.bytes));
+        let is_trim_due = log.record_written(sum(|row| row.events), sum(|row| row.bytes));
         if is_trim_due && log.superfluous_rows.is_empty() && !rows.is_empty() {
             batch.extend(events::write_replacing_any(namespace, rows.remove(0), RETAINED_EVENTS, RETAINED_BYTES));
         }
@@ -141,7 +141,7 @@ impl Hub {
 
     fn append_trim(&self, log: &EventLog, batch: &mut Vec<Statement>) {
         let namespace = &self.config.namespace;
-        // Rows that were superfluous before the hub hibernated, and were not replaced.
+        // Deletes rows that became superfluous before a hibernation and were not replaced.
         let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
         batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
         batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
@@ -161,7 +161,7 @@ impl Hub {
             let (namespace, start) = (&self.config.namespace, log.span().start);
             let bytes = Event::message_received(session, message).body.text_bytes();
             batch.extend(cold_append::append_event(namespace, session, message, bytes, numbers.start, start));
-            if log.is_trim_due(1, bytes) {
+            if log.record_written(1, bytes) {
                 self.append_trim(log, batch);
             }
         }
@@ -294,7 +294,7 @@ impl Hub {
 
     /// Loads the events after `last_event_id` that are still in the log. Call it before [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
-        // A cold append in progress adds to the log before it knows its end.
+        // A cold append in progress writes an event whose number is unknown until it is committed.
         while self.must_flush_before_sync() {
             drop(self.flushed().await);
         }

@@ -1,6 +1,7 @@
-//! Storing the message of a CLI whose session is not in memory, as after a wake: with one trip to the database, which assigns the
-//! `seq` and returns the session.
+//! Cold appends: storing the message of a CLI whose session is not in memory, as after a wake, in one round trip to the database,
+//! which assigns the `seq` and returns the session.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -14,12 +15,14 @@ use crate::hub::state::evictions::Key;
 use crate::limits::LARGE_MESSAGE_BYTES;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
+use crate::store::cold_append::{self as store, Appended};
 use crate::store::messages::MessageRef;
-use crate::store::{Database, DbError, Found, cold_append as store};
+use crate::store::{Database, DbError, Found, Statement};
 
 impl Hub {
     /// Stores and publishes a message, or finds the one with its local id. Returns `None` if its session must be loaded first:
-    /// the message changes the session, is large, or not the first one after a wake.
+    /// the message is large or changes the session, its socket does not serve the session, the end of the event log is unknown,
+    /// or another query or write is in progress.
     pub(super) fn append_cold<'a>(
         self: &'a Arc<Self>,
         draft: &'a Draft,
@@ -40,7 +43,7 @@ impl Hub {
         })
     }
 
-    /// Locks the journal and the session if nothing else reads or writes.
+    /// Locks the journal and the seqs of the session if a cold append is possible.
     fn begin_cold_append(&self, draft: &Draft) -> bool {
         let content = draft.content.text();
         let changes_session = || todo::extract(content, &self.config.vocabulary).is_some();
@@ -59,40 +62,60 @@ impl Hub {
     }
 
     async fn append_locked(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
-        let (namespace, session, now) = (&self.config.namespace, &draft.session, self.rt.now());
-        let mut message = Message {
+        let message = Message {
             id: self.new_id(),
+            // The database assigns it.
             seq: 0,
             local_id: draft.local_id().map(str::to_owned),
             content: draft.content.clone(),
-            created_at: now,
+            created_at: self.rt.now(),
         };
-        let mut statements = store::append(namespace, session, &message);
-        let numbers = self.log_cold_append(&mut statements, session, &message);
+        let mut statements = store::append(&self.config.namespace, &draft.session, &message);
+        let numbers = self.log_cold_append(&mut statements, &draft.session, &message);
+        let appended = self.commit_cold_append(draft, statements).await?;
+        self.publish_cold_append(draft, message, appended, numbers).await
+    }
+
+    /// Commits the statements. If their outcome is unknown, disconnects clients that may have missed the message.
+    async fn commit_cold_append(
+        self: &Arc<Self>,
+        draft: &Draft,
+        mut statements: Vec<Statement>,
+    ) -> Result<Appended, Error> {
         let appended = self.db.batch(&mut statements).await.and_then(|mut results| {
             // The batch is committed, even if a row cannot be read.
-            let read = store::read(namespace, &mut results).map_err(|error| DbError::Unavailable(error.to_string()));
+            let read = store::read(&self.config.namespace, &mut results)
+                .map_err(|error| DbError::Unavailable(error.to_string()));
             self.store_superfluous_rows(&statements, results);
             read
         });
-        let appended = match appended {
-            Ok(appended) => appended,
-            Err(error) => {
-                let failure = Error::from(error.clone());
-                if error.may_have_committed() {
-                    let missed = others(self.state().connections.of_session(session), draft.from);
-                    // What was queued meanwhile has waited as long as this batch.
-                    self.discard_uncommitted(Vec::new(), &failure);
-                    self.disconnect_to_resync(missed);
-                }
-                self.handle_failed_batch(&error);
-                return Err(failure);
+        appended.map_err(|error| {
+            let failure = Error::from(error.clone());
+            if error.may_have_committed() {
+                let missed = others(self.state().connections.of_session(&draft.session), draft.from);
+                // Changes that were queued during the batch have waited as long as it has.
+                self.discard_uncommitted(Vec::new(), &failure);
+                self.disconnect_to_resync(missed);
             }
-        };
+            self.handle_failed_batch(&error);
+            failure
+        })
+    }
+
+    /// Puts the session into the cache, and publishes the message if it is new. `numbers` are those reserved for its event.
+    /// Returns the stored message.
+    async fn publish_cold_append(
+        self: &Arc<Self>,
+        draft: &Draft,
+        mut message: Message,
+        appended: Appended,
+        numbers: Range<u64>,
+    ) -> Result<Option<MessageRef>, Error> {
+        let session = &draft.session;
         let stored = appended.message;
         let is_new = stored.as_ref().is_some_and(|stored| stored.id == message.id);
         message.seq = stored.as_ref().map_or(0, |stored| stored.seq);
-        let event = appended.event.filter(|_| is_new);
+        let event = appended.last_row.filter(|_| is_new);
         if let Some((number, floor)) = event {
             self.continue_log(number, floor).await;
         }
@@ -118,7 +141,7 @@ impl Hub {
             let is_ready = ready::is_ready(draft.content.text());
             let entry = state.cache.session(session)?;
             let notification = is_ready.then(|| self.ready_notification(&entry.session));
-            let update_seq = state.event_numbers.allocate(now);
+            let update_seq = state.event_numbers.allocate(message.created_at);
             let sent = Effect::Message { session: session.clone(), except: draft.from, message, update_seq };
             std::iter::once(sent).chain(notification.map(Effect::Notify)).collect()
         };
