@@ -8,6 +8,7 @@ import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { UsageError } from '../scripts/lib/errors.mjs';
+import { formatComparisons, makeComparison } from './lib/comparison.mjs';
 import { runScenario } from './lib/host.mjs';
 import { hubWorker } from './lib/hub.mjs';
 import { rerunUnderNewerNode } from './lib/node.mjs';
@@ -35,7 +36,7 @@ function readVersions() {
   };
 }
 
-/** Runs one scenario and returns its rows in the order of their declaration, and its own tables. */
+/** Runs one scenario and returns its rows in the order of their declaration, and its own tables. Those of `--compare` compare. */
 async function measure(name, options) {
   const scenario = await loadScenario(name);
   const figures = new Map();
@@ -59,7 +60,7 @@ async function measure(name, options) {
     reportProblem(error.message, error.stack);
   }
   log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
-  const rows = scenario.rows.filter(({ id }) => figures.has(id)).map((row) => makeRow(row, figures.get(row.id)));
+  const rows = scenario.rows.filter(({ id }) => figures.has(id)).map((row) => (options.compared ? makeComparison : makeRow)(row, figures.get(row.id)));
   return { rows, tables, notes, problems };
 }
 
@@ -74,7 +75,9 @@ function writeResult(result, out) {
 function print(result) {
   const { machine, versions, tables, notes, problems } = result;
   console.log(`${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`);
-  console.log(formatRows(result.rows));
+  const { compared } = result.options;
+  if (compared) console.log(`A: ${compared[0]}\nB: ${compared[1]}\n`);
+  console.log(compared ? formatComparisons(result.rows) : formatRows(result.rows));
   for (const table of tables) console.log(`\n${table.title}:\n\n${formatTable(table)}`);
   if (notes.length > 0) console.log(`\n${notes.map((note) => `- ${note}`).join('\n')}`);
   if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
@@ -92,20 +95,20 @@ async function main() {
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));
   // Fails if the hub is not built, before a runtime is started.
-  if (options.kinds.includes('hub')) hubWorker(options.build);
-  const { names, quick, way, build } = options;
+  for (const { kind, build } of options.workers) if (kind === 'hub') hubWorker(build);
+  const { names, quick, way, compared } = options;
   const result = {
     date: new Date().toISOString(),
     machine: describeMachine(),
     versions: readVersions(),
-    options: { names, quick, way, floorOnly: options.floor },
+    options: { names, quick, way, floorOnly: options.floor, compared },
     rows: [],
     tables: [],
     notes: [],
     problems: [],
   };
   for (const name of names) {
-    const { rows, tables, notes, problems } = await measure(name, { kinds: options.kinds, build, quick, way });
+    const { rows, tables, notes, problems } = await measure(name, options);
     result.rows.push(...rows);
     result.tables.push(...tables);
     result.notes.push(...notes);

@@ -12,13 +12,13 @@ import { setup } from './lib/setup.mjs';
 await main(async () => {
   const args = process.argv.slice(2);
   // bench/run.mjs parses them again. Here, invalid options fail before the build.
-  const { help, usage } = readOptions(args);
+  const { help, usage, compared } = readOptions(args);
   if (help) {
     console.log(usage);
     return 0;
   }
   await setup();
   // Not on standard output, which has only the result: it may be JSON.
-  console.error(describeBuild(await build()));
+  if (!compared) console.error(describeBuild(await build()));
   return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

@@ -8,6 +8,8 @@ const INSERT =
   "INSERT INTO messages (seq, id, local_id, created_at, content) SELECT value->>'seq', value->>'id', " +
   "value->>'localId', value->>'createdAt', value->'content' FROM json_each(?1)";
 
+const LAST = 'SELECT max(seq) AS seq FROM messages';
+
 /** Returns a page as one JSON text. Parameters: the exclusive upper bound of seq, the number of messages. */
 export const PAGE =
   `SELECT group_concat('{"id":"' || id || '","seq":' || seq || ',"createdAt":' || created_at || ',"content":' || ` +
@@ -22,13 +24,23 @@ const GATHER_TURNS = 500;
 export class Journal {
   constructor(database) {
     this.insert = database.prepare(INSERT);
+    this.last = database.prepare(LAST);
     this.queue = [];
     this.committing = false;
-    this.seq = 0;
+    this.seq = null;
+  }
+
+  /** Reads the last stored seq, once after each wake. */
+  load() {
+    this.loading ??= this.last.first('seq').then((seq) => {
+      this.seq = seq ?? 0;
+    });
+    return this.loading;
   }
 
   /** Resolves to `{id, seq, createdAt}` after the commit. */
-  append(content, localId) {
+  async append(content, localId) {
+    if (this.seq === null) await this.load();
     const record = { id: crypto.randomUUID(), seq: ++this.seq, createdAt: Date.now() };
     const text = JSON.stringify({ ...record, localId, content });
     return new Promise((resolve, reject) => {

@@ -17,8 +17,9 @@ function object(env) {
  * An SSE stream of the worker with events from a WebSocket to the object. The hub has the same structure, which lets the
  * object hibernate.
  */
-async function events(env) {
-  const { webSocket: socket } = await object(env).fetch('http://floor/subscribe', { headers: { Upgrade: 'websocket' } });
+async function events(env, sessionId) {
+  const url = `http://floor/subscribe?sessionId=${sessionId}`;
+  const { webSocket: socket } = await object(env).fetch(url, { headers: { Upgrade: 'websocket' } });
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const encoder = new TextEncoder();
@@ -42,7 +43,7 @@ export default {
       case '/text':
         return new Response(TEXT);
       case '/events':
-        return events(env);
+        return events(env, url.searchParams.get('sessionId'));
       case '/page':
         return page(env, Number(url.searchParams.get('beforeSeq')));
       default:
@@ -70,10 +71,12 @@ export class Floor {
         return new Response(await this.call(url.searchParams.get('path')));
       case '/messages':
         return this.post(await request.json());
+      case '/sessions':
+        return this.create(await request.json());
       case '/insert':
         return this.insert(Number(url.searchParams.get('rows')));
       case '/subscribe':
-        return this.accept('web');
+        return this.accept(`web:${url.searchParams.get('sessionId')}`);
       case '/socket.io/':
         return this.accept('cli');
       default:
@@ -114,6 +117,20 @@ export class Floor {
     return Response.json({ ok: true, message: record });
   }
 
+  /** A new session: one committed row. */
+  async create({ tag, metadata }) {
+    const { id } = await this.journal.append(metadata, tag);
+    return Response.json({ session: { id } });
+  }
+
+  /** Sends an event to the web clients of a session. */
+  publish(sessionId, data) {
+    const subscribers = this.state.getWebSockets(`web:${sessionId}`);
+    if (subscribers.length === 0) return;
+    const text = JSON.stringify(data);
+    for (const subscriber of subscribers) subscriber.send(text);
+  }
+
   /** Writes rows of 1 KB in one batch, to measure D1 without sockets. */
   async insert(rows) {
     const content = { text: 'x'.repeat(1000) };
@@ -130,19 +147,16 @@ export class Floor {
       return;
     }
     if (packet.kind !== 'event') return;
-    if (packet.data[0] === 'message-delta') {
-      const text = JSON.stringify({ type: 'message-delta', ...packet.data[1] });
-      for (const subscriber of this.state.getWebSockets('web')) subscriber.send(text);
+    const [name, payload] = packet.data;
+    if (name === 'message-delta') return this.publish(payload.sid, { type: 'message-delta', ...payload });
+    if (name !== 'message') {
+      if (packet.id !== null) socket.send(ack(packet.id, { ok: true }));
       return;
     }
-    if (packet.data[0] !== 'message') return;
-    const { message, localId } = packet.data[1];
+    const { sid, message, localId } = payload;
     const record = await this.journal.append(message, localId);
     if (packet.id !== null) socket.send(ack(packet.id, { ok: true, id: record.id, seq: record.seq }));
-    const subscribers = this.state.getWebSockets('web');
-    if (subscribers.length === 0) return;
-    const text = JSON.stringify({ type: 'message-received', message: { ...record, content: message } });
-    for (const subscriber of subscribers) subscriber.send(text);
+    this.publish(sid, { type: 'message-received', message: { ...record, content: message } });
   }
 
   webSocketClose(socket, code) {

@@ -1,23 +1,22 @@
 /**
  * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. It receives one
- * task `{name, floor, hub?, quick, hostPid, cannedUrl}` from its parent, runs the scenario, and sends
+ * task `{name, sides, quick, pace, hostPid, cannedUrl}` from its parent, runs the scenario, and sends
  * `{type: 'figures' | 'note' | 'problem' | 'done', ...}`.
  */
 
-import { paceOf } from './measure.mjs';
 import { loadScenario } from './scenarios.mjs';
-import { makeSides } from './sides.mjs';
+import { makeSide } from './sides.mjs';
 
-async function runTask({ name, floor, hub, quick, hostPid, cannedUrl }) {
+async function runTask({ name, sides: descriptions, quick, pace, hostPid, cannedUrl }) {
   const { run } = await loadScenario(name);
-  const sides = makeSides({ floor, hub });
+  const sides = descriptions.map(makeSide);
   for (const side of sides) await side.signIn(`bench-${name}`);
   await run({
     sides,
     quick,
     hostPid,
     cannedUrl,
-    pace: paceOf(quick),
+    pace,
     report: (id, figures) => process.send({ type: 'figures', id, figures }),
     addNote: (text) => process.send({ type: 'note', text }),
     reportProblem: (text) => process.send({ type: 'problem', text }),

@@ -5,12 +5,13 @@ import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 import { SECRET } from './hub.mjs';
+import { paceOf } from './measure.mjs';
 import { startFresh } from './runtime.mjs';
 
 const GENERATOR = fileURLToPath(new URL('./generator.mjs', import.meta.url));
 
 /** Time limit of a scenario: several times longer than any takes. */
-const TIMEOUT_MS = 180_000;
+const TIMEOUT_MS = 600_000;
 
 const CANNED = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');
 const REQUEST_END = Buffer.from('\r\n\r\n');
@@ -55,17 +56,26 @@ function generate(task, { report, addNote, reportProblem }) {
   });
 }
 
-/** Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones. */
-export async function runScenario(scenario, { kinds, build, quick, way }, listeners) {
-  if (scenario.where === 'host') return scenario.run({ kinds, build, quick, ...listeners });
+/**
+ * Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones.
+ * @param {{workers: {name: string, kind: string, build?: string}[], compared: string[] | null, build: string, quick: boolean, way: string}} options
+ */
+export async function runScenario(scenario, { workers, compared, build, quick, way }, listeners) {
+  const pace = paceOf({ quick, compares: compared !== null });
+  if (scenario.where === 'host') {
+    return scenario.run({ workers, kinds: workers.map(({ kind }) => kind), build, quick, pace, way, ...listeners });
+  }
   const started = [];
   try {
-    for (const kind of kinds) started.push(await startFresh(kind, build));
+    const sides = [];
+    for (const { name, kind, build: folder } of workers) {
+      const runtime = await startFresh(kind, folder);
+      started.push(runtime);
+      sides.push({ name, kind, url: runtime.url, pid: runtime.pid, secret: SECRET, way });
+    }
     const canned = await startCanned();
     started.push(canned);
-    const [floor, hub] = started.map(({ url, pid }) => ({ url, pid, secret: SECRET, way }));
-    const sides = kinds.includes('hub') ? { floor, hub } : { floor };
-    await generate({ name: scenario.name, ...sides, quick, hostPid: process.pid, cannedUrl: canned.url }, listeners);
+    await generate({ name: scenario.name, sides, quick, pace, hostPid: process.pid, cannedUrl: canned.url }, listeners);
   } finally {
     for (const { stop } of started) await stop();
   }

@@ -1,12 +1,20 @@
-/** Closed-loop load: each of several workers sends its next request when the previous one was answered. */
+/**
+ * Measures sides in turns, so that other load on the computer affects all of them. Each turn has one slice of each side.
+ */
+
+import { cpuSeconds } from './processes.mjs';
 
 /**
- * The duration of a measurement, in seconds. Floor and hub are measured in alternating rounds, so that other load on the
- * computer affects both.
+ * The duration of a slice in seconds, the number of slices of each side, and the duration of the warm-up in seconds. A
+ * comparison of two builds has more and shorter slices, because it also determines their spread.
  */
-export function paceOf(quick) {
+export function paceOf({ quick, compares = false }) {
+  if (compares) return quick ? { seconds: 0.25, rounds: 4, warmUp: 0.3 } : { seconds: 0.5, rounds: 12, warmUp: 0.7 };
   return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3 } : { seconds: 1, rounds: 3, warmUp: 0.7 };
 }
+
+/** What a side does after its slice, such as the end of a commit, also counts as its CPU time. */
+const SETTLE_MS = 50;
 
 /** The percentile of the samples, for `rank` from 0 to 1; NaN without samples. */
 export function percentile(samples, rank) {
@@ -24,8 +32,50 @@ export function latencies(samples) {
   return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99) };
 }
 
-/** Runs one round. A step resolves to its latency in milliseconds, or to nothing if that is its own duration. */
-async function runRound(steps, seconds) {
+/** The figures of some slices: latencies over all samples, the median of the rates, CPU time for each of all requests. */
+export function summarize(slices) {
+  const rates = slices.filter(({ seconds }) => seconds > 0).map(({ count, seconds }) => count / seconds);
+  const counted = slices.filter(({ count, cpuMs }) => count > 0 && cpuMs !== undefined);
+  const sum = (key) => counted.reduce((total, slice) => total + slice[key], 0);
+  const samples = slices.flatMap((slice) => slice.samples ?? []);
+  return {
+    ...(samples.length > 0 ? latencies(samples) : {}),
+    ...(rates.length > 0 ? { perSecond: median(rates) } : {}),
+    ...(counted.length > 0 ? { cpuMs: sum('cpuMs') / sum('count') } : {}),
+  };
+}
+
+/**
+ * Measures the sides in alternating slices. `slice(side, context, turn)` resolves to `{samples?, count?, seconds?}`: latencies
+ * in milliseconds, the number of requests, their duration. Without `count`, there is no CPU time for each request; without
+ * `seconds`, no rate. `prepare(side, turn)` resolves to the slice's context. It and `finish` are not measured.
+ * Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same figures of each slice.
+ */
+export async function takeTurns(sides, rounds, { prepare = async () => {}, slice, finish = async () => {} }) {
+  const slices = new Map(sides.map((side) => [side, []]));
+  for (let turn = 0; turn < rounds; turn += 1) {
+    const contexts = new Map();
+    for (const side of sides) contexts.set(side, await prepare(side, turn));
+    await sleep(SETTLE_MS);
+    const before = sides.map((side) => side.pid && cpuSeconds(side.pid));
+    // Each side is first equally often.
+    for (let at = 0; at < sides.length; at += 1) {
+      const side = sides[(turn + at) % sides.length];
+      slices.get(side).push(await slice(side, contexts.get(side), turn));
+    }
+    await sleep(SETTLE_MS);
+    for (const [at, side] of sides.entries()) {
+      if (side.pid) slices.get(side).at(-1).cpuMs = (cpuSeconds(side.pid) - before[at]) * 1000;
+    }
+    for (const side of sides) await finish(side, contexts.get(side), turn);
+  }
+  return Object.fromEntries(
+    [...slices].map(([{ name }, ofSide]) => [name, { ...summarize(ofSide), slices: ofSide.map((one) => summarize([one])) }]),
+  );
+}
+
+/** Runs a closed loop. A step resolves to its latency in milliseconds, or to nothing if that is its own duration. */
+async function runLoop(steps, seconds) {
   const samples = [];
   const start = performance.now();
   const end = start + seconds * 1000;
@@ -37,30 +87,20 @@ async function runRound(steps, seconds) {
       }
     }),
   );
-  return { samples, perSecond: samples.length / ((performance.now() - start) / 1000) };
+  return { samples, count: samples.length, seconds: (performance.now() - start) / 1000 };
 }
 
 /**
- * Warms up each side, then measures them in alternating rounds. `makeSteps(side)` returns one async function per concurrent
- * worker. Resolves to `{[side.name]: {p50, p99, perSecond}}`: latencies over all rounds, the rate of the median round.
+ * Closed-loop load: each of several workers sends its next request when the previous one was answered. `makeSteps(side)`
+ * returns one async function for each worker. Warms up each side first. Resolves like `takeTurns`.
  */
 export async function compare(sides, makeSteps, { seconds, rounds, warmUp }) {
-  const runs = [];
+  const steps = new Map();
   for (const side of sides) {
-    const steps = await makeSteps(side);
-    await runRound(steps, warmUp);
-    runs.push({ side, steps, samples: [], rates: [] });
+    steps.set(side, await makeSteps(side));
+    await runLoop(steps.get(side), warmUp);
   }
-  for (let turn = 0; turn < rounds; turn += 1) {
-    for (const run of runs) {
-      const { samples, perSecond } = await runRound(run.steps, seconds);
-      for (const sample of samples) run.samples.push(sample);
-      run.rates.push(perSecond);
-    }
-  }
-  return Object.fromEntries(
-    runs.map(({ side, samples, rates }) => [side.name, { ...latencies(samples), perSecond: median(rates) }]),
-  );
+  return takeTurns(sides, rounds, { slice: (side) => runLoop(steps.get(side), seconds) });
 }
 
 export function sleep(milliseconds) {
@@ -76,6 +116,11 @@ export async function waitUntil(what, check) {
     if (performance.now() > end) throw new Error(`timed out after 10 s waiting for ${what}`);
     await sleep(10);
   }
+}
+
+/** Sleeps until `index / perSecond` seconds after `start`, a time of `performance.now()`: for requests at a constant rate. */
+export async function waitForTurn(start, index, perSecond) {
+  await sleep(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
 }
 
 /** Runs `work(item, lane)` for each item, in `width` parallel lanes with the numbers 0 to `width` - 1. */

@@ -5,10 +5,11 @@ import { resolve } from 'node:path';
 import { parseCommandLine } from '../../scripts/lib/command-line.mjs';
 import { UsageError } from '../../scripts/lib/errors.mjs';
 import { DEFAULT_BUILD } from './hub.mjs';
-import { defaultScenarioNames, scenarioNames } from './scenarios.mjs';
+import { comparedScenarioNames, defaultScenarioNames, scenarioNames } from './scenarios.mjs';
+
+const BUILD_HELP = '  --build DIR    the built hub to measure (default: build)';
 
 const COMMON_HELP = `  --quick        short runs, for a first impression
-  --build DIR    the built hub to measure (default: build)
   --way WAY      how CLIs send their token: connect (in the CONNECT packet, the default) or header (with the upgrade)
   --json         print the result as JSON instead of a table
   --out FILE     where to write the JSON (default: bench/results/<date>.json)
@@ -16,29 +17,37 @@ const COMMON_HELP = `  --quick        short runs, for a first impression
 
 const USAGES = {
   bench: `Usage: npm run bench -- [options]
+       npm run bench -- --compare [options] BUILD_A BUILD_B
 
-Measures the built hub in the real runtime, next to the floor: plain JavaScript that does the same work.
+Measures the built hub in the real runtime, next to the floor: plain JavaScript that does the same work. With --compare,
+measures two builds in turns, and prints the ratios of their figures with the spread. Give the same folder twice to see the
+noise.
 
   --only NAMES   comma-separated scenarios: ${scenarioNames().join(', ')}
-                 (default: ${defaultScenarioNames().join(', ')})
+                 (default: ${defaultScenarioNames().join(', ')};
+                 with --compare: ${comparedScenarioNames().join(', ')})
   --floor        measure only the floor, without a hub
+${BUILD_HELP}
 ${COMMON_HELP}`,
   load: `Usage: npm run load -- [options]
 
 Runs the scenarios load (a full namespace for a minute) and tenants (20 namespaces, one of them noisy) of \`npm run bench\`.
 Takes about three minutes.
 
+${BUILD_HELP}
 ${COMMON_HELP}`,
   idle: `Usage: npm run idle -- [options]
 
 Runs the scenario idle of \`npm run bench\`: counts what an idle namespace uses. Takes about five minutes.
 
+${BUILD_HELP}
 ${COMMON_HELP}`,
   cost: `Usage: npm run cost -- [options]
 
 Runs the scenario cost of \`npm run bench\`: counts what a working day of a busy namespace uses, and prints what a month of
 such days costs by the platform's list prices. Takes about four minutes.
 
+${BUILD_HELP}
 ${COMMON_HELP}`,
 };
 
@@ -50,30 +59,57 @@ const COMMON_OPTIONS = {
   out: { type: 'string' },
 };
 
-const BENCH_OPTIONS = { ...COMMON_OPTIONS, only: { type: 'string' }, floor: { type: 'boolean', default: false } };
+const BENCH_OPTIONS = {
+  ...COMMON_OPTIONS,
+  only: { type: 'string' },
+  floor: { type: 'boolean', default: false },
+  compare: { type: 'boolean', default: false },
+};
 
 /** The scenarios of the commands without `--only`. */
 const SCENARIOS = { load: ['load', 'tenants'], idle: ['idle'], cost: ['cost'] };
 
+/** The two builds of `--compare`, or null. @throws {UsageError} */
+function readCompared({ compare, floor, build, words = [] }, usage) {
+  if (!compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
+  if (!compare) return null;
+  if (floor || build) throw new UsageError(`--compare measures the floor and two builds. It excludes ${floor ? '--floor' : '--build'}.`, usage);
+  if (words.length !== 2) throw new UsageError(`--compare needs two folders with builds, not ${words.length}.`, usage);
+  return words.map((folder) => resolve(folder));
+}
+
+/** The workers to measure: `{name, kind, build?}`. The first is the floor. */
+function listWorkers({ floor }, build, compared) {
+  const hubs = compared ? compared.map((folder, at) => ({ name: 'AB'[at], kind: 'hub', build: folder })) : [{ name: 'hub', kind: 'hub', build }];
+  return [{ name: 'floor', kind: 'floor' }, ...(floor ? [] : hubs)];
+}
+
 /**
  * @param {string[]} args may start with the command `load`, `idle` or `cost`; the default is `bench`
- * @returns the options, the `usage` of the command, and the `names` of the scenarios in their fixed order
+ * @returns the options, the `usage` of the command, the `names` of the scenarios in their fixed order, and the `workers`
  * @throws {UsageError}
  */
 export function readOptions(args) {
   const command = Object.hasOwn(SCENARIOS, args[0]) ? args[0] : 'bench';
   const usage = USAGES[command];
-  const values = command === 'bench' ? parseCommandLine(args, usage, BENCH_OPTIONS) : parseCommandLine(args.slice(1), usage, COMMON_OPTIONS);
-  const chosen = SCENARIOS[command] ?? values.only?.split(',').map((name) => name.trim()) ?? defaultScenarioNames();
+  const isBench = command === 'bench';
+  const values = isBench ? parseCommandLine(args, usage, BENCH_OPTIONS, { words: true }) : parseCommandLine(args.slice(1), usage, COMMON_OPTIONS);
+  const compared = readCompared(values, usage);
+  const defaults = compared ? comparedScenarioNames() : defaultScenarioNames();
+  const chosen = SCENARIOS[command] ?? values.only?.split(',').map((name) => name.trim()) ?? defaults;
   const unknown = chosen.filter((name) => !scenarioNames().includes(name));
   if (unknown.length > 0) throw new UsageError(`--only: there is no scenario ${unknown.join(', ')}.`, usage);
+  const single = compared ? chosen.filter((name) => !comparedScenarioNames().includes(name)) : [];
+  if (single.length > 0) throw new UsageError(`--compare cannot run ${single.join(', ')}.`, usage);
   if (!['connect', 'header'].includes(values.way)) throw new UsageError(`--way must be connect or header, not ${values.way}.`, usage);
+  const build = values.build ? resolve(values.build) : DEFAULT_BUILD;
   return {
     ...values,
     usage,
     names: scenarioNames().filter((name) => chosen.includes(name)),
-    kinds: values.floor ? ['floor'] : ['floor', 'hub'],
-    build: values.build ? resolve(values.build) : DEFAULT_BUILD,
+    compared,
+    workers: listWorkers(values, build, compared),
+    build,
     out: values.out ? resolve(values.out) : null,
   };
 }

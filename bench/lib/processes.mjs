@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 
 const HAS_PROC = existsSync('/proc/self/stat');
+const HAS_SCHEDSTAT = existsSync('/proc/self/schedstat');
 
 /** The fields of /proc/<pid>/stat from the third on. The second one, the name, may contain spaces and ends at the last `)`. */
 function readStat(pid) {
@@ -46,8 +47,29 @@ export function residentMegabytes(pid) {
   return Number(row[1]) * 1.024e-3;
 }
 
-/** CPU time used so far, user and system, in seconds. */
+/** The CPU time of the threads of a process in nanoseconds. Null if a thread has exited while they were read. */
+function readThreads(pid) {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+      .map((thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]))
+      .reduce((sum, time) => sum + time, 0);
+  } catch (error) {
+    if (error.code !== 'ENOENT' && error.code !== 'ESRCH') throw error;
+    return null;
+  }
+}
+
+/**
+ * CPU time used so far, user and system, in seconds. On Linux it is exact, but without the threads that have exited: for a
+ * process with a constant number of threads, such as workerd. Elsewhere its resolution is 10 ms or more.
+ */
 export function cpuSeconds(pid) {
+  if (HAS_SCHEDSTAT) {
+    for (let attempt = 0; attempt < 10; attempt += 1) {
+      const nanoseconds = readThreads(pid);
+      if (nanoseconds !== null) return nanoseconds / 1e9;
+    }
+  }
   if (HAS_PROC) {
     const fields = readStat(pid);
     // utime and stime, fields 14 and 15 of the line, in ticks of 10 ms.

@@ -1,7 +1,7 @@
-/** Makes the rows of the result: the ratio to the floor, and whether the target is met. Formats them as a table. */
+/** Makes the rows of the result: the ratios to the floor, and whether the targets are met. Formats them as a table. */
 
 /** The format of each figure; `better`: whether more or less is better. */
-const FIGURES = {
+export const FIGURES = {
   p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
   p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
   perSecond: { better: 'more', text: (value) => `${rounded(value)}/s` },
@@ -12,6 +12,8 @@ const FIGURES = {
   perMinute: { better: 'less', text: (value) => `${value.toFixed(1)}/min` },
   count: { better: 'less', text: rounded },
   percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
+  cpuMs: { better: 'less', text: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms` },
+  trips: { better: 'less', text: (value) => `${value} ${value === 1 ? 'trip' : 'trips'} to D1` },
   dollars: { better: 'less', text: (value) => `$${value.toFixed(2)}` },
 };
 
@@ -20,10 +22,10 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** All figures of one side, the headline first. */
-function formatFigures(figures, headline) {
+/** The figures of one side except its CPU time, the headline first. */
+export function formatFigures(figures, headline) {
   if (!figures) return '';
-  const order = [headline, 'p50', 'p99', 'perSecond'];
+  const order = [headline, 'p50', 'p99', 'perSecond', 'trips'];
   return [...new Set(order)]
     .filter((key) => Number.isFinite(figures[key]))
     .map((key) => FIGURES[key].text(figures[key]))
@@ -40,13 +42,19 @@ function meets({ most, least }, value) {
   return most === undefined ? value > least : value <= most;
 }
 
+const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?.[key] > 0 ? hub[key] / floor[key] : null);
+
+const verdictOf = (target, value) => ({ text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null });
+
 /**
  * One row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
- * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure.
+ * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure. `cpuRatio` and `cpuTarget`
+ * are the same for the CPU time of a request.
  */
 export function makeRow(row, { floor = null, hub = null }) {
   const { headline, target } = row;
-  const ratio = floor && hub ? hub[headline] / floor[headline] : null;
+  const ratio = ratioToFloor(hub, floor, headline);
+  const cpuRatio = ratioToFloor(hub, floor, 'cpuMs');
   const value = target?.of === 'ratio' ? ratio : hub?.[headline];
   return {
     id: row.id,
@@ -56,23 +64,33 @@ export function makeRow(row, { floor = null, hub = null }) {
     hub,
     floor,
     ratio,
-    target: target ? { text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null } : null,
+    target: target ? verdictOf(target, value) : null,
+    cpuRatio,
+    cpuTarget: row.cpuTarget ? verdictOf({ of: 'ratio', most: row.cpuTarget }, cpuRatio) : null,
     hubA: row.hubA ?? null,
     hubB: row.hubB ?? null,
   };
 }
 
-const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'native hub A', 'native hub B'];
+const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', '', 'native hub A', 'native hub B'];
 
-function cellsOf({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
-  const verdict = target?.met === true ? 'met' : target?.met === false ? 'missed' : '';
+const formatVerdict = (target) => (target?.met === true ? 'met' : target?.met === false ? 'missed' : '');
+const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs.text(figures.cpuMs) : '');
+const formatRatio = (ratio) => (ratio === null ? '' : ratio.toFixed(2));
+
+function cellsOf({ work, headline, hub, floor, ratio, target, cpuRatio, cpuTarget, hubA, hubB }) {
   return [
     work,
     formatFigures(hub, headline),
     formatFigures(floor, headline),
-    ratio === null ? '' : ratio.toFixed(2),
+    formatRatio(ratio),
     target?.text ?? '',
-    verdict,
+    formatVerdict(target),
+    formatCpu(hub),
+    formatCpu(floor),
+    formatRatio(cpuRatio),
+    cpuTarget?.text ?? '',
+    formatVerdict(cpuTarget),
     hubA ?? '',
     hubB ?? '',
   ];

@@ -26,10 +26,11 @@ function floorWorker() {
   };
 }
 
-/** The workers: miniflare's options, and `prepare`, which creates the schema in an empty database. */
+/** The workers: miniflare's options, the class of the objects, and `prepare`, which creates the schema in an empty database. */
 const KINDS = {
   floor: {
     worker: floorWorker,
+    className: 'Floor',
     prepare: async (miniflare) => {
       const database = await miniflare.getD1Database('DB', 'floor');
       await database.prepare(SCHEMA).run();
@@ -37,10 +38,12 @@ const KINDS = {
   },
   hub: {
     worker: hubWorker,
+    className: 'NamespaceHub',
     prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'hub')),
   },
   counting: {
     worker: countingHubWorker,
+    className: 'NamespaceHub',
     prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'counting')),
   },
 };
@@ -63,12 +66,13 @@ export function createStateFolder() {
 }
 
 /**
- * Starts a worker of `KINDS` on a state folder. Resolves to `{url, pid, prepare, stop}`: `url` is the worker's own socket,
- * because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is that of workerd.
+ * Starts a worker of `KINDS` on a state folder. Resolves to `{url, pid, prepare, hibernate, stop}`: `url` is the worker's own
+ * socket, because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is that of workerd;
+ * `hibernate(name)` evicts an object at once, and keeps its sockets.
  */
 export async function start(kind, build, state) {
   const { Miniflare } = loadPackage('miniflare');
-  const { worker, prepare } = KINDS[kind];
+  const { worker, className, prepare } = KINDS[kind];
   const before = new Set(childrenOf(process.pid));
   const miniflare = new Miniflare({
     d1Persist: join(state.path, 'd1'),
@@ -82,6 +86,7 @@ export async function start(kind, build, state) {
       return childrenOf(process.pid).find((pid) => !before.has(pid));
     },
     prepare: () => prepare(miniflare),
+    hibernate: (name) => miniflare.unsafeEvictDurableObject(kind, className, { name, webSockets: 'hibernate' }),
     stop: () => miniflare.dispose(),
   };
 }
@@ -96,7 +101,7 @@ export async function startFresh(kind, build) {
       await runtime.stop();
       state.remove();
     };
-    return { name: kind, url: runtime.url, pid: runtime.pid, stop };
+    return { url: runtime.url, pid: runtime.pid, hibernate: runtime.hibernate, stop };
   } catch (error) {
     state.remove();
     throw error;

@@ -1,9 +1,12 @@
 /** The scenarios by name, in the order in which they run. */
 
-const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'list', 'page', 'post', 'clis'];
+const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'create', 'list', 'page', 'post', 'connect', 'clis', 'wake'];
 
 /** Long scenarios, which run only when `--only` names them. */
 const LONG = ['load', 'tenants', 'idle', 'cost'];
+
+/** Scenarios without slices of which two builds could take turns. */
+const NOT_COMPARED = ['start', 'runtime', 'clis'];
 
 export function scenarioNames() {
   return [...NAMES, ...LONG];
@@ -12,6 +15,11 @@ export function scenarioNames() {
 /** The scenarios that run without `--only`. */
 export function defaultScenarioNames() {
   return [...NAMES];
+}
+
+/** The scenarios that can compare two builds. */
+export function comparedScenarioNames() {
+  return NAMES.filter((name) => !NOT_COMPARED.includes(name));
 }
 
 /**

@@ -32,11 +32,32 @@ function sendKeepAlive(socket, session) {
   socket.emit('session-alive', { sid: session.id, time: Date.now(), thinking: false, mode: 'remote' });
 }
 
+/** The body of `POST /cli/sessions`, with typical metadata of some hundred bytes. */
+function sessionBody(tag) {
+  const path = `/home/someone/code/${tag}`;
+  return {
+    tag: path,
+    metadata: {
+      path,
+      host: 'workstation',
+      os: 'linux',
+      version: '1.4.2',
+      name: `Session ${tag}`,
+      machineId: '0f5c1f7e-6f0e-4e55-9d1c-6d1b2a7c9e10',
+      flavor: 'alpha',
+      summary: { text: `Refactors the parser of ${tag} and adds tests`, updatedAt: 1_760_000_000_000 },
+      homeDir: '/home/someone',
+      startedBy: 'terminal',
+    },
+  };
+}
+
 /** The worker of bench/floor. Methods that only the hub needs do nothing. */
 class Floor {
-  name = 'floor';
+  kind = 'floor';
 
-  constructor({ url, pid }) {
+  constructor({ name, url, pid }) {
+    this.name = name;
     this.url = url;
     this.pid = pid;
   }
@@ -45,6 +66,15 @@ class Floor {
 
   newConnection() {
     return new Connection(this.url);
+  }
+
+  /** A connection that creates sessions. */
+  newCliConnection() {
+    return this.newConnection();
+  }
+
+  creation(connection, tag) {
+    return connection.withBody('POST', '/sessions', sessionBody(tag));
   }
 
   async openSession(tag) {
@@ -84,11 +114,12 @@ class Floor {
   }
 }
 
-/** The hub, in one namespace. */
+/** A hub, in one namespace. */
 export class Hub {
-  name = 'hub';
+  kind = 'hub';
 
-  constructor({ url, pid, secret, way }) {
+  constructor({ name, url, pid, secret, way }) {
+    this.name = name;
     this.url = url;
     this.pid = pid;
     this.secret = secret;
@@ -113,33 +144,26 @@ export class Hub {
     return new Connection(this.url, { Authorization: `Bearer ${token}` });
   }
 
+  newCliConnection() {
+    return this.newConnection(this.token);
+  }
+
+  /** The request that creates a session. */
+  creation(connection, tag) {
+    return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
+  }
+
   async openSession(tag) {
     const [session] = await this.openSessions([tag]);
     return session;
   }
 
-  /** Opens sessions with typical metadata of some hundred bytes, 16 at a time. */
+  /** Opens sessions, 16 at a time. */
   async openSessions(tags) {
-    const connections = Array.from({ length: 16 }, () => this.newConnection(this.token));
+    const connections = Array.from({ length: 16 }, () => this.newCliConnection());
     const sessions = new Array(tags.length);
     await inLanes([...tags.entries()], connections.length, async ([index, tag], lane) => {
-      const path = `/home/someone/code/${tag}`;
-      const body = {
-        tag: path,
-        metadata: {
-          path,
-          host: 'workstation',
-          os: 'linux',
-          version: '1.4.2',
-          name: `Session ${tag}`,
-          machineId: '0f5c1f7e-6f0e-4e55-9d1c-6d1b2a7c9e10',
-          flavor: 'alpha',
-          summary: { text: `Refactors the parser of ${tag} and adds tests`, updatedAt: 1_760_000_000_000 },
-          homeDir: '/home/someone',
-          startedBy: 'terminal',
-        },
-      };
-      const response = await connections[lane].send(connections[lane].withBody('POST', '/cli/sessions', body));
+      const response = await connections[lane].send(this.creation(connections[lane], tag));
       sessions[index] = { id: expectOk(response, 'POST /cli/sessions').json().session.id };
     });
     for (const connection of connections) connection.close();
@@ -204,7 +228,7 @@ export class Hub {
   }
 }
 
-/** The floor and, unless only the floor is measured, the hub. */
-export function makeSides({ floor, hub }) {
-  return [new Floor(floor), ...(hub ? [new Hub(hub)] : [])];
+/** @param {{name: string, kind: 'floor' | 'hub', url: string, pid: number, secret?: string, way?: string}} description */
+export function makeSide(description) {
+  return description.kind === 'floor' ? new Floor(description) : new Hub(description);
 }

@@ -9,12 +9,15 @@ const WORDS = 'which is what the test shows, ';
 const DELTAS_OF_MESSAGE = 100;
 
 /**
- * Subscribes a web client to a session and starts to stream. Adds the latency of each delta to the samples, in
- * milliseconds. Resolves to a function that stops it, and reports a problem if a delta did not arrive or not in order.
+ * Subscribes a web client to a session whose `socket` streams. Resolves to `{start, stop, close}`: `start(samples)` starts to
+ * stream and adds the latency of each delta to the samples, in milliseconds; `stop` resolves when all deltas have arrived.
+ * Reports a problem if a delta does not arrive, or not in order.
  */
-export async function startStream(side, socket, session, samples, reportProblem) {
+export async function openStream(side, socket, session, reportProblem) {
   const sent = [];
+  let samples = [];
   let received = 0;
+  let timer = null;
   const close = await subscribe(side.newConnection(), side.paths(session).events, (event, at) => {
     if (event.type !== 'message-delta') return;
     const index = Number(event.id) * DELTAS_OF_MESSAGE + event.offset / WORDS.length;
@@ -22,14 +25,20 @@ export async function startStream(side, socket, session, samples, reportProblem)
     received = index + 1;
     samples.push(at - sent[index]);
   });
-  const timer = setInterval(() => {
+  const send = () => {
     const index = sent.push(performance.now()) - 1;
     const [id, position] = [Math.floor(index / DELTAS_OF_MESSAGE), index % DELTAS_OF_MESSAGE];
     socket.emit('message-delta', { sid: session.id, id: String(id), text: WORDS, offset: position * WORDS.length });
-  }, INTERVAL_MS);
-  return async () => {
-    clearInterval(timer);
-    await waitUntil('the last delta', async () => received === sent.length).catch(() => reportProblem(`session ${session.id}: ${received} of ${sent.length} deltas arrived`));
-    close();
+  };
+  return {
+    start(newSamples) {
+      samples = newSamples;
+      timer = setInterval(send, INTERVAL_MS);
+    },
+    async stop() {
+      clearInterval(timer);
+      await waitUntil('the last delta', async () => received === sent.length).catch(() => reportProblem(`session ${session.id}: ${received} of ${sent.length} deltas arrived`));
+    },
+    close,
   };
 }

@@ -16,10 +16,12 @@ export const rows = [
 async function connectAll(side, sessions) {
   const sockets = new Array(sessions.length);
   const start = performance.now();
+  const before = cpuSeconds(side.pid);
   await inLanes([...sessions.entries()], CONCURRENCY, async ([index, session]) => {
     sockets[index] = await side.connectCli(session);
   });
-  return { sockets, perSecond: sessions.length / ((performance.now() - start) / 1000) };
+  const perSecond = sessions.length / ((performance.now() - start) / 1000);
+  return { sockets, connect: { perSecond, cpuMs: ((cpuSeconds(side.pid) - before) * 1000) / sessions.length } };
 }
 
 /** Sends the keep-alives of all CLIs, evenly spread. Resolves to workerd's CPU use in percent of one processor. */
@@ -45,11 +47,11 @@ export async function run({ sides, quick, report, addNote, reportProblem, hostPi
   for (const side of sides) {
     const sessions = await side.openSessions(Array.from({ length: CLIS }, (_, index) => `cli-${index}`));
     const emptyMegabytes = residentMegabytes(side.pid);
-    const { sockets, perSecond } = await connectAll(side, sessions);
+    const { sockets, connect } = await connectAll(side, sessions);
     // The object hibernates about ten seconds after its last event.
     await sleep(quick ? 1000 : 15_000);
     const megabytes = residentMegabytes(side.pid);
-    figures.connect[side.name] = { perSecond };
+    figures.connect[side.name] = connect;
     figures.memory[side.name] = { megabytes, before: emptyMegabytes };
     addNote(`${side.name}: workerd used ${emptyMegabytes.toFixed(0)} MB before the CLIs connected, ${megabytes.toFixed(0)} MB after`);
     figures.alive[side.name] = { percent: await measureKeepAlives(side, sockets, sessions, quick ? 5 : 20) };

@@ -1,6 +1,6 @@
 /** CLIs that emit all their messages at once. The time is until the last ack; then the messages are read back. */
 
-import { median } from '../lib/measure.mjs';
+import { takeTurns } from '../lib/measure.mjs';
 import { emitAll, findStorageErrors } from '../lib/messages.mjs';
 
 const WORK = 'ingest of 1 KB messages';
@@ -24,28 +24,36 @@ export const rows = [
   },
 ];
 
-/** Sends one burst on new sessions and sockets. Resolves to messages per second. */
-async function burst(side, label, clis, count, reportProblem) {
+/** Opens new sessions with a CLI each. */
+async function connect(side, label, clis) {
   const sessions = await side.openSessions(Array.from({ length: clis }, (_, cli) => `${label}-${cli}`));
   const sockets = await Promise.all(sessions.map((session) => side.connectCli(session)));
+  return { sessions, sockets, acks: [] };
+}
+
+/** Sends the messages of all CLIs at once, until the last ack. */
+async function burst(group, count) {
   const start = performance.now();
-  const acks = await Promise.all(sockets.map((socket, cli) => emitAll(socket, sessions[cli], count)));
-  const seconds = (performance.now() - start) / 1000;
+  group.acks = await Promise.all(group.sockets.map((socket, cli) => emitAll(socket, group.sessions[cli], count)));
+  return { count: group.sockets.length * count, seconds: (performance.now() - start) / 1000 };
+}
+
+/** Compares the stored messages with their acks. */
+async function check(side, label, { sessions, sockets, acks }, reportProblem) {
   for (const [cli, session] of sessions.entries()) {
     for (const error of findStorageErrors(await side.readBack(session), acks[cli])) reportProblem(`${label}: ${error}`);
   }
   for (const socket of sockets) socket.close();
-  return (clis * count) / seconds;
 }
 
-export async function run({ sides, quick, report, reportProblem }) {
-  const repeats = quick ? 1 : 3;
-  for (const side of sides) await burst(side, 'warm-up', 2, 300, reportProblem);
-  for (const [id, clis, count] of [['ingest-1x5000', 1, 5000], ['ingest-20x500', 20, 500]]) {
-    const rates = Object.fromEntries(sides.map(({ name }) => [name, []]));
-    for (let turn = 0; turn < repeats; turn += 1) {
-      for (const side of sides) rates[side.name].push(await burst(side, `${id}-${turn}`, clis, count, reportProblem));
-    }
-    report(id, Object.fromEntries(sides.map(({ name }) => [name, { perSecond: median(rates[name]) }])));
-  }
+export async function run({ sides, pace, report, reportProblem }) {
+  const measure = (id, clis, count, rounds) =>
+    takeTurns(sides, rounds, {
+      prepare: (side, turn) => connect(side, `${id}-${turn}`, clis),
+      slice: (side, group) => burst(group, count),
+      finish: (side, group, turn) => check(side, `${id}-${turn}`, group, reportProblem),
+    });
+  await measure('warm-up', 2, 300, 1);
+  report('ingest-1x5000', await measure('ingest-1x5000', 1, 5000, pace.rounds));
+  report('ingest-20x500', await measure('ingest-20x500', 20, 500, pace.rounds));
 }

@@ -34,7 +34,7 @@ function readers(side, bytes, concurrency) {
 
 export async function run({ sides, pace, report, addNote }) {
   let bytes = DEFAULT_BYTES;
-  for (const side of sides.filter(({ name }) => name === 'hub')) {
+  for (const side of sides.filter(({ kind }) => kind === 'hub')) {
     await side.openSessions(Array.from({ length: SESSIONS }, (_, index) => `list-${index}`));
     const connection = side.newConnection();
     const answer = await connection.send(connection.get('/api/sessions'));

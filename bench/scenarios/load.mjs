@@ -9,7 +9,7 @@ import { expectOk } from '../lib/http.mjs';
 import { inLanes, latencies, median, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
-import { startStream } from '../lib/stream.mjs';
+import { openStream } from '../lib/stream.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 
 const CLIS = 1000;
@@ -79,7 +79,7 @@ function growthOf(samples) {
 }
 
 export async function run({ sides, quick, report, addNote, reportProblem }) {
-  const side = sides.find(({ name }) => name === 'hub');
+  const side = sides.find(({ kind }) => kind === 'hub');
   if (!side) return;
   const seconds = quick ? 10 : 60;
   const sessions = await side.openSessions(Array.from({ length: CLIS }, (_, index) => `load-${index}`));
@@ -98,7 +98,8 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
 
   const deltaSamples = [];
   const streaming = [...sessions.keys()].slice(-STREAMS);
-  const stopStreams = await Promise.all(streaming.map((number) => startStream(side, sockets[number], sessions[number], deltaSamples, reportProblem)));
+  const streams = await Promise.all(streaming.map((number) => openStream(side, sockets[number], sessions[number], reportProblem)));
+  for (const { start } of streams) start(deltaSamples);
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];
@@ -123,7 +124,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   await waitUntil('the last message to reach its web client', async () => watchers.every(({ receivedCount, sent }) => receivedCount === sent.length)).catch(() =>
     reportProblem(`of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`),
   );
-  await Promise.all(stopStreams.map((stop) => stop()));
+  await Promise.all(streams.map(({ stop }) => stop()));
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
     if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
@@ -131,7 +132,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   });
   const lost = sockets.filter(({ connected }) => !connected).length;
   if (lost > 0) reportProblem(`${lost} of ${CLIS} CLIs lost their connection`);
-  for (const { close } of watchers) close();
+  for (const { close } of [...watchers, ...streams]) close();
   for (const socket of sockets) socket.close();
   addNote(`${sentCount} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
   report('load-latency', { hub: latencies(samples) });

@@ -1,6 +1,6 @@
 /** The time from a CLI's `message` to the web clients of its session: 50 messages per second, with 1 and 50 web clients. */
 
-import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
+import { takeTurns, waitForTurn, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { subscribe } from '../lib/subscriber.mjs';
 
@@ -8,17 +8,15 @@ const PER_SECOND = 50;
 
 export const rows = [
   { id: 'sse-1', work: 'message -> SSE at 50/s, 1 subscriber', headline: 'p50', hubA: '0.92 / 2.4 ms', hubB: '1.4 / 4.1 ms' },
-  { id: 'sse-50', work: 'message -> SSE at 50/s, 50 subscribers', headline: 'p50', hubA: '2.2 / 4.0 ms', hubB: '1.9 / 4.9 ms' },
+  { id: 'sse-50', work: 'message -> SSE at 50/s, 50 subscribers', headline: 'p50', target: { of: 'ratio', most: 1.15 }, hubA: '2.2 / 4.0 ms', hubB: '1.9 / 4.9 ms' },
 ];
 
-/** Resolves to the latencies of all messages at all subscribers after the warm-up, in milliseconds. */
-async function measureLatencies(side, label, subscribers, count, reportProblem) {
+/** Opens a session with a CLI and subscribers. `send(count)` resolves to the latencies at all subscribers, in milliseconds. */
+async function openFanOut(side, label, subscribers, reportProblem) {
   const session = await side.openSession(label);
   const socket = await side.connectCli(session);
-  const warmUp = PER_SECOND;
-  const total = warmUp + count;
-  const sent = new Float64Array(total);
-  const samples = [];
+  const sent = [];
+  let samples = [];
   const receivedCounts = new Array(subscribers).fill(0);
   const closers = [];
   for (let watcher = 0; watcher < subscribers; watcher += 1) {
@@ -27,31 +25,41 @@ async function measureLatencies(side, label, subscribers, count, reportProblem) 
       const index = indexOf(event.message.content);
       if (index !== receivedCounts[watcher]) reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${receivedCounts[watcher]}`);
       receivedCounts[watcher] = index + 1;
-      if (index >= warmUp) samples.push(at - sent[index]);
+      samples.push(at - sent[index]);
     };
     closers.push(await subscribe(side.newConnection(), side.paths(session).events, listener));
   }
-  const start = performance.now() + 20;
-  for (let index = 0; index < total; index += 1) {
-    await sleep(Math.max(0, start + (index * 1000) / PER_SECOND - performance.now()));
-    sent[index] = performance.now();
-    socket.emit('message', { sid: session.id, message: agentMessage(index) });
-  }
-  await waitUntil('the last message to reach every subscriber', async () => receivedCounts.every((next) => next === total)).catch(() =>
-    reportProblem(`${label}: a subscriber received only ${Math.min(...receivedCounts)} of ${total} messages`),
-  );
-  for (const close of closers) close();
-  socket.close();
-  return samples;
+  const send = async (count) => {
+    samples = [];
+    const start = performance.now() + 20;
+    for (let index = 0; index < count; index += 1) {
+      await waitForTurn(start, index, PER_SECOND);
+      const number = sent.push(performance.now()) - 1;
+      socket.emit('message', { sid: session.id, message: agentMessage(number) });
+    }
+    await waitUntil('the last message to reach every subscriber', async () => receivedCounts.every((next) => next === sent.length)).catch(() =>
+      reportProblem(`${label}: a subscriber received only ${Math.min(...receivedCounts)} of ${sent.length} messages`),
+    );
+    return samples;
+  };
+  const close = () => {
+    for (const unsubscribe of closers) unsubscribe();
+    socket.close();
+  };
+  return { send, close };
 }
 
-export async function run({ sides, quick, report, reportProblem }) {
-  const count = PER_SECOND * (quick ? 1 : 4);
+export async function run({ sides, pace, report, reportProblem }) {
+  const count = Math.round(PER_SECOND * 2 * pace.seconds);
   for (const subscribers of [1, 50]) {
-    const figures = {};
+    const label = `sse-${subscribers}`;
+    const fanOuts = new Map();
     for (const side of sides) {
-      figures[side.name] = latencies(await measureLatencies(side, `sse-${subscribers}`, subscribers, count, reportProblem));
+      fanOuts.set(side, await openFanOut(side, label, subscribers, reportProblem));
+      await fanOuts.get(side).send(PER_SECOND);
     }
-    report(`sse-${subscribers}`, figures);
+    const slice = async (side) => ({ samples: await fanOuts.get(side).send(count), count });
+    report(label, await takeTurns(sides, pace.rounds, { slice }));
+    for (const { close } of fanOuts.values()) close();
   }
 }

@@ -3,9 +3,9 @@
  * `message` while 20 other sessions stream.
  */
 
-import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
+import { sleep, takeTurns, waitForTurn, waitUntil } from '../lib/measure.mjs';
 import { agentMessage } from '../lib/messages.mjs';
-import { startStream } from '../lib/stream.mjs';
+import { openStream } from '../lib/stream.mjs';
 
 const SESSIONS = 20;
 const MESSAGES_PER_SECOND = 50;
@@ -17,52 +17,83 @@ export const rows = [
   { id: 'stream-acks', work: 'message -> ack at 50/s, 20 sessions stream', headline: 'p50', target: { of: 'hub', most: 10, unit: ' ms' } },
 ];
 
-/** Resolves to the latencies of the acknowledgements of a CLI's messages, in milliseconds. */
-async function measureAcks(side, socket, session, count, reportProblem) {
-  const samples = [];
-  const start = performance.now() + 20;
-  for (let index = 0; index < count; index += 1) {
-    await sleep(Math.max(0, start + (index * 1000) / MESSAGES_PER_SECOND - performance.now()));
-    const sent = performance.now();
-    socket.emit('message', { sid: session.id, message: agentMessage(index) }, (ack) => {
-      if (ack?.ok) samples.push(performance.now() - sent);
-      else reportProblem(`message ${index} was refused: ${JSON.stringify(ack)}`);
-    });
-  }
-  await waitUntil('the last acknowledgement', async () => samples.length === count).catch(() => reportProblem(`${count - samples.length} of ${count} messages have no ack`));
-  return samples;
-}
-
-/** Streams in a number of `sessions` for some `seconds`. Resolves to the latencies of the deltas, in milliseconds. */
-async function measureDeltas(side, label, sessions, seconds, reportProblem, act = () => sleep(seconds * 1000)) {
-  const samples = [];
+/** Opens sessions that can stream. `during(work)` streams during `work`, and resolves to the latencies in milliseconds. */
+async function openStreams(side, label, sessions, reportProblem) {
   const streams = [];
+  const sockets = [];
   for (let number = 0; number < sessions; number += 1) {
     const session = await side.openSession(`${label}-${number}`);
-    const socket = await side.connectCli(session);
-    streams.push({ socket, stop: await startStream(side, socket, session, samples, reportProblem) });
+    sockets.push(await side.connectCli(session));
+    streams.push(await openStream(side, sockets.at(-1), session, reportProblem));
   }
-  await act();
-  await Promise.all(streams.map(({ stop }) => stop()));
-  for (const { socket } of streams) socket.close();
-  return samples;
+  const during = async (work) => {
+    const samples = [];
+    for (const { start } of streams) start(samples);
+    await work();
+    await Promise.all(streams.map(({ stop }) => stop()));
+    return samples;
+  };
+  const close = () => {
+    for (const stream of streams) stream.close();
+    for (const socket of sockets) socket.close();
+  };
+  return { during, close };
 }
 
-export async function run({ sides, quick, report, reportProblem }) {
-  const seconds = quick ? 2 : 6;
-  const single = {};
-  for (const side of sides) single[side.name] = latencies(await measureDeltas(side, 'stream-1', 1, seconds, reportProblem));
-  report('stream-1', single);
-  const hub = sides.find(({ name }) => name === 'hub');
-  if (!hub) return;
-  const session = await hub.openSession('stream-acks');
-  const socket = await hub.connectCli(session);
-  const count = MESSAGES_PER_SECOND * seconds;
-  await measureAcks(hub, socket, session, MESSAGES_PER_SECOND, reportProblem);
-  report('stream-quiet', { hub: latencies(await measureAcks(hub, socket, session, count, reportProblem)) });
-  const acks = async () => {
-    report('stream-acks', { hub: latencies(await measureAcks(hub, socket, session, count, reportProblem)) });
+/** Opens a session with a CLI. `send(count)` resolves to the latencies of the acknowledgements, in milliseconds. */
+async function openSender(side, label, reportProblem) {
+  const session = await side.openSession(label);
+  const socket = await side.connectCli(session);
+  const send = async (count) => {
+    const samples = [];
+    const start = performance.now() + 20;
+    for (let index = 0; index < count; index += 1) {
+      await waitForTurn(start, index, MESSAGES_PER_SECOND);
+      const sent = performance.now();
+      socket.emit('message', { sid: session.id, message: agentMessage(index) }, (ack) => {
+        if (ack?.ok) samples.push(performance.now() - sent);
+        else reportProblem(`message ${index} was refused: ${JSON.stringify(ack)}`);
+      });
+    }
+    await waitUntil('the last acknowledgement', async () => samples.length === count).catch(() => reportProblem(`${count - samples.length} of ${count} messages have no ack`));
+    return samples;
   };
-  report('stream-20', { hub: latencies(await measureDeltas(hub, 'stream-20', SESSIONS, seconds, reportProblem, acks)) });
-  socket.close();
+  return { send, close: () => socket.close() };
+}
+
+/** Resolves to a map from each side to the result of `open(side)`. */
+async function openEach(sides, open) {
+  const opened = new Map();
+  for (const side of sides) opened.set(side, await open(side));
+  return opened;
+}
+
+export async function run({ sides, pace, report, reportProblem }) {
+  const seconds = 2 * pace.seconds;
+  const count = Math.round(MESSAGES_PER_SECOND * seconds);
+  const open = (sessions) => openEach(sides, (side) => openStreams(side, `stream-${sessions}`, sessions, reportProblem));
+  const [single, many] = [await open(1), await open(SESSIONS)];
+  const deltas = (streams) => async (side) => {
+    const samples = await streams.get(side).during(() => sleep(seconds * 1000));
+    return { samples, count: samples.length };
+  };
+  for (const streams of [single, many]) await Promise.all([...streams.values()].map(({ during }) => during(() => sleep(pace.warmUp * 1000))));
+  report('stream-1', await takeTurns(sides, pace.rounds, { slice: deltas(single) }));
+  report('stream-20', await takeTurns(sides, pace.rounds, { slice: deltas(many) }));
+  const senders = await openEach(sides, (side) => openSender(side, 'stream-acks', reportProblem));
+  for (const { send } of senders.values()) await send(MESSAGES_PER_SECOND);
+  const quiet = async (side) => ({ samples: await senders.get(side).send(count), count });
+  report('stream-quiet', await takeTurns(sides, pace.rounds, { slice: quiet }));
+  // Without a count, because the CPU time is that of messages and deltas.
+  const besideStreams = async (side) => {
+    let samples = [];
+    await many.get(side).during(async () => {
+      samples = await senders.get(side).send(count);
+    });
+    return { samples };
+  };
+  report('stream-acks', await takeTurns(sides, pace.rounds, { slice: besideStreams }));
+  for (const opened of [single, many, senders]) {
+    for (const { close } of opened.values()) close();
+  }
 }

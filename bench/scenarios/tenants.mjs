@@ -94,7 +94,7 @@ async function startNoise(hub) {
 }
 
 export async function run({ sides, quick, report, reportProblem }) {
-  const hub = sides.find(({ name }) => name === 'hub');
+  const hub = sides.find(({ kind }) => kind === 'hub');
   if (!hub) return;
   const seconds = quick ? 4 : 20;
   const tenants = [];

@@ -1,0 +1,44 @@
+/** New sessions of one namespace, 16 at once: while the object caches all of them, and beyond. Their floor is one row each. */
+
+import { expectOk } from '../lib/http.mjs';
+import { inLanes, takeTurns } from '../lib/measure.mjs';
+
+const CONCURRENCY = 16;
+/** The sessions that an object caches (`MAX_CACHED_SESSIONS` in `src/limits.rs`). */
+const CACHED = 1000;
+const WARM_UP = 100;
+/** The sessions of all slices below `CACHED`, and of one. */
+const BELOW = CACHED - WARM_UP - 60;
+const MOST_IN_SLICE = 200;
+
+const WORK = 'create sessions, at 16';
+
+export const rows = [
+  { id: 'create-below', work: `${WORK}, below 1,000 sessions`, headline: 'perSecond', cpuTarget: 2.5 },
+  { id: 'create-beyond', work: `${WORK}, beyond 1,000 sessions`, headline: 'perSecond', cpuTarget: 2.5 },
+];
+
+/** Creates sessions with new tags. */
+async function create(side, label, count) {
+  const connections = Array.from({ length: CONCURRENCY }, () => side.newCliConnection());
+  const samples = [];
+  const begin = performance.now();
+  await inLanes([...new Array(count).keys()], CONCURRENCY, async (number, lane) => {
+    const start = performance.now();
+    const response = await connections[lane].send(side.creation(connections[lane], `${label}-${number}`));
+    samples.push(performance.now() - start);
+    expectOk(response, 'POST session');
+  });
+  const seconds = (performance.now() - begin) / 1000;
+  for (const connection of connections) connection.close();
+  return { samples, count, seconds };
+}
+
+export async function run({ sides, pace, report }) {
+  const count = Math.min(MOST_IN_SLICE, Math.floor(BELOW / pace.rounds));
+  const measure = (id) => takeTurns(sides, pace.rounds, { slice: (side, _, turn) => create(side, `${id}-${turn}`, count) });
+  for (const side of sides) await create(side, 'warm-up', WARM_UP);
+  report('create-below', await measure('create-below'));
+  for (const side of sides) await create(side, 'fill', CACHED);
+  report('create-beyond', await measure('create-beyond'));
+}
