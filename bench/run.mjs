@@ -8,7 +8,7 @@ import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { UsageError } from '../scripts/lib/errors.mjs';
-import { formatComparisons, makeComparison } from './lib/comparison.mjs';
+import { formatComparisons, joinPasses, makeComparison } from './lib/comparison.mjs';
 import { runScenario } from './lib/host.mjs';
 import { hubWorker } from './lib/hub.mjs';
 import { rerunUnderNewerNode } from './lib/node.mjs';
@@ -39,7 +39,7 @@ function readVersions() {
 /** Runs one scenario and returns its rows in the order of their declaration, and its own tables. Those of `--compare` compare. */
 async function measure(name, options) {
   const scenario = await loadScenario(name);
-  const figures = new Map();
+  const passes = new Map(scenario.rows.map(({ id }) => [id, []]));
   const notes = [];
   const tables = [];
   const problems = [];
@@ -50,17 +50,22 @@ async function measure(name, options) {
   const start = performance.now();
   log(`${name} ...`);
   try {
-    await runScenario(scenario, options, {
-      report: (id, figure) => figures.set(id, figure),
-      addNote: (text) => notes.push(`${name}: ${text}`),
-      addTable: (title, table) => tables.push({ title, ...table }),
-      reportProblem,
-    });
+    for (let pass = 0; pass < options.pace.passes; pass += 1) {
+      // Each build is started first equally often.
+      const workers = pass % 2 === 0 ? options.workers : options.workers.toReversed();
+      await runScenario(scenario, { ...options, workers }, {
+        report: (id, figures) => passes.get(id).push(figures),
+        addNote: (text) => notes.push(`${name}: ${text}`),
+        addTable: (title, table) => tables.push({ title, ...table }),
+        reportProblem,
+      });
+    }
   } catch (error) {
     reportProblem(error.message, error.stack);
   }
   log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
-  const rows = scenario.rows.filter(({ id }) => figures.has(id)).map((row) => (options.compared ? makeComparison : makeRow)(row, figures.get(row.id)));
+  const measured = scenario.rows.filter(({ id }) => passes.get(id).length > 0);
+  const rows = measured.map((row) => (options.compared ? makeComparison(row, joinPasses(passes.get(row.id))) : makeRow(row, passes.get(row.id)[0])));
   return { rows, tables, notes, problems };
 }
 

@@ -5,7 +5,6 @@ import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 import { SECRET } from './hub.mjs';
-import { paceOf } from './measure.mjs';
 import { startFresh } from './runtime.mjs';
 
 const GENERATOR = fileURLToPath(new URL('./generator.mjs', import.meta.url));
@@ -58,10 +57,9 @@ function generate(task, { report, addNote, reportProblem }) {
 
 /**
  * Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones.
- * @param {{workers: {name: string, kind: string, build?: string}[], compared: string[] | null, build: string, quick: boolean, way: string}} options
+ * @param {{workers: {name: string, kind: string, build?: string}[], build: string, quick: boolean, pace: object, way: string}} options
  */
-export async function runScenario(scenario, { workers, compared, build, quick, way }, listeners) {
-  const pace = paceOf({ quick, compares: compared !== null });
+export async function runScenario(scenario, { workers, build, quick, pace, way }, listeners) {
   if (scenario.where === 'host') {
     return scenario.run({ workers, kinds: workers.map(({ kind }) => kind), build, quick, pace, way, ...listeners });
   }

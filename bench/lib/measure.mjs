@@ -5,12 +5,13 @@
 import { cpuSeconds } from './processes.mjs';
 
 /**
- * The duration of a slice in seconds, the number of slices of each side, and the duration of the warm-up in seconds. A
- * comparison of two builds has more and shorter slices, because it also determines their spread.
+ * The duration of a slice in seconds, the number of slices of each side, the duration of the warm-up in seconds, and how often
+ * all of that runs with new processes. A comparison of two builds has more and shorter slices, because it also determines their
+ * spread, and several passes, because two processes of the same build differ by some percent.
  */
 export function paceOf({ quick, compares = false }) {
-  if (compares) return quick ? { seconds: 0.25, rounds: 4, warmUp: 0.3 } : { seconds: 0.5, rounds: 12, warmUp: 0.7 };
-  return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3 } : { seconds: 1, rounds: 3, warmUp: 0.7 };
+  if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
+  return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 1, rounds: 3, warmUp: 0.7, passes: 1 };
 }
 
 /** What a side does after its slice, such as the end of a commit, also counts as its CPU time. */
@@ -45,6 +46,13 @@ export function summarize(slices) {
   };
 }
 
+/** The sides in another order for each turn, so that each follows each of the others equally often. */
+function orderOf(sides, turn) {
+  const first = Math.floor(turn / 2) % sides.length;
+  const rotated = [...sides.slice(first), ...sides.slice(0, first)];
+  return turn % 2 === 0 ? rotated : rotated.reverse();
+}
+
 /**
  * Measures the sides in alternating slices. `slice(side, context, turn)` resolves to `{samples?, count?, seconds?}`: latencies
  * in milliseconds, the number of requests, their duration. Without `count`, there is no CPU time for each request; without
@@ -58,9 +66,7 @@ export async function takeTurns(sides, rounds, { prepare = async () => {}, slice
     for (const side of sides) contexts.set(side, await prepare(side, turn));
     await sleep(SETTLE_MS);
     const before = sides.map((side) => side.pid && cpuSeconds(side.pid));
-    // Each side is first equally often.
-    for (let at = 0; at < sides.length; at += 1) {
-      const side = sides[(turn + at) % sides.length];
+    for (const side of orderOf(sides, turn)) {
       slices.get(side).push(await slice(side, contexts.get(side), turn));
     }
     await sleep(SETTLE_MS);

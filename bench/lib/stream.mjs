@@ -9,8 +9,9 @@ const WORDS = 'which is what the test shows, ';
 const DELTAS_OF_MESSAGE = 100;
 
 /**
- * Subscribes a web client to a session whose `socket` streams. Resolves to `{start, stop, close}`: `start(samples)` starts to
- * stream and adds the latency of each delta to the samples, in milliseconds; `stop` resolves when all deltas have arrived.
+ * Subscribes a web client to a session whose `socket` streams. Resolves to `{start, stop, close}`: `start(samples, phase)`
+ * starts to stream and adds the latency of each delta to the samples, in milliseconds. `phase`, from 0 to 1, is the first
+ * part of an interval that it waits, so that several streams do not send at once. `stop` resolves when all deltas have arrived.
  * Reports a problem if a delta does not arrive, or not in order.
  */
 export async function openStream(side, socket, session, reportProblem) {
@@ -31,9 +32,11 @@ export async function openStream(side, socket, session, reportProblem) {
     socket.emit('message-delta', { sid: session.id, id: String(id), text: WORDS, offset: position * WORDS.length });
   };
   return {
-    start(newSamples) {
+    start(newSamples, phase) {
       samples = newSamples;
-      timer = setInterval(send, INTERVAL_MS);
+      timer = setTimeout(() => {
+        timer = setInterval(send, INTERVAL_MS);
+      }, phase * INTERVAL_MS);
     },
     async stop() {
       clearInterval(timer);

@@ -7,9 +7,9 @@ const CONCURRENCY = 16;
 /** The sessions that an object caches (`MAX_CACHED_SESSIONS` in `src/limits.rs`). */
 const CACHED = 1000;
 const WARM_UP = 100;
-/** The sessions of all slices below `CACHED`, and of one. */
-const BELOW = CACHED - WARM_UP - 60;
-const MOST_IN_SLICE = 200;
+/** The most sessions that all slices below `CACHED` create, and that one slice creates. */
+const BELOW = 840;
+const MOST_IN_SLICE = 120;
 
 const WORK = 'create sessions, at 16';
 
@@ -39,6 +39,6 @@ export async function run({ sides, pace, report }) {
   const measure = (id) => takeTurns(sides, pace.rounds, { slice: (side, _, turn) => create(side, `${id}-${turn}`, count) });
   for (const side of sides) await create(side, 'warm-up', WARM_UP);
   report('create-below', await measure('create-below'));
-  for (const side of sides) await create(side, 'fill', CACHED);
+  for (const side of sides) await create(side, 'fill', CACHED - count * pace.rounds);
   report('create-beyond', await measure('create-beyond'));
 }

@@ -99,7 +99,7 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   const deltaSamples = [];
   const streaming = [...sessions.keys()].slice(-STREAMS);
   const streams = await Promise.all(streaming.map((number) => openStream(side, sockets[number], sessions[number], reportProblem)));
-  for (const { start } of streams) start(deltaSamples);
+  for (const [number, { start }] of streams.entries()) start(deltaSamples, number / STREAMS);
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];

@@ -28,7 +28,7 @@ async function openStreams(side, label, sessions, reportProblem) {
   }
   const during = async (work) => {
     const samples = [];
-    for (const { start } of streams) start(samples);
+    for (const [number, { start }] of streams.entries()) start(samples, number / sessions);
     await work();
     await Promise.all(streams.map(({ stop }) => stop()));
     return samples;

@@ -23,7 +23,7 @@ const OBJECT_NAMES = { floor: 'floor', hub: NAMESPACE };
 const ANSWER = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
 const ACK_TIMEOUT_MS = 10_000;
 /** Wakes of each side for each of the pace's rounds. */
-const WAKES_PER_ROUND = 5;
+const WAKES_PER_ROUND = 3;
 /** Further wakes, which count the trips. */
 const COUNTED_WAKES = 3;
 

@@ -64,8 +64,8 @@ test('usage is the difference of two counts, and a month the sum of its parts', 
 });
 
 test('npm run cost runs its scenario on the hub', () => {
-  const { names, kinds } = readOptions(['cost', '--quick']);
-  assert.deepEqual([names, kinds.includes('hub')], [['cost'], true]);
+  const { names, workers } = readOptions(['cost', '--quick']);
+  assert.deepEqual([names, workers.map(({ kind }) => kind)], [['cost'], ['floor', 'hub']]);
 });
 
 test('the tables have a cell for each heading', () => {

@@ -1,4 +1,4 @@
-/** `npm run cost` and `npm run idle` in their quick form, to the end: figures, verdicts and prices of the built hub. */
+/** `npm run cost`, `npm run idle` and `npm run bench -- --compare` in their quick form, to the end, with the built hub. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -7,10 +7,10 @@ import { describe, test } from 'node:test';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT } from './lib/hub.mjs';
 
-/** Runs a scenario of the bench, and resolves to what it prints. */
-async function runQuickly(t, command) {
+/** Runs the bench with these arguments, and resolves to what it prints. */
+async function runQuickly(t, ...args) {
   const out = path.join(temporaryFolder(t), 'result.json');
-  const child = spawn(process.execPath, [path.join(ROOT, 'bench', 'run.mjs'), command, '--quick', '--out', out], { cwd: ROOT });
+  const child = spawn(process.execPath, [path.join(ROOT, 'bench', 'run.mjs'), ...args, '--quick', '--out', out], { cwd: ROOT });
   t.after(() => child.kill());
   const [stdout, stderr, code] = await Promise.all([
     child.stdout.setEncoding('utf8').toArray(),
@@ -49,5 +49,18 @@ describe('quickly', { concurrency: true }, () => {
       assert.deepEqual([cells[0], cells.includes('met')], ['0', true], work);
     }
     assert.match(text, /What a month of 30 such days and nights uses/);
+  });
+
+  test('npm run bench -- --compare prints ratios with their spread, CPU time and trips to D1', async (t) => {
+    const build = path.join(ROOT, 'build');
+    const text = await runQuickly(t, '--compare', '--only', 'create,wake', build, build);
+    const ratio = /^\d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)$/;
+    const cpu = /^\d+\.\d\d ms, \d+\.\d\d x floor$/;
+    for (const work of ['create sessions, at 16, beyond 1,000 sessions', 'first message after a sleep -> ack']) {
+      const [, , relative, , cpuA, cpuB, relativeCpu] = cellsOf(text, work);
+      for (const cell of [relative, relativeCpu]) assert.match(cell, ratio, work);
+      for (const cell of [cpuA, cpuB]) assert.match(cell, cpu, work);
+    }
+    assert.match(cellsOf(text, 'first GET sessions after a sleep')[0], / 1 trip to D1$/);
   });
 });

@@ -1,0 +1,188 @@
+// Tests of the bench's arithmetic: figures of slices, ratios of two builds, verdicts; and of its command line.
+
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import test from 'node:test';
+import { formatComparisons, joinPasses, makeComparison, rankOfInterval, ratioOf } from '../../bench/lib/comparison.mjs';
+import { compare, paceOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
+import { readOptions } from '../../bench/lib/options.mjs';
+import { cpuSeconds } from '../../bench/lib/processes.mjs';
+import { formatRows, makeRow } from '../../bench/lib/report.mjs';
+
+const slicesOf = (...times) => times.map((cpuMs) => ({ cpuMs }));
+
+/** Uses some milliseconds of CPU time, which takes longer on a busy machine. */
+function compute(milliseconds) {
+  const start = process.cpuUsage();
+  const used = () => Object.values(process.cpuUsage(start)).reduce((sum, microseconds) => sum + microseconds, 0) / 1000;
+  while (used() < milliseconds);
+}
+
+test('the CPU time of a request is that of all slices, its rate that of the median slice', () => {
+  const slices = [
+    { samples: [1, 3], count: 2, seconds: 1, cpuMs: 4 },
+    { samples: [2], count: 1, seconds: 1, cpuMs: 5 },
+    { samples: [9, 9, 9], count: 3, seconds: 1, cpuMs: 9 },
+  ];
+  assert.deepEqual(summarize(slices), { p50: 3, p99: 9, perSecond: 2, cpuMs: 3 });
+});
+
+test('a slice without requests or duration has no CPU time of a request and no rate', () => {
+  assert.deepEqual(summarize([{ samples: [1, 2], cpuMs: 7 }]), { p50: 1, p99: 2 });
+  assert.deepEqual(summarize([{ count: 4, cpuMs: 2 }]), { cpuMs: 0.5 });
+  assert.deepEqual(summarize([{ count: 0, seconds: 1, cpuMs: 2 }]), { perSecond: 0 });
+  assert.deepEqual(summarize([{ count: 4, seconds: 2 }]), { perSecond: 2 });
+});
+
+test('three sides take turns in all orders', async () => {
+  const orders = Array.from({ length: 6 }, () => '');
+  const slice = async ({ name }, _, turn) => {
+    orders[turn] += name;
+    return {};
+  };
+  await takeTurns([{ name: 'a' }, { name: 'b' }, { name: 'c' }], 6, { slice });
+  assert.deepEqual(orders.toSorted(), ['abc', 'acb', 'bac', 'bca', 'cab', 'cba']);
+});
+
+test('sides take turns, each is first equally often, and preparation is before all slices of a turn', async () => {
+  const calls = [];
+  const log = (what) => async (side, context, turn) => {
+    calls.push(`${what} ${side.name}${turn ?? ''}`);
+    return { count: 1, seconds: 1, samples: [1] };
+  };
+  const figures = await takeTurns([{ name: 'a' }, { name: 'b' }], 2, { prepare: log('prepare'), slice: log('slice'), finish: log('finish') });
+  assert.deepEqual(calls, [
+    'prepare a', 'prepare b', 'slice a0', 'slice b0', 'finish a0', 'finish b0',
+    'prepare a', 'prepare b', 'slice b1', 'slice a1', 'finish a1', 'finish b1',
+  ]);
+  assert.deepEqual(figures.b.slices, [{ p50: 1, p99: 1, perSecond: 1 }, { p50: 1, p99: 1, perSecond: 1 }]);
+});
+
+test('the CPU time of a slice is that of the side’s process, with what it does shortly after the slice', async () => {
+  const slice = async () => {
+    compute(20);
+    setTimeout(() => compute(20), 1);
+    return { count: 10 };
+  };
+  const { own } = await takeTurns([{ name: 'own', pid: process.pid }], 1, { slice });
+  assert.ok(own.cpuMs >= 3.9, `${own.cpuMs} ms`);
+});
+
+test('a closed loop counts its requests and measures their latencies', async () => {
+  const { only } = await compare([{ name: 'only' }], () => [async () => 5, async () => new Promise(setImmediate)], { seconds: 0.02, rounds: 3, warmUp: 0 });
+  assert.equal(only.slices.length, 3);
+  assert.ok(only.perSecond > 100);
+  assert.equal(only.p99, 5);
+});
+
+test('the CPU time of a process counts all of its threads and grows while it computes', () => {
+  const before = { all: cpuSeconds(process.pid), own: process.cpuUsage() };
+  compute(50);
+  const used = cpuSeconds(process.pid) - before.all;
+  const own = process.cpuUsage(before.own);
+  assert.ok(Math.abs(used - (own.user + own.system) / 1e6) < 0.03, `${used} s`);
+});
+
+test('the interval of a median has the ranks of the sign test', () => {
+  // Tables of the sign test: with 5 % of error, two-sided.
+  const ranks = { 1: 1, 4: 1, 6: 1, 8: 1, 9: 2, 12: 3, 20: 6, 25: 8, 36: 12, 50: 18 };
+  for (const [count, rank] of Object.entries(ranks)) assert.equal(rankOfInterval(Number(count)), rank, `${count} samples`);
+});
+
+test('the ratio of two builds is the median of the slices’ ratios, with its interval of confidence as the spread', () => {
+  const a = slicesOf(1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+  const b = slicesOf(1.3, 1.1, 1.2, 1.4, 1.5, 1.6, 1.7, 9, 0.1, 1.8);
+  const { ratio, spread } = ratioOf(a, b, 'cpuMs');
+  assert.equal(ratio.toFixed(3), Math.sqrt(1.4 * 1.5).toFixed(3));
+  assert.deepEqual(spread, [1.1, 1.8]);
+});
+
+test('a slow moment of the machine that both builds share does not change their ratio', () => {
+  const a = slicesOf(1, 2, 10, 1);
+  const b = slicesOf(1.5, 3, 15, 1.5);
+  assert.deepEqual(ratioOf(a, b, 'cpuMs'), { ratio: 1.5, spread: [1.5, 1.5] });
+});
+
+test('exchanging the builds gives the reciprocal ratio and spread', () => {
+  const [a, b] = [slicesOf(1, 2, 3, 4, 5, 6), slicesOf(2, 2, 2, 3, 9, 5)];
+  const [there, back] = [ratioOf(a, b, 'cpuMs'), ratioOf(b, a, 'cpuMs')];
+  assert.equal((there.ratio * back.ratio).toFixed(9), '1.000000000');
+  assert.equal((there.spread[0] * back.spread[1]).toFixed(9), '1.000000000');
+});
+
+test('a build compared with itself has 1 in the spread of noisy slices in at least 95 % of the cases', () => {
+  // A linear congruential generator: the same noise in each run of this test.
+  let state = 1;
+  const noise = () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return 1 + state / 2 ** 31;
+  };
+  let inside = 0;
+  for (let run = 0; run < 1000; run += 1) {
+    const [a, b] = [0, 1].map(() => slicesOf(...Array.from({ length: 36 }, noise)));
+    const { spread } = ratioOf(a, b, 'cpuMs');
+    if (spread[0] <= 1 && spread[1] >= 1) inside += 1;
+  }
+  assert.ok(inside > 940 && inside < 990, `${inside} of 1000`);
+});
+
+test('passes are joined: all slices, and the median of the other figures', () => {
+  const pass = (cpuMs) => ({ A: { cpuMs, slices: [{ cpuMs }] } });
+  assert.deepEqual(joinPasses([pass(1), pass(5), pass(2)]), { A: { cpuMs: 2, slices: slicesOf(1, 5, 2) } });
+});
+
+test('slices without a figure have no ratio', () => {
+  assert.equal(ratioOf([], [], 'cpuMs'), null);
+  assert.equal(ratioOf([{ p50: 1 }], [{ p50: 2 }], 'cpuMs'), null);
+  assert.equal(ratioOf([{ cpuMs: 0 }], [{ cpuMs: 1 }], 'cpuMs'), null);
+});
+
+test('the table of a comparison has ratios with their spread, and CPU time next to the floor', () => {
+  const figures = (perSecond, cpuMs) => ({ p50: 1, perSecond, cpuMs, slices: [{ perSecond, cpuMs }] });
+  const row = makeComparison(
+    { id: 'rpc', work: 'RPC', headline: 'perSecond' },
+    { floor: figures(1000, 0.4), A: figures(500, 0.8), B: figures(600, 0.6) },
+  );
+  assert.deepEqual([row.ratio.ratio, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
+  const cells = formatComparisons([row]).split('\n').at(-1).split('|').map((cell) => cell.trim());
+  assert.deepEqual(cells.slice(1, -1), [
+    'RPC', '500/s, 1.00 ms', '600/s, 1.00 ms', '1.20 (1.20 to 1.20)', '1,000/s, 1.00 ms',
+    '0.80 ms, 2.00 x floor', '0.60 ms, 1.50 x floor', '0.75 (0.75 to 0.75)', '0.40 ms',
+  ]);
+});
+
+test('a row has CPU time, its ratio to the floor and the verdict on it', () => {
+  const declared = { id: 'post', work: 'POST', headline: 'p50', cpuTarget: 1.4 };
+  const row = makeRow(declared, { floor: { p50: 1, cpuMs: 1 }, hub: { p50: 2, cpuMs: 1.5 } });
+  assert.equal(row.cpuRatio, 1.5);
+  assert.deepEqual(row.cpuTarget, { text: '<= 1.4 x floor', met: false });
+  assert.match(formatRows([row]), /\| 1\.50 ms \| 1\.00 ms +\| 1\.50 +\| <= 1\.4 x floor \| missed \|/);
+});
+
+test('a row without CPU time or without a hub has no ratio and no verdict', () => {
+  const declared = { id: 'post', work: 'POST', headline: 'p50', cpuTarget: 1.4 };
+  const withoutTime = makeRow(declared, { floor: { p50: 1 }, hub: { p50: 2 } });
+  assert.deepEqual([withoutTime.ratio, withoutTime.cpuRatio, withoutTime.cpuTarget.met], [2, null, null]);
+  assert.equal(makeRow(declared, { floor: { p50: 1, cpuMs: 1 } }).cpuRatio, null);
+});
+
+test('--compare measures the floor and two builds in more slices', () => {
+  const { compared, workers, names } = readOptions(['--compare', 'one', 'two']);
+  assert.deepEqual(compared, [resolve('one'), resolve('two')]);
+  assert.deepEqual(workers.map(({ name, kind, build }) => [name, kind, build]), [
+    ['floor', 'floor', undefined],
+    ['A', 'hub', resolve('one')],
+    ['B', 'hub', resolve('two')],
+  ]);
+  assert.ok(!names.includes('start') && names.includes('wake'));
+  for (const quick of [false, true]) assert.ok(paceOf({ quick, compares: true }).rounds > paceOf({ quick }).rounds);
+  assert.deepEqual(readOptions(['--floor']).workers.map(({ name }) => name), ['floor']);
+});
+
+test('--compare needs two builds and scenarios with slices', () => {
+  assert.throws(() => readOptions(['--compare', 'one']), /needs two folders with builds, not 1/);
+  assert.throws(() => readOptions(['--compare', '--floor', 'one', 'two']), /excludes --floor/);
+  assert.throws(() => readOptions(['--compare', '--build', 'x', 'one', 'two']), /excludes --build/);
+  assert.throws(() => readOptions(['--compare', '--only', 'rpc,start', 'one', 'two']), /--compare cannot run start/);
+  assert.throws(() => readOptions(['one']), /Unexpected argument 'one'/);
+});
