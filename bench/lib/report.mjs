@@ -13,7 +13,7 @@ export const FIGURES = {
   count: { better: 'less', text: rounded },
   percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
   cpuMs: { better: 'less', text: (value) => `${value.toFixed(value < 0.1 ? 3 : 2)} ms` },
-  trips: { better: 'less', text: (value) => `${value} ${value === 1 ? 'trip' : 'trips'} to D1` },
+  roundTrips: { better: 'less', text: (value) => `${value} round ${value === 1 ? 'trip' : 'trips'} to D1` },
   dollars: { better: 'less', text: (value) => `$${value.toFixed(2)}` },
 };
 
@@ -25,7 +25,7 @@ function rounded(value) {
 /** The figures of one side except its CPU time, the headline first. */
 export function formatFigures(figures, headline) {
   if (!figures) return '';
-  const order = [headline, 'p50', 'p99', 'perSecond', 'trips'];
+  const order = [headline, 'p50', 'p99', 'perSecond', 'roundTrips'];
   return [...new Set(order)]
     .filter((key) => Number.isFinite(figures[key]))
     .map((key) => FIGURES[key].text(figures[key]))

@@ -51,16 +51,16 @@ describe('quickly', { concurrency: true }, () => {
     assert.match(text, /What a month of 30 such days and nights uses/);
   });
 
-  test('npm run bench -- --compare prints ratios with their spread, CPU time and trips to D1', async (t) => {
+  test('npm run bench -- --compare prints ratios with their spread, CPU time and round trips to D1', async (t) => {
     const build = path.join(ROOT, 'build');
-    const text = await runQuickly(t, '--compare', '--only', 'create,wake', build, build);
+    const text = await runQuickly(t, '--compare', '--only', 'post,wake', build, build);
     const ratio = /^\d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)$/;
     const cpu = /^\d+\.\d\d ms, \d+\.\d\d x floor$/;
-    for (const work of ['create sessions, at 16, beyond 1,000 sessions', 'first message after a sleep -> ack']) {
+    for (const work of ['POST message -> CLI `update`, at 16', 'first message after a sleep -> ack']) {
       const [, , relative, , cpuA, cpuB, relativeCpu] = cellsOf(text, work);
       for (const cell of [relative, relativeCpu]) assert.match(cell, ratio, work);
       for (const cell of [cpuA, cpuB]) assert.match(cell, cpu, work);
     }
-    assert.match(cellsOf(text, 'first GET sessions after a sleep')[0], / 1 trip to D1$/);
+    assert.match(cellsOf(text, 'first GET sessions after a sleep')[0], / 1 round trip to D1$/);
   });
 });
