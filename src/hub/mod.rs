@@ -40,10 +40,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::ledger::Account;
 use crate::model::ids::uuid_v7;
-use crate::store::Database;
 use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
 use crate::store::retry::Retrying;
+use crate::store::{Database, DbError};
 pub use config::Config;
 use events::log::EventLog;
 use events::numbering::EventNumbers;
@@ -75,8 +75,8 @@ pub struct Hub {
     next_id: AtomicU64,
     /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
     large_reads: futures::lock::Mutex<()>,
-    /// Held while the event log is loaded, which reserves memory. Who waits for it holds no memory.
-    log_reads: futures::lock::Mutex<()>,
+    /// Held while the event log is loaded. The time in Unix milliseconds and the error of the last load that failed.
+    log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
     account: Arc<Account>,
     /// The hub itself, for background tasks.
     this: Weak<Self>,

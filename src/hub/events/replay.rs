@@ -292,11 +292,12 @@ impl Hub {
         state.log.as_ref().is_some_and(|log| log.pending_read().is_some()) && state.journal.has_pending()
     }
 
-    /// Loads the events after `last_event_id` that are still in the log. Call it before [`subscribe`](Self::subscribe).
+    /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
+    /// [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
         // A cold append in progress writes an event whose number is unknown until it is committed.
         while self.must_flush_before_sync() {
-            drop(self.flushed().await);
+            self.flushed().await?;
         }
         self.sync_event_log(None).await?;
         let to_load = || {
@@ -307,12 +308,18 @@ impl Hub {
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all that wait.
-        let _guard = self.log_reads.lock().await;
+        // One client loads the rows for all that wait. They also fail with it: in an outage the next one would wait as long again.
+        let asked_at = self.rt.now();
+        let mut last_failure = self.log_reads.lock().await;
+        let failed_meanwhile = |failed_at| asked_at < failed_at && failed_at <= self.rt.now();
+        if let Some((_, error)) = last_failure.as_ref().filter(|(failed_at, _)| failed_meanwhile(*failed_at)) {
+            return Err(error.clone().into());
+        }
         if let Some((after, up_to)) = to_load() {
-            // The rows as text, and their events.
-            let _memory = self.wait_for_memory(2 * (RETAINED_BYTES + TRIM_BYTES)).await?;
-            let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await?;
+            // The rows as text, and their events. Without this memory, the client gets a gap.
+            let Ok(_memory) = self.reserve_memory(2 * (RETAINED_BYTES + TRIM_BYTES)) else { return Ok(()) };
+            let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
+            let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
             if let Some(log) = &mut self.state().log {
                 log.insert_loaded(up_to, rows);
             }

@@ -6,6 +6,7 @@ use crate::support::replay::{
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
 use session_gateway_hub::hub::peers::subscription::Format;
+use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
@@ -212,4 +213,20 @@ async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_query
     cli.send_message(&session, "last").await;
     assert!(count_rows(&world) <= 23, "a burst has at most two rows");
     drop(web);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_gets_a_gap_at_once_while_another_namespace_holds_the_memory_to_read_the_log() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    cli.send_message(&session, "missed").await;
+    world.redeploy();
+    let neighbour = world.neighbour();
+    let pool: Vec<_> = std::iter::from_fn(|| neighbour.hub().reserve_memory(100_000).ok()).collect();
+    let resumed = tokio::time::timeout(Duration::from_secs(1), resume(&world, &query, &received)).await;
+    assert_eq!(resumed.expect("the client waits for memory"), "gap");
+    drop(pool);
+    assert_eq!(resume(&world, &query, &received).await, "ok");
 }

@@ -4,10 +4,13 @@ use crate::support::replay::{FORMATS, first_event, id, message, reconnect, repla
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
+use futures::future::{Either, join_all, select};
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::limits::{RETAINED_BYTES, RETAINED_EVENTS};
+use session_gateway_hub::hub::ports::Runtime as _;
+use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
+use std::pin::pin;
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
@@ -265,4 +268,48 @@ async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfl
     world.redeploy();
     let (resume, mut web) = reconnect(&world, &query, &id(&last), Format::Json).await;
     assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_clients_that_resume_in_an_outage_fail_when_the_first_read_of_the_log_fails() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    cli.send_message(&session, "missed").await;
+    world.redeploy();
+    first_event(&world, &query).await;
+    world.db.fail_all(BatchKind::Reads, retryable_error());
+    let started_at = world.now();
+    let failed_after = async |delay_ms: u64| {
+        world.rt.sleep(delay_ms).await;
+        assert!(world.open_event_stream(&query, Some(&received), Format::Json).await.is_err());
+        world.now() - started_at
+    };
+    let resumes = join_all([0, 0, 1_000, 60_000, 110_000].map(failed_after));
+    let Either::Left((failed_after, _)) = select(pin!(resumes), pin!(world.pass(700_000))).await else {
+        panic!("a client waits for more than ten minutes");
+    };
+    assert!(failed_after.iter().all(|ms| *ms <= DB_RETRY_MS + 5_000), "{failed_after:?}");
+    world.db.repair();
+    assert_eq!(resume(&world, &query, &received).await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_resumes_fails_with_the_changes_for_which_it_waits() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    world.restart();
+    for kind in [BatchKind::Reads, BatchKind::Writes] {
+        world.db.fail_all(kind, retryable_error());
+    }
+    cli.emit("message", &message(&session, "not stored"));
+    run_until_idle().await;
+    let resumed = pin!(world.open_event_stream("all=true", Some(&received), Format::Json));
+    let Either::Left((resumed, _)) = select(resumed, pin!(world.pass(DB_RETRY_MS + 5_000))).await else {
+        panic!("the client waits longer than the changes");
+    };
+    assert!(resumed.is_err());
 }
