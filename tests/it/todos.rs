@@ -282,3 +282,15 @@ async fn a_todo_list_that_arrives_during_the_search_replaces_the_found_one() {
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["todos"], todo_list("new"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_search_that_finds_no_list_does_not_hide_later_activity() {
+    let (world, session, mut cli) = live_session().await;
+    cli.send_message(&session, "no list").await;
+    world.hibernate_and_wake().await;
+    world.get_session(&session).await;
+    world.pass(10_000).await;
+    cli.socket.close();
+    assert_eq!(world.get_session(&session).await["activeAt"], world.now());
+    assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"], world.now());
+}

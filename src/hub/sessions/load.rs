@@ -155,9 +155,10 @@ impl Hub {
         let todos = self.search_todos(id).await?;
         {
             let mut state = self.state();
-            let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
+            let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
+            let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
             state.journal.queue_session(id, Extent::Whole);
         }
