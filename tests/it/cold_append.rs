@@ -255,3 +255,29 @@ async fn what_waited_for_a_failed_cold_append_fails_with_it() {
         assert_eq!(post.reply().await.status, 503);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_message_is_acknowledged_soon_although_earlier_events_cannot_be_read() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.world.create_session("/other").await;
+    let _cli = fixture.world.live_cli(&other).await;
+    fixture.world.hibernate_and_wake().await;
+    fixture.events().await;
+    fixture.world.db.hold(BatchKind::Writes);
+    fixture.cli.emit("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    fixture.world.restart();
+    fixture.world.db.release();
+    fixture.world.get(&format!("/api/sessions/{other}")).await.ok();
+    fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
+    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "2"));
+    run_until_idle().await;
+    let post = fixture.world.start("POST", &format!("/api/sessions/{other}/messages"), r#"{"text":"hello"}"#);
+    fixture.world.pass(10_000).await;
+    assert!(post.is_ready());
+    post.reply().await.ok();
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 3);
+    assert_eq!(fixture.events().await, [(0, json!("connection-changed")), (3, json!("2"))]);
+    fixture.world.db.repair();
+    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1")), (3, json!("2"))]);
+}

@@ -6,13 +6,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures::future::{Either, select};
+
 use crate::hub::error::Error;
 use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead, TRIM_BYTES, TRIM_EVENTS};
 use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{DB_STALL_MS, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::events::EventsRow;
@@ -168,12 +170,18 @@ impl Hub {
         numbers
     }
 
-    /// Continues the log with the event of a cold append. `floor` is the number of the event before it.
+    /// Continues the log with the event of a cold append. `floor` is the number of the event before it. If earlier events cannot
+    /// be read within [`DB_STALL_MS`], web clients get a gap.
     pub(in crate::hub) async fn continue_log(&self, number: u64, floor: u64) {
         let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
         // An earlier instance has committed events and not published them.
         let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != floor);
-        let failed = is_behind && self.sync_event_log(Some(floor)).await.is_err();
+        // Meanwhile the journal is locked, and the acknowledgement of the message waits.
+        let failed = is_behind && {
+            let timeout = self.rt.sleep(DB_STALL_MS);
+            let synced = select(Box::pin(self.sync_event_log(Some(floor))), timeout).await;
+            !matches!(synced, Either::Left((Ok(()), _)))
+        };
         let mut state = self.state();
         if let Some(log) = state.log.as_mut().filter(|log| log.pending_read().is_some()) {
             log.set_last_number(floor);
