@@ -24,23 +24,24 @@ pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
 /// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
-/// How much of a refused body is read and discarded, so that the client gets the response instead of a reset connection, in
-/// bytes: the largest body that the platform accepts on its smaller plans.
+/// How many bytes of a refused body are read, so that its client gets the response: what the platform's smaller plans accept.
 pub const MAX_DISCARDED_BYTES: u32 = 100_000_000;
 /// How long the client of a refused body may pause until the hub stops reading and sends the response, in milliseconds.
 pub const DISCARD_PAUSE_MS: u32 = 2_000;
 /// How long a refused body is read at most, in milliseconds: a client that sends slowly must not keep the object awake.
 pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
-/// The largest response that is copied to JavaScript at once, in bytes. A larger one is streamed, and stays in the memory of
-/// the hub until the client has received it: it needs a reservation.
+/// The largest response that is copied to JavaScript at once, in bytes. A larger one needs a reservation until it is received.
 pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
 /// The chunk size of a streamed response, in bytes.
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 /// The time to read a chunk of a streamed response, in milliseconds; for all of it, 1 s is added for each [`MIN_PROGRESS_BYTES`].
 pub const READ_TIMEOUT_MS: u32 = 60_000;
-/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds. A request waits for a stalled
-/// database, whose last attempt may time out. The longest one is a resume: after its call it waits for the session to become
-/// active, and merges two sessions in the database.
+/// The time to read the first [`MIN_PROGRESS_BYTES`]: after [`EDGE_TIMEOUT_MS`], the 30 s of the worker are not over.
+pub const FIRST_READ_TIMEOUT_MS: u32 = 8_000;
+/// How long the worker reads the database for a request, in milliseconds. After a disconnect the platform ends it within 30 s.
+pub const EDGE_TIMEOUT_MS: u64 = 20_000;
+/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds: a request may wait for a stalled
+/// database, and a resume for its session to become active.
 pub const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
 pub const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
@@ -149,8 +150,7 @@ pub const LARGE_ROW_BYTES: usize = 250_000;
 /// How long a read or write of the database whose outcome is unknown is repeated, in milliseconds: longer than the stalls of
 /// 60 to 90 s that D1 is known for. Requests and acknowledgements wait for it.
 pub const DB_RETRY_MS: u64 = 120_000;
-/// The longest pause after the first failed attempt, in milliseconds. Each further pause is twice as long, up to
-/// [`MAX_DB_PAUSE_MS`].
+/// The longest pause after the first failed attempt, in milliseconds. It doubles up to [`MAX_DB_PAUSE_MS`].
 pub const FIRST_DB_PAUSE_MS: u64 = 100;
 /// The longest pause between two attempts, in milliseconds: what waits for the database continues this soon after a stall.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;

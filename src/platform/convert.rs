@@ -22,8 +22,8 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::ledger::Reservation;
 use crate::limits::{
-    BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES, MAX_UNRESERVED_BYTES,
-    MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
+    BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, FIRST_READ_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,
+    MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -182,6 +182,7 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
                 &headers,
                 chunks(body.clone()),
                 context,
+                FIRST_READ_TIMEOUT_MS,
                 READ_TIMEOUT_MS,
                 longest_read_ms(body.len()),
             )
@@ -199,8 +200,10 @@ fn longest_read_ms(bytes: usize) -> u32 {
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
 /// rest of the body.
 fn chunks(mut rest: Bytes) -> JsValue {
+    let mut bytes = MIN_PROGRESS_BYTES as usize;
     let next = move |more: bool| {
-        let chunk = rest.split_to(if more { rest.len().min(RESPONSE_CHUNK_BYTES) } else { 0 });
+        let chunk = rest.split_to(if more { rest.len().min(bytes) } else { 0 });
+        bytes = RESPONSE_CHUNK_BYTES;
         if !more || rest.is_empty() {
             rest = Bytes::new();
         }

@@ -172,7 +172,7 @@ function stream(chunks) {
     return more && state.written < chunks ? new Uint8Array([state.written++]) : undefined;
   };
   let finished;
-  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 60_000, 100_000);
+  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 8_000, 60_000, 100_000);
   return { state, streamed, finished };
 }
 
@@ -188,6 +188,16 @@ describe('a streamed response', () => {
   test('is dropped when the client disconnects', async () => {
     const { state, streamed, finished } = stream(20);
     await streamed.body.cancel();
+    await finished;
+    assert.equal(state.dropped, true);
+  });
+
+  test('is dropped after a few seconds when nobody reads it', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { state, finished } = stream(20);
+    t.mock.timers.tick(7_999);
+    assert.equal(state.dropped, false);
+    t.mock.timers.tick(1);
     await finished;
     assert.equal(state.dropped, true);
   });

@@ -176,15 +176,20 @@ export function response(status, headers, body) {
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
- * @param {number} chunkMs the time in which the client must read a chunk: the unread rest uses memory
+ * @param {number} firstMs the time in which the client must read the first chunk. A client that has gone reads none
+ * @param {number} chunkMs the time in which it must read each further chunk: the unread rest uses memory
  * @param {number} totalMs the time in which it must read all of it
  */
-export function streamedResponse(status, headers, next, context, chunkMs, totalMs) {
+export function streamedResponse(status, headers, next, context, firstMs, chunkMs, totalMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const read = (work, ms) => withTimeout(work, ms, 'The client does not read');
   const writeAll = async () => {
-    for (let chunk = next(true); chunk !== undefined; chunk = next(true)) await read(writer.write(chunk), chunkMs);
+    let ms = firstMs;
+    for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
+      await read(writer.write(chunk), ms);
+      ms = chunkMs;
+    }
     await read(writer.close(), chunkMs);
   };
   const write = async () => {

@@ -48,14 +48,15 @@ extern "C" {
 
     pub fn response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
-    /// A response whose body is read from the function `next`. It ends when the client does not read a chunk for `chunk_ms`, or all
-    /// of it in `total_ms`.
+    /// A response whose body is read from the function `next`. It ends when the client does not read the first chunk in `first_ms`,
+    /// another one in `chunk_ms`, or all of it in `total_ms`.
     #[wasm_bindgen(js_name = streamedResponse)]
     pub fn streamed_response(
         status: u16,
         headers: &str,
         next: JsValue,
         context: &JsValue,
+        first_ms: u32,
         chunk_ms: u32,
         total_ms: u32,
     ) -> web_sys::Response;

@@ -32,7 +32,7 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
+    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
     MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS,
     MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
@@ -120,7 +120,14 @@ async fn serve(
             return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await.into());
         }
     };
-    let action = edge.route(head, now(), generate_secret).await;
+    let routing = Box::pin(edge.route(head, now(), generate_secret));
+    // The timer is not set for a request that needs no database.
+    let action = match select(routing, Delay::from(Duration::from_millis(EDGE_TIMEOUT_MS))).await {
+        Either::Left((action, _)) => action,
+        Either::Right(_) => Action::Respond(
+            ErrorResponse::hub_unavailable("The database did not answer within 20 seconds. Try again.").into_response(),
+        ),
+    };
     let authenticated = matches!(action, Action::RespondAuthenticated(_) | Action::Object(_));
     let response = match action {
         Action::Respond(response) | Action::RespondAuthenticated(response) => {
