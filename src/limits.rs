@@ -129,8 +129,7 @@ pub const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 /// How long a call waits for a disconnected CLI to register the method again, in milliseconds (PROTOCOL.md "Limits").
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
-/// How long a call waits after a restart of the hub, which closes all sockets, in milliseconds: the official client reconnects
-/// within 7.5 s.
+/// How long a call waits after a restart of the hub, in milliseconds: the official client reconnects within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;
 /// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
 pub const MAX_LOST_METHODS: usize = 10_000;
@@ -157,8 +156,7 @@ pub const MAX_DB_PAUSE_MS: u64 = 2_000;
 /// The time without a result after which a query counts as stalled, in milliseconds. Sessions and machines do not expire during a
 /// stall: clients that wait for the database can't send keep-alives.
 pub const DB_STALL_MS: u64 = 5_000;
-/// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s. A query without an answer would block all
-/// later writes.
+/// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s.
 pub const DB_TIMEOUT_MS: u64 = 35_000;
 /// The time without a result after which a query is lost if the database answers a later one, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;
@@ -215,8 +213,7 @@ pub const MIN_CACHED_BYTES: usize = 900_000;
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
-/// How many completed permission requests an update to a CLI contains at most. The full list can be larger than a frame;
-/// `GET /api/sessions/:id` returns it.
+/// How many completed permission requests an update to a CLI contains at most: the full list can be larger than a frame.
 pub const MAX_RECENT_COMPLETED: usize = 100;
 /// How many bytes of completed permission requests an update to a CLI contains at most.
 pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
@@ -334,16 +331,19 @@ pub const MAX_FILE_NAME_CHARS: usize = 255;
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// What an upload in one large frame reserves, in bytes: half of the pool, because frames need the rest, such as the answer. Its
-/// content has up to 67 MiB, which are in JavaScript's memory. There is one such upload in an isolate.
+/// What an upload in one large frame reserves, in bytes: half of the pool. Its content, up to 67 MiB, is in JavaScript's memory.
 pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// How long an upload in one large frame may wait for another one in the same isolate, in milliseconds.
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
 /// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
 pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
-/// The slowest average pace of an upload in one large frame after a grace period: others in the isolate wait for it.
+/// The slowest average pace of an upload in one large frame after a grace period, also while another namespace waits for it.
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
+pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 pub const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
+/// How long such an upload keeps its slot at most after its frame is sent, and in all, in milliseconds.
+pub const FRAME_SLOT_SEND_MS: u64 = 30_000;
+pub const FRAME_SLOT_MS: u64 = 2 * FRAME_UPLOAD_GRACE_MS + MAX_FRAME_FILE_BYTES / FRAME_UPLOAD_BYTES_PER_MS;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 

@@ -4,7 +4,10 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::limits::{FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, RESUME_TIMEOUT_MS};
+use crate::limits::{
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS,
+    RESUME_TIMEOUT_MS,
+};
 use crate::model::json::{InvalidField, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
@@ -106,8 +109,9 @@ pub enum Error {
     )]
     UploadStalled,
     #[error(
-        "The upload was slower than {FRAME_UPLOAD_BYTES_PER_MS} KB a second, the limit for a CLI that does not accept uploads in \
-        chunks. Update the session's CLI, or try again with a faster connection."
+        "The upload was slower than {FRAME_UPLOAD_BYTES_PER_MS} KB a second, or than {CONTESTED_UPLOAD_BYTES_PER_MS} KB a second \
+         while others waited for it, the limits for a CLI that does not accept uploads in chunks. Update the session's CLI, or \
+         try again with a faster connection."
     )]
     UploadTooSlow,
     #[error("The session is active. Archive it first, then delete it.")]

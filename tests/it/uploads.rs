@@ -17,6 +17,14 @@ async fn session_with_uploads() -> (World, String, Cli) {
     (world, session, cli)
 }
 
+/// A session of a world, and its CLI, which accepts uploads.
+async fn upload_session(world: &World) -> (String, Cli) {
+    let session = world.create_session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("uploadFile").await;
+    (session, cli)
+}
+
 /// The path of the upload route.
 fn path(session: &str) -> String {
     format!("/api/sessions/{session}/upload")
@@ -216,9 +224,7 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
     let mut namespaces = Vec::new();
     for name in ["one", "two"] {
         let world = World::with_uploads(name, uploads.clone());
-        let session = world.create_session("/code").await;
-        let mut cli = world.live_cli(&session).await;
-        cli.register("uploadFile").await;
+        let (session, cli) = upload_session(&world).await;
         namespaces.push((world, session, cli));
     }
     let [(one, first_session, first_cli), (two, second_session, second_cli)] = &mut namespaces[..] else { panic!() };
@@ -238,12 +244,13 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
     two.advance(1_000).await;
     let second_call = second_cli.next_call().await;
     let third = one.start_complete_upload(&path(first_session), &large);
-    for _ in 0..13 {
-        first_cli.send_keep_alive(one, first_session).await;
-        one.advance(5_000).await;
-    }
-    let error = third.reply().await.assert_error(503, "overloaded");
-    assert!(error["error"].as_str().unwrap().contains("does not accept uploads in chunks"), "{error}");
+    run_until_idle().await;
+    first_cli.socket.assert_no_frames().await;
+    two.advance(30_000).await;
+    one.advance(1_000).await;
+    let third_call = first_cli.next_call().await;
+    first_cli.respond(&third_call, &json!({"success": true}));
+    third.reply().await.ok();
     second_cli.respond(&second_call, &json!({"success": true}));
     second.reply().await.ok();
 }
@@ -254,18 +261,16 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
     let mut namespaces = Vec::new();
     for name in ["slow", "other"] {
         let world = World::with_uploads(name, uploads.clone());
-        let session = world.create_session("/code").await;
-        let mut cli = world.live_cli(&session).await;
-        cli.register("uploadFile").await;
+        let (session, cli) = upload_session(&world).await;
         namespaces.push((world, session, cli));
     }
     let [(slow, slow_session, slow_cli), (other, other_session, other_cli)] = &mut namespaces[..] else { panic!() };
     let large = body("large", &vec![7; 1 << 20]).to_string();
-    let first = slow.start_stalling_upload(&path(slow_session), &large);
+    let first = slow.start_slow_upload(&path(slow_session), &large, 0);
     let mut later = Vec::new();
     for step in 0..6 {
         if step == 2 {
-            later.push(slow.start_stalling_upload(&path(slow_session), &large));
+            later.push(slow.start_slow_upload(&path(slow_session), &large, 0));
             run_until_idle().await;
             later.push(other.start_complete_upload(&path(other_session), &large));
         }
@@ -278,6 +283,39 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
     let call = other_cli.next_call().await;
     other_cli.respond(&call, &json!({"success": true}));
     later.remove(1).reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_waits() {
+    for (pace, is_refused) in [(64, true), (1_100, false)] {
+        let uploads = UploadConfig::default();
+        let (slow, other) = (World::with_uploads("slow", uploads.clone()), World::with_uploads("other", uploads));
+        let (slow_session, mut slow_cli) = upload_session(&slow).await;
+        let (other_session, mut other_cli) = upload_session(&other).await;
+        let large = body("large", &vec![7; 1 << 20]).to_string();
+        let slow_upload = slow.start_slow_upload(&path(&slow_session), &large, pace);
+        let mut advance = async |seconds| {
+            for _ in 0..seconds / 15 {
+                slow_cli.send_keep_alive(&slow, &slow_session).await;
+                slow.advance(15_000).await;
+                other_cli.send_keep_alive(&other, &other_session).await;
+                other.advance(15_000).await;
+            }
+        };
+        advance(180).await;
+        let other_upload = other.start_complete_upload(&path(&other_session), &large);
+        if is_refused {
+            advance(30).await;
+            slow_upload.reply().await.assert_error(408, "upload_stalled");
+            let call = other_cli.next_call().await;
+            other_cli.respond(&call, &json!({"success": true}));
+            other_upload.reply().await.ok();
+        } else {
+            advance(75).await;
+            let error = other_upload.reply().await.assert_error(503, "overloaded");
+            assert!(error["error"].as_str().unwrap().contains("does not accept uploads in chunks"), "{error}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

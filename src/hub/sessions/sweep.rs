@@ -22,7 +22,7 @@ impl Hub {
         let _ = self.flushed().await;
         let started_at = self.rt.now();
         let result = removals::sweep(&self.db, &self.config.namespace).await;
-        let took_ms = self.rt.now() - started_at;
+        let took_ms = self.rt.now().saturating_sub(started_at);
         let mut state = self.state();
         let is_scheduled = state.sweep.end();
         match result {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::limits::{MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
+use crate::limits::{FRAME_SLOT_MS, MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
 
 /// The slots of a namespace.
 #[derive(Debug, Default)]
@@ -61,19 +61,19 @@ pub struct FrameSlot(Mutex<FrameQueue>);
 
 #[derive(Debug, Default)]
 struct FrameQueue {
-    is_taken: bool,
+    holder: Option<FrameUpload>,
     /// The namespace that got the slot last.
     last: String,
     last_ticket: u64,
     /// The oldest first.
-    waiting: Vec<WaitingUpload>,
+    waiting: Vec<FrameUpload>,
 }
 
 #[derive(Debug)]
-struct WaitingUpload {
+struct FrameUpload {
     ticket: u64,
     namespace: String,
-    /// Until when it waits, in Unix milliseconds. Its object may have ended without removing it.
+    /// Until when it waits or holds the slot, in Unix milliseconds. Its object may have ended without removing it.
     until: u64,
 }
 
@@ -82,7 +82,6 @@ struct WaitingUpload {
 pub struct FrameTicket {
     slot: Arc<FrameSlot>,
     ticket: u64,
-    holds_slot: bool,
 }
 
 impl FrameSlot {
@@ -95,8 +94,8 @@ impl FrameSlot {
         let mut queue = self.queue();
         queue.last_ticket += 1;
         let ticket = queue.last_ticket;
-        queue.waiting.push(WaitingUpload { ticket, namespace: namespace.to_owned(), until });
-        FrameTicket { slot: Arc::clone(self), ticket, holds_slot: false }
+        queue.waiting.push(FrameUpload { ticket, namespace: namespace.to_owned(), until });
+        FrameTicket { slot: Arc::clone(self), ticket }
     }
 }
 
@@ -106,24 +105,29 @@ impl FrameTicket {
     pub fn try_acquire(&mut self, now: u64) -> bool {
         let mut queue = self.slot.queue();
         queue.waiting.retain(|upload| upload.until >= now);
-        let FrameQueue { waiting, last, .. } = &*queue;
+        let FrameQueue { holder, waiting, last, .. } = &*queue;
+        let is_taken = holder.as_ref().is_some_and(|upload| upload.until >= now);
         let next = waiting.iter().position(|upload| upload.namespace != *last).unwrap_or(0);
-        if queue.is_taken || waiting.get(next).is_none_or(|upload| upload.ticket != self.ticket) {
+        if is_taken || waiting.get(next).is_none_or(|upload| upload.ticket != self.ticket) {
             return false;
         }
-        queue.last = queue.waiting.remove(next).namespace;
-        queue.is_taken = true;
-        self.holds_slot = true;
+        let upload = FrameUpload { until: now + FRAME_SLOT_MS, ..queue.waiting.remove(next) };
+        queue.last.clone_from(&upload.namespace);
+        queue.holder = Some(upload);
         true
+    }
+
+    /// Whether an upload of another namespace waits for the slot that this one holds.
+    pub fn is_contested(&self, now: u64) -> bool {
+        let queue = self.slot.queue();
+        queue.waiting.iter().any(|upload| upload.until >= now && upload.namespace != queue.last)
     }
 }
 
 impl Drop for FrameTicket {
     fn drop(&mut self) {
         let mut queue = self.slot.queue();
-        if self.holds_slot {
-            queue.is_taken = false;
-        }
+        queue.holder.take_if(|upload| upload.ticket == self.ticket);
         queue.waiting.retain(|upload| upload.ticket != self.ticket);
     }
 }
@@ -203,6 +207,13 @@ mod tests {
             assert_eq!(acquired.iter().filter(|is_acquired| **is_acquired).count(), 1);
             tickets[next] = None;
         }
-        assert!(slot.wait("a", 60).try_acquire(10));
+        let mut lost = slot.wait("a", 60);
+        assert!(lost.try_acquire(10));
+        let end = 10 + FRAME_SLOT_MS;
+        let mut after = slot.wait("b", end + 1);
+        assert!(!after.try_acquire(end));
+        assert!(after.try_acquire(end + 1), "the slot of an object that has ended is free after its time");
+        drop(lost);
+        assert!(!slot.wait("c", end + 1).try_acquire(end + 1));
     }
 }

@@ -17,9 +17,10 @@ use crate::hub::workspace::upload_body::{
 };
 use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
-    FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS, FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS,
-    FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES,
-    PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_SLOT_SEND_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS,
+    FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS,
+    MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS,
+    UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -86,12 +87,12 @@ impl Hub {
         owner: &Owner,
         limit: FileLimit,
     ) -> Result<String, Error> {
-        let (upload, _held) = match upload {
+        let (upload, held) = match upload {
             Some(upload) => (upload, None),
             None => {
                 let slot = self.acquire_frame_slot().await?;
                 let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
-                (self.read_frame(body, limit).await?, Some((slot, memory)))
+                (self.read_frame(body, limit, &slot).await?, Some((slot, memory)))
             }
         };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
@@ -99,11 +100,25 @@ impl Hub {
         let params =
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-        call.result().await.map_err(to_upload_error)
+        let result = std::pin::pin!(call.result());
+        // The frame has left JavaScript's memory long before a slow CLI has received and processed it.
+        let result = match select(result, self.rt.sleep(FRAME_SLOT_SEND_MS)).await {
+            Either::Left((result, _)) => result,
+            Either::Right((_, result)) => {
+                drop(held);
+                result.await
+            }
+        };
+        result.map_err(to_upload_error)
     }
 
     /// Reads all of a file. Fails if the client is slow: others wait for the slot.
-    async fn read_frame(&self, body: &dyn UploadBody, limit: FileLimit) -> Result<UploadFields, Error> {
+    async fn read_frame(
+        &self,
+        body: &dyn UploadBody,
+        limit: FileLimit,
+        slot: &FrameTicket,
+    ) -> Result<UploadFields, Error> {
         let started_at = self.rt.now();
         let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
         loop {
@@ -112,8 +127,11 @@ impl Hub {
                     return upload?.ok_or_else(|| fault_to_error(UploadFault::TooLarge, limit));
                 }
                 Either::Right(_) => {
-                    let due_ms = self.rt.now().saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
-                    if body.file_bytes() < due_ms * FRAME_UPLOAD_BYTES_PER_MS {
+                    let now = self.rt.now();
+                    let due_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
+                    let is_contested = slot.is_contested(now);
+                    let pace = if is_contested { CONTESTED_UPLOAD_BYTES_PER_MS } else { FRAME_UPLOAD_BYTES_PER_MS };
+                    if body.file_bytes() < due_ms * pace {
                         return Err(Error::UploadTooSlow);
                     }
                 }

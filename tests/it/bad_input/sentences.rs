@@ -105,8 +105,8 @@ fn errors() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::UploadTooSlow,
-            "The upload was slower than 64 KB a second, the limit for a CLI that does not accept uploads in chunks. Update \
-             the session's CLI, or try again with a faster connection.",
+            "The upload was slower than 64 KB a second, or than 1000 KB a second while others waited for it, the limits for a \
+             CLI that does not accept uploads in chunks. Update the session's CLI, or try again with a faster connection.",
         ),
         (
             Error::TooManyUploads("Sixteen uploads are running."),

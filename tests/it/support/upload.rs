@@ -24,8 +24,10 @@ struct Body {
     rt: Arc<FakeRuntime>,
     arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
     received: Mutex<Received>,
-    /// Whether only the content of one chunk arrives.
-    is_stalling: bool,
+    /// How fast the content arrives after one chunk, in bytes per millisecond. `None`: at once.
+    pace: Option<u64>,
+    /// When the first chunk had arrived, in Unix milliseconds.
+    paced_since: Mutex<Option<u64>>,
 }
 
 /// What was received of a body.
@@ -65,7 +67,8 @@ impl UploadBody for Body {
             if let Some(arrival) = arrival {
                 *self.received.lock().unwrap() = Received::parse(arrival.await.unwrap_or(Err(UploadFault::Broken))?)?;
             }
-            if self.is_stalling && capacity > UPLOAD_CHUNK_CHARS {
+            if self.pace.is_some() && capacity > UPLOAD_CHUNK_CHARS {
+                *self.paced_since.lock().unwrap() = Some(self.rt.now());
                 std::future::pending::<()>().await;
             }
             let mut received = self.received.lock().unwrap();
@@ -83,7 +86,8 @@ impl UploadBody for Body {
     }
 
     fn file_bytes(&self) -> u64 {
-        self.received.lock().unwrap().file_bytes
+        let paced_ms = self.paced_since.lock().unwrap().map_or(0, |since| self.rt.now() - since);
+        self.received.lock().unwrap().file_bytes + paced_ms * self.pace.unwrap_or(0)
     }
 
     fn send(&self, to: ConnId, prefix: &str, suffix: &str) {
@@ -104,16 +108,21 @@ fn normalize(content: &str) -> String {
 pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
 /// A body that is received when the sender sends it.
-fn pending_body(rt: &Arc<FakeRuntime>, is_stalling: bool) -> (ExternalBody, BodySender) {
+fn pending_body(rt: &Arc<FakeRuntime>, pace: Option<u64>) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
-    let body =
-        Body { rt: Arc::clone(rt), arrival: Mutex::new(Some(receiver)), received: Mutex::default(), is_stalling };
+    let body = Body {
+        rt: Arc::clone(rt),
+        arrival: Mutex::new(Some(receiver)),
+        received: Mutex::default(),
+        pace,
+        paced_since: Mutex::default(),
+    };
     (ExternalBody(Arc::new(body)), arrival)
 }
 
 /// A body that is received immediately.
 pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
-    let (external, sender) = pending_body(rt, false);
+    let (external, sender) = pending_body(rt, None);
     sender.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
     external
 }
@@ -121,18 +130,18 @@ pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
 impl World {
     /// Starts an upload whose body the test sends later.
     pub fn start_upload(&self, path: &str) -> (PendingReply, BodySender) {
-        self.start_pending_upload(path, false)
+        self.start_pending_upload(path, None)
     }
 
-    /// Starts an upload of which only the first chunk arrives.
-    pub fn start_stalling_upload(&self, path: &str, body: &str) -> PendingReply {
-        let (reply, arrival) = self.start_pending_upload(path, true);
+    /// Starts an upload whose content arrives with this pace after the first chunk, in bytes per millisecond, and never ends.
+    pub fn start_slow_upload(&self, path: &str, body: &str, pace: u64) -> PendingReply {
+        let (reply, arrival) = self.start_pending_upload(path, Some(pace));
         arrival.send(Ok(body.to_owned())).unwrap();
         reply
     }
 
-    fn start_pending_upload(&self, path: &str, is_stalling: bool) -> (PendingReply, BodySender) {
-        let (body, arrival) = pending_body(&self.object.rt, is_stalling);
+    fn start_pending_upload(&self, path: &str, pace: Option<u64>) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt, pace);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());
