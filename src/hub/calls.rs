@@ -43,12 +43,15 @@ impl Hub {
         })
     }
 
-    /// Sends a call to a socket, unless it no longer serves the method. Ignores the result.
+    /// Sends a call to a socket, unless the socket no longer serves the method. Ignores the result.
     pub(super) fn send_without_result(&self, owner: &Owner, conn: ConnId, method: Method, params: &str) {
         let now = self.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.config.rpc_timeout_ms, now) else { return };
+        let mut state = self.state();
         if call.conn == conn {
-            self.send_reply(&mut self.state(), conn, &call.frame(params));
+            self.send_reply(&mut state, conn, &call.frame(params));
+        } else {
+            state.rpc.cancel(&call);
         }
     }
 

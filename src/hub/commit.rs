@@ -1,6 +1,6 @@
 //! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
-//! it is durable. Meanwhile [`Retrying`](crate::store::retry::Retrying) repeats a batch without a known outcome. After a
-//! failed batch the cache is dropped, because it contains changes that were never written.
+//! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
+//! batch the cache is dropped, because it contains changes that were never written.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

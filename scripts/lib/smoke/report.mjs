@@ -12,7 +12,7 @@ function rowOf({ name, result, count, p50, p99, server }) {
 }
 
 /** @param {string[][]} rows the first is the header; all columns but two are numbers */
-function formatTable(rows) {
+function alignColumns(rows) {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   const pad = (text, column) => (column < 2 ? text.padEnd(widths[column]) : text.padStart(widths[column]));
   return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n');
@@ -32,7 +32,7 @@ export function describeReport({ hub, version, passed, seconds, regions, checks 
     `Hub: ${hub}${version ? `, version ${version}` : ''}`,
     `Regions: worker ${regionsOf(regions.worker)}; object ${unknown}; D1 ${regionsOf(regions.d1)}`,
     '',
-    formatTable([COLUMNS, ...checks.map(rowOf)]),
+    alignColumns([COLUMNS, ...checks.map(rowOf)]),
     '',
     'p50 and p99 are what this client measured. worker, object and D1 are p50 / p99 of what the hub reported.',
     '',

@@ -31,7 +31,7 @@ impl Hub {
             .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
             .await
         {
-            // It was deleted, so there is nothing to merge.
+            // A deleted session needs no merge.
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,
         }
@@ -47,8 +47,8 @@ impl Hub {
         merged
     }
 
-    /// Reserves memory for the metadata that the merge reads if it is large. The merge itself must not wait for memory: what would
-    /// free it may wait for the journal.
+    /// Reserves memory for the metadata that the merge reads if it is large. The merge itself must not wait for memory, because
+    /// a task that frees memory may wait for the journal.
     async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
         self.load_session(id).await?;
         let bytes = {
@@ -63,7 +63,7 @@ impl Hub {
         loop {
             match self.load_session_during_merge(old).await {
                 Ok(()) => {}
-                // It was deleted, so there is nothing to merge.
+                // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }

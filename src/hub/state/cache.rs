@@ -162,7 +162,7 @@ impl Cache {
 
     /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
     /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. `limit` is the number of
-    /// bytes that all sessions may take, also those in use. Returns the number of bytes that they take then.
+    /// bytes that all sessions may take, also those in use. Returns the bytes of those that remain.
     ///
     /// Above `limit` it evicts immediately, and more than needed. The other limits may be exceeded by a [`RANKED_SHARE`].
     pub fn evict(

@@ -15,7 +15,7 @@ struct Operations {
     /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
     /// confirmed that it starts an agent for it.
     reactivation_until: Option<u64>,
-    /// How many operations need that no other one assigns a seq: merges and cold appends.
+    /// The number of merges and cold appends, during which no other operation may assign a seq.
     seq_locks: usize,
     /// Resolve when the seqs are unlocked.
     seq_waiters: Vec<oneshot::Sender<Result<(), Error>>>,

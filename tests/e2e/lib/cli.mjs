@@ -1,4 +1,4 @@
-/** A CLI: the official Socket.IO client, connected to `/cli`. */
+/** A CLI: the official Socket.IO client, connected to `/cli`. `npm run smoke` uses it, too. */
 
 import http from 'node:http';
 import { io } from 'socket.io-client';

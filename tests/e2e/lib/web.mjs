@@ -1,4 +1,7 @@
-/** A web client: REST, the event stream (SSE) and the event socket. It can also send malformed requests. */
+/**
+ * A web client: REST, the event stream (SSE) and the event socket. It can also send malformed requests. `npm run smoke` uses it,
+ * too.
+ */
 
 import http from 'node:http';
 import https from 'node:https';
