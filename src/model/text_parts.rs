@@ -56,6 +56,11 @@ impl TextParts {
         Self(parts)
     }
 
+    /// Appends the text, which is JSON, with spaces in place of line breaks.
+    pub fn push_single_line(&self, line: &mut String) {
+        self.texts().for_each(|text| push_single_line(line, text));
+    }
+
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|part| match part {
             Part::Text(text) => text,
@@ -83,6 +88,20 @@ impl TextParts {
             Part::JournaledValue(_) | Part::JournaledObjectStart(_) => 0,
         };
         self.0.iter().map(bytes).sum()
+    }
+}
+
+/// Appends a JSON text, with spaces in place of line breaks. Valid JSON has line breaks only between tokens.
+fn push_single_line(line: &mut String, json: &str) {
+    // Searches bytes first, because searching characters takes several times as long.
+    if !json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return line.push_str(json);
+    }
+    for (position, part) in json.split(['\n', '\r']).enumerate() {
+        if position > 0 {
+            line.push(' ');
+        }
+        line.push_str(part);
     }
 }
 

@@ -4,7 +4,7 @@
 use super::columns::Columns;
 use super::messages::MessageRef;
 use super::sessions::{SELECT_BY_ID, SELECT_OWNED, current_seq, history_of, read_found};
-use super::{DbError, Found, Row, Statement, Value, events};
+use super::{DbError, Found, Row, Statement, Value, event_lines};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
@@ -91,7 +91,7 @@ pub fn append_event(
     number: u64,
     log_start: u64,
 ) -> [Statement; 2] {
-    let event = events::encode_reference("", session, "");
+    let event = event_lines::encode_reference("", session, "");
     let (id, bytes) = (message.id.as_str(), bytes as u64);
     let params: [Value; 7] = [
         session.into(),

@@ -2,11 +2,10 @@
 //! the events. The event of a message refers to the row of the message, which is read with the log.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 
 use super::columns::Columns;
 use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, Value, query};
+use super::{Database, DbError, Row, Statement, Value, event_lines, query};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
@@ -89,7 +88,7 @@ pub struct EventsRow {
     pub events: usize,
     /// The size of the events with the messages that they refer to, in bytes.
     pub bytes: usize,
-    /// The events as text. Empty if the log holds neither these events nor any before them.
+    /// The events as [lines](super::event_lines). Empty if the log holds neither these events nor any before them.
     pub body: String,
 }
 
@@ -152,18 +151,6 @@ pub fn read_superfluous(batch: &[Statement], results: Vec<Vec<Row>>) -> Result<O
     selected.map(|(_, rows)| rows.into_iter().map(number).collect()).transpose()
 }
 
-/// Encodes a reference to a message as a line of the body of a row, without its line break.
-pub fn encode_reference(number: impl Display, session: &str, seq: impl Display) -> String {
-    format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
-}
-
-/// Decodes a line of [`encode_reference`] to the number, the session as JSON, and the session with the seq.
-fn decode_reference(line: &str) -> Option<(&str, &str, (String, u64))> {
-    let (number, rest) = line.split_once('\t')?;
-    let (session, seq) = rest.strip_prefix('r')?.split_once('\t')?;
-    Some((number, session, (serde_json::from_str(session).ok()?, seq.parse().ok()?)))
-}
-
 /// A statement that deletes the rows whose last number is at most `up_to`.
 pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
     Statement::new(DELETE, [namespace.as_ref().into(), up_to.into()])
@@ -183,18 +170,14 @@ pub async fn load(
     resolve_references(db, namespace, rows).await
 }
 
-/// The id of no session, as JSON.
-const NO_SESSION: &str = "\"\"";
-
-/// Replaces references to messages by the events. A message is missing if its session was deleted: its event becomes
-/// one that no client receives, so that its number stays in the log. The removal of the session is a later event.
+/// Replaces references to messages by the events. A message is missing if its session was deleted: the removal of the session is
+/// a later event.
 async fn resolve_references(
     db: &dyn Database,
     namespace: &Namespace,
     mut rows: Vec<EventsRow>,
 ) -> Result<Vec<EventsRow>, DbError> {
-    let lines = rows.iter().flat_map(|row| row.body.lines());
-    let references: Vec<(String, u64)> = lines.filter_map(decode_reference).map(|(_, _, message)| message).collect();
+    let references: Vec<_> = rows.iter().flat_map(|row| event_lines::references(&row.body)).collect();
     if references.is_empty() {
         return Ok(rows);
     }
@@ -205,19 +188,7 @@ async fn resolve_references(
         events.insert((c.text("session_id")?, c.number("seq")?), c.text("event")?);
     }
     for row in &mut rows {
-        let mut body = String::with_capacity(row.body.len());
-        for line in row.body.lines() {
-            match decode_reference(line) {
-                Some((number, session, message)) => {
-                    let event = events.remove(&message);
-                    let (session, event) = event.as_ref().map_or((NO_SESSION, "{}"), |event| (session, event));
-                    [number, "\tc", session, "\t", event].into_iter().for_each(|text| body.push_str(text));
-                }
-                None => body.push_str(line),
-            }
-            body.push('\n');
-        }
-        row.body = body;
+        row.body = event_lines::resolve_references(&row.body, |message| events.remove(message));
     }
     Ok(rows)
 }

@@ -13,6 +13,7 @@ mod bulk;
 pub mod cold_append;
 pub mod columns;
 pub mod completed_requests;
+pub mod event_lines;
 pub mod events;
 pub mod fence;
 pub mod history;

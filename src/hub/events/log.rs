@@ -6,14 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::hub::events::numbering::push_single_line;
 use crate::limits::{LOG_RETENTION_MS, MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
-use crate::model::event::{Audience, Event};
-use crate::model::text_parts::TextParts;
-use crate::store::events::{EventsRow, encode_reference};
+use crate::model::event::Event;
+use crate::store::event_lines;
+use crate::store::events::EventsRow;
 
 /// The key of [`LogHead::encode`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
@@ -185,7 +183,7 @@ impl EventLog {
     /// Decodes the row after the last logged event. Returns `None` if there is a gap before the row, or the row itself
     /// is a gap.
     pub fn decode_next(&self, row: &EventsRow) -> Option<Vec<(u64, Event)>> {
-        decode(&row.body).filter(|events| row.floor == self.last_number && !events.is_empty())
+        event_lines::decode(&row.body).filter(|events| row.floor == self.last_number && !events.is_empty())
     }
 
     /// Encodes the events of a batch as rows. Of a large batch, encodes only the last events, as many as the log
@@ -200,7 +198,7 @@ impl EventLog {
             rows.current.last = number;
             rows.current.events += 1;
             match is_logged {
-                true => encode_event(&mut rows.current, number, &event),
+                true => push_event(&mut rows.current, number, &event),
                 false => rows.finish_row(),
             }
         }
@@ -276,7 +274,9 @@ impl EventLog {
         }
         self.has_older_rows = false;
         for row in rows.into_iter().rev() {
-            let Some(events) = decode(&row.body).filter(|events| row.last == self.floor && !events.is_empty()) else {
+            let Some(events) =
+                event_lines::decode(&row.body).filter(|events| row.last == self.floor && !events.is_empty())
+            else {
                 // A gap, or a row that was committed late and not published.
                 self.floor = self.floor.max(row.last);
                 return;
@@ -316,46 +316,12 @@ impl RowsBuilder {
     }
 }
 
-/// Appends an event as a line: number, audience and body, separated by tabs. The event of a message refers to it.
-fn encode_event(row: &mut EventsRow, number: u64, event: &Event) {
-    let body = &mut row.body;
-    let before = body.len();
-    let (kind, id) = match &event.audience {
-        Audience::Session(id) => ('s', id),
-        Audience::SessionOnly(id) => ('c', id),
-        Audience::Machine(id) => ('m', id),
-    };
-    if let Some(seq) = event.message_seq {
-        body.push_str(&encode_reference(number, id, seq));
-        row.bytes += event.body.text_bytes();
-    } else {
-        // JSON escapes the tabs and line breaks that an id may contain.
-        let id = serde_json::to_string(id).unwrap_or_default();
-        // Writing to a `String` cannot fail.
-        let _ = write!(body, "{number}\t{kind}{id}\t");
-        event.body.texts().for_each(|text| push_single_line(body, text));
-    }
-    body.push('\n');
-    row.bytes += body.len() - before;
-}
-
-/// Decodes the events of a row; `None` when its text is malformed.
-fn decode(row: &str) -> Option<Vec<(u64, Event)>> {
-    row.lines().map(decode_event).collect()
-}
-
-fn decode_event(line: &str) -> Option<(u64, Event)> {
-    let mut parts = line.splitn(3, '\t');
-    let (number, audience, body) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    let (kind, id) = audience.split_at_checked(1)?;
-    let id = serde_json::from_str(id).ok()?;
-    let audience = match kind {
-        "s" => Audience::Session(id),
-        "c" => Audience::SessionOnly(id),
-        "m" => Audience::Machine(id),
-        _ => return None,
-    };
-    Some((number, Event { audience, body: TextParts::from(body.to_owned()), message_seq: None }))
+/// Appends the line of an event. The size of the row has that of the whole event, also of one that is a reference.
+fn push_event(row: &mut EventsRow, number: u64, event: &Event) {
+    let before = row.body.len();
+    event_lines::push(&mut row.body, number, event);
+    let message_bytes = if event.message_seq.is_some() { event.body.text_bytes() } else { 0 };
+    row.bytes += row.body.len() - before + message_bytes;
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::model::event::Audience;
 
 fn event(size: usize) -> Event {
     Event {
@@ -71,10 +72,7 @@ fn decoding_a_row_restores_any_id_and_any_json() {
 }
 
 #[test]
-fn malformed_texts_are_not_decoded() {
-    for malformed in ["x", "1\ts\"a\"", "\ts\"a\"\t{}", "1\tx\"a\"\t{}", "1\tsa\t{}", "1\t\t{}", "1\tä\"a\"\t{}"] {
-        assert_eq!(decode(malformed), None, "{malformed:?}");
-    }
+fn malformed_heads_are_not_decoded() {
     for malformed in ["", "on", "on x", "on 1 x", "on 1 2 3", "off", "off x", "1"] {
         assert_eq!(LogHead::decode(malformed), None, "{malformed:?}");
     }
