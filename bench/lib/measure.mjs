@@ -11,7 +11,7 @@ import { cpuSeconds } from './processes.mjs';
  */
 export function paceOf({ quick, compares = false }) {
   if (compares) return quick ? { seconds: 0.2, rounds: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, rounds: 12, warmUp: 0.7, passes: 3 };
-  return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 1, rounds: 3, warmUp: 0.7, passes: 1 };
+  return quick ? { seconds: 0.4, rounds: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, rounds: 6, warmUp: 0.7, passes: 1 };
 }
 
 /** What a side does after its slice, such as the end of a commit, also counts as its CPU time. */

@@ -1,5 +1,7 @@
 /** Makes the rows of the result: the ratios to the floor, and whether the targets are met. Formats them as a table. */
 
+import { ratioOf } from './ratio.mjs';
+
 /** The format of each figure; `better`: whether more or less is better. */
 export const FIGURES = {
   p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
@@ -44,17 +46,21 @@ function meets({ most, least }, value) {
 
 const ratioToFloor = (hub, floor, key) => (Number.isFinite(hub?.[key]) && floor?.[key] > 0 ? hub[key] / floor[key] : null);
 
+/** The ratio of the slices if there are any: other load disturbs it less than the ratio of the sums. */
+const cpuRatioToFloor = (hub, floor) =>
+  (hub?.slices && floor?.slices ? ratioOf(floor.slices, hub.slices, 'cpuMs')?.ratio : null) ?? ratioToFloor(hub, floor, 'cpuMs');
+
 const verdictOf = (target, value) => ({ text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null });
 
 /**
  * One row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
  * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure. `cpuRatio` and `cpuTarget`
- * are the same for the CPU time of a request.
+ * are the same for the CPU time of a request; that ratio is the median of the slices' ratios.
  */
 export function makeRow(row, { floor = null, hub = null }) {
   const { headline, target } = row;
   const ratio = ratioToFloor(hub, floor, headline);
-  const cpuRatio = ratioToFloor(hub, floor, 'cpuMs');
+  const cpuRatio = cpuRatioToFloor(hub, floor);
   const value = target?.of === 'ratio' ? ratio : hub?.[headline];
   return {
     id: row.id,

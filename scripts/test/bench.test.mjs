@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import test from 'node:test';
-import { formatComparisons, joinPasses, makeComparison, rankOfInterval, ratioOf } from '../../bench/lib/comparison.mjs';
+import { formatComparisons, joinPasses, makeComparison } from '../../bench/lib/comparison.mjs';
 import { compare, paceOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
+import { rankOfInterval, ratioOf } from '../../bench/lib/ratio.mjs';
 import { formatRows, makeRow } from '../../bench/lib/report.mjs';
 
 const slicesOf = (...times) => times.map((cpuMs) => ({ cpuMs }));
@@ -157,6 +158,12 @@ test('a row has CPU time, its ratio to the floor and the verdict on it', () => {
   assert.equal(row.cpuRatio, 1.5);
   assert.deepEqual(row.cpuTarget, { text: '<= 1.4 x floor', met: false });
   assert.match(formatRows([row]), /\| 1\.50 ms \| 1\.00 ms +\| 1\.50 +\| <= 1\.4 x floor \| missed \|/);
+});
+
+test('the CPU time of a row with slices is compared slice by slice', () => {
+  const side = (...times) => ({ p50: 1, cpuMs: 9, slices: slicesOf(...times) });
+  const row = makeRow({ id: 'post', work: 'POST', headline: 'p50' }, { floor: side(1, 9, 1), hub: side(2, 18, 30) });
+  assert.equal(row.cpuRatio, 2);
 });
 
 test('a row without CPU time or without a hub has no ratio and no verdict', () => {

@@ -1,0 +1,41 @@
+/** The ratio of a figure of two sides that were measured in alternating slices. */
+
+const CONFIDENCE = 0.95;
+
+/**
+ * The rank from either end, from 1, between which the true median of `count` independent samples lies with `CONFIDENCE`: half
+ * of them are expected on each side, so the number below it is binomially distributed. With fewer than six samples the ranks
+ * are the ends, and the confidence is lower.
+ */
+export function rankOfInterval(count) {
+  let rank = 1;
+  // The probability that exactly `rank` samples, then that at most `rank` samples are below the median.
+  let exactly = count / 2 ** count;
+  let atMost = (1 + count) / 2 ** count;
+  while (2 * atMost <= 1 - CONFIDENCE) {
+    rank += 1;
+    exactly *= (count - rank + 1) / rank;
+    atMost += exactly;
+  }
+  return rank;
+}
+
+/**
+ * The ratio of a figure of B to that of A: the median of the slices' ratios, and its `spread` `[low, high]`, the interval in
+ * which the true median lies with `CONFIDENCE`. Null without slices.
+ * @param {object[]} slicesA the figures of each slice of A
+ * @param {object[]} slicesB those of B, in the same order
+ * @param {string} key
+ */
+export function ratioOf(slicesA, slicesB, key) {
+  const ratios = slicesA
+    .map((slice, at) => slicesB[at]?.[key] / slice[key])
+    .filter((ratio) => Number.isFinite(ratio) && ratio > 0)
+    .sort((a, b) => a - b);
+  if (ratios.length === 0) return null;
+  const last = ratios.length - 1;
+  const outside = rankOfInterval(ratios.length) - 1;
+  // The geometric mean of the two in the middle: exchanging the builds gives the reciprocal.
+  const ratio = Math.sqrt(ratios[Math.floor(last / 2)] * ratios[Math.ceil(last / 2)]);
+  return { ratio, spread: [ratios[outside], ratios[last - outside]] };
+}
