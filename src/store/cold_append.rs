@@ -57,8 +57,8 @@ const SELECT_LAST_ROW: &str = "SELECT last, floor FROM events WHERE namespace = 
 /// The result of a cold append.
 #[derive(Debug)]
 pub struct Appended {
-    /// The session, with the message.
-    pub session: Found<Session>,
+    /// The session, with the message; an error if its row cannot be read.
+    pub session: Result<Found<Session>, DbError>,
     /// The message, or an earlier one with its local id.
     pub message: Option<MessageRef>,
     /// The `last` and `floor` of the last row of the log, if events are logged. The row is the event of the message if the message
@@ -109,7 +109,7 @@ pub fn append_event(
 pub fn read(namespace: &Namespace, results: &mut [Vec<Row>]) -> Result<Appended, DbError> {
     let mut rows = results.iter_mut().map(std::mem::take).skip(1);
     let mut next = || rows.next().unwrap_or_default();
-    let session = read_found(namespace, next(), next())?;
+    let session = read_found(namespace, next(), next());
     let message = next().pop().map(|row| {
         let mut c = Columns::new("messages", row);
         Ok::<_, DbError>(MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? })

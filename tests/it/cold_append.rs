@@ -281,3 +281,30 @@ async fn a_stored_message_is_acknowledged_soon_although_earlier_events_cannot_be
     fixture.world.db.repair();
     assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1")), (3, json!("2"))]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_message_is_acknowledged_although_the_row_of_its_session_cannot_be_read() {
+    let mut fixture = Fixture::new().await;
+    let other = fixture.world.create_session("/other").await;
+    fixture.world.hibernate_and_wake().await;
+    let path = format!("/api/sessions/{other}");
+    fixture.world.get(&path).await.ok();
+    fixture.events().await;
+    // As from a version that was rolled back.
+    let set_mode = format!("UPDATE sessions SET mode = 'unknown' WHERE id = '{}'", fixture.session);
+    fixture.world.db.execute(&set_mode);
+    fixture.world.db.hold(BatchKind::Writes);
+    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    let rename = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
+    run_until_idle().await;
+    fixture.world.db.release();
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
+    rename.reply().await.ok();
+    assert_eq!(fixture.send("1").await["seq"], 2, "it is stored once");
+    assert_eq!(fixture.events().await[0], (2, json!("1")));
+    assert!(fixture.cli.socket.is_open());
+    assert_eq!(fixture.world.get(&format!("/api/sessions/{}", fixture.session)).await.status, 503);
+    fixture.world.db.execute("UPDATE sessions SET mode = NULL");
+    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1"))]);
+}

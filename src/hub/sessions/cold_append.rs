@@ -125,22 +125,25 @@ impl Hub {
             if !is_new {
                 state.event_numbers.withdraw();
             }
-            let loaded = match appended.session {
-                Found::Owned(loaded) => loaded,
-                Found::Foreign => return Err(Error::Forbidden(Kind::Session)),
-                Found::Missing => return Err(Error::NotFound(Kind::Session)),
-            };
-            let (seq, updated_at) = (loaded.seq, loaded.updated_at);
-            // A load that is in progress may have read the session before the message.
-            state.cache.evictions.record(&[Key::Id(session)]);
-            self.insert_loaded(&mut state, loaded);
-            state.cache.record_appended(session, seq, updated_at);
+            match appended.session {
+                Ok(Found::Owned(loaded)) => {
+                    let (seq, updated_at) = (loaded.seq, loaded.updated_at);
+                    // A load that is in progress may have read the session before the message.
+                    state.cache.evictions.record(&[Key::Id(session)]);
+                    self.insert_loaded(&mut state, loaded);
+                    state.cache.record_appended(session, seq, updated_at);
+                }
+                Ok(Found::Foreign) => return Err(Error::Forbidden(Kind::Session)),
+                Ok(Found::Missing) => return Err(Error::NotFound(Kind::Session)),
+                // Later loads of the session report the error. A CLI that got it here would send the stored message again.
+                Err(_) => {}
+            }
             if !is_new {
                 return Ok(stored);
             }
             let is_ready = ready::is_ready(draft.content.text());
-            let entry = state.cache.session(session)?;
-            let notification = is_ready.then(|| self.ready_notification(&entry.session));
+            let entry = state.cache.entry(session).filter(|_| is_ready);
+            let notification = entry.map(|entry| self.ready_notification(&entry.session));
             let update_seq = state.event_numbers.allocate(message.created_at);
             let sent = Effect::Message { session: session.clone(), except: draft.from, message, update_seq };
             std::iter::once(sent).chain(notification.map(Effect::Notify)).collect()
