@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::error::{Error, Kind};
+use super::state::cache::Cache;
 use super::state::committed::Committed;
 use super::state::effect::Effect;
 use super::state::entry::Entry;
@@ -176,13 +177,18 @@ impl Hub {
     /// database is stalled, this is the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
+        let split = |entry: &Entry| entry.completed.is_some().then(|| session_segments(entry));
         loop {
-            if let Some(text) = self.serialize_changed(id, Kind::Session).await? {
+            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
+            if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_with_details(id).await?;
-            let segments = self.state().cache.session(id).map(session_segments)?;
-            if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
+            let (segments, is_changed) = {
+                let cache = &self.state().cache;
+                (cache.session(id).map(session_segments)?, cache.committed_session(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);
             }
         }
@@ -191,13 +197,18 @@ impl Hub {
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
     pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
+        let split = |machine: &Machine| Some(machine_segments(machine));
         loop {
-            if let Some(text) = self.serialize_changed(id, Kind::Machine).await? {
+            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
+            if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_machine(id).await?;
-            let segments = self.state().cache.machine(id).map(machine_segments)?;
-            if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
+            let (segments, is_changed) = {
+                let cache = &self.state().cache;
+                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);
             }
         }
@@ -206,32 +217,37 @@ impl Hub {
     /// Serializes a session or machine with changes that are not durable, after they are, or while the database is stalled.
     /// `None` if it has no such change, or if a part of the committed state is only in the database. Fails if it is not created
     /// yet.
-    async fn serialize_changed(self: &Arc<Self>, id: &str, kind: Kind) -> Result<Option<ResponseText>, Error> {
-        if self.state().cache.committed(id).is_none() {
+    async fn serialize_changed<T>(
+        self: &Arc<Self>,
+        kind: Kind,
+        committed: impl Fn(&Cache) -> Option<&Committed<T>>,
+        split: impl Fn(&T) -> Option<Vec<Segment>>,
+    ) -> Result<Option<ResponseText>, Error> {
+        if committed(&self.state().cache).is_none() {
             return Ok(None);
         }
         self.flushed_or_stalled().await?;
-        let segments = match self.state().cache.committed(id) {
+        let segments = match committed(&self.state().cache) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
-            Some(Committed::Session(entry)) if entry.completed.is_some() => session_segments(entry),
-            Some(Committed::Machine(machine)) => machine_segments(machine),
-            _ => return Ok(None),
+            Some(Committed::Present(state)) => split(state),
+            None => None,
         };
-        Ok(match <[Segment; 1]>::try_from(segments) {
-            Ok([Segment::Text(text)]) => Some(ResponseText { text, reservation: None }),
+        Ok(match segments.map(<[Segment; 1]>::try_from) {
+            Some(Ok([Segment::Text(text)])) => Some(ResponseText { text, reservation: None }),
             _ => None,
         })
     }
 
-    /// Reads the large values and concatenates the segments. Returns `None` if a value was replaced, and sets `unread` to the
+    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was replaced, and sets `unread` to the
     /// values: that the next attempt finds the same ones means that parts are missing, which is an error.
     async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
         mut segments: Vec<Segment>,
+        is_changed: bool,
         unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
-        if self.state().cache.committed(owner).is_some() {
+        if is_changed {
             self.flushed().await?;
         }
         if let [Segment::Text(text)] = segments.as_mut_slice() {

@@ -1,7 +1,7 @@
 //! Reads of what is in memory during a stall of the database: they show the last committed state.
 
 use crate::support::cli::Cli;
-use crate::support::live_session::live_session_with_machine;
+use crate::support::live_session::{live_session, live_session_with_machine};
 use crate::support::merge::texts;
 use crate::support::rest::PendingReply;
 use crate::support::sqlite::{BatchKind, retryable_error};
@@ -173,4 +173,40 @@ async fn a_read_shows_a_message_of_a_session_that_was_loaded_while_the_message_w
     world.db.release();
     second.reply().await.ok();
     assert_eq!(read.reply().await.ok()["session"]["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_a_machine_with_the_id_of_a_session_hide_neither_of_them_in_a_stall() {
+    for is_machine_first in [true, false] {
+        let (world, session, _cli) = live_session().await;
+        world.register_machine(&session).await;
+        let mut runner = world.runner(&session).await;
+        runner.emit_with_ack("machine-alive", &json!({"machineId": session, "time": world.now()})).await;
+        let path = format!("/api/sessions/{session}");
+        for path in [&path, "/api/sessions", "/api/machines"] {
+            world.get(path).await.ok();
+        }
+        world.db.set_silent(true);
+        let state = json!({"machineId": session, "expectedVersion": 1, "runnerState": {"status": "new"}});
+        let update_machine = || runner.emit("machine-update-state", &state);
+        if is_machine_first {
+            update_machine();
+        }
+        let rename = world.start("PATCH", &path, r#"{"name":"new"}"#);
+        run_until_idle().await;
+        update_machine();
+        world.pass(6_000).await;
+        assert_eq!(get(&world, &path).await["session"]["metadata"]["path"], "/code");
+        assert_eq!(listed(&world).await, [(session.clone(), Value::Null)]);
+        let machines = get(&world, "/api/machines").await;
+        assert_eq!(
+            (&machines["machines"][0]["id"], &machines["machines"][0]["runnerState"]),
+            (&json!(session), &Value::Null)
+        );
+        world.db.set_silent(false);
+        world.pass(5_000).await;
+        rename.reply().await.ok();
+        assert_eq!(listed(&world).await, [(session.clone(), json!("new"))]);
+        assert_eq!(get(&world, "/api/machines").await["machines"][0]["runnerState"]["status"], "new");
+    }
 }

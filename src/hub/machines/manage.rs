@@ -119,7 +119,7 @@ impl Hub {
 
 impl State {
     fn online_machines(&self) -> Vec<Json> {
-        let mut online: Vec<&Machine> = self.cache.committed_machines().filter(|machine| machine.active).collect();
+        let mut online: Vec<&Machine> = self.cache.list_machines().filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
         let to_json =
             |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);

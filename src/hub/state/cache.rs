@@ -54,7 +54,8 @@ pub struct Cache {
     last_list: Option<(ArchivedFilter, Arc<str>)>,
     pub evictions: Evictions,
     /// The states before changes that are not durable.
-    committed: CommittedStates,
+    committed_sessions: CommittedStates<Entry>,
+    committed_machines: CommittedStates<Machine>,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
@@ -68,7 +69,7 @@ impl Cache {
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
-        self.committed.record(id, || Committed::session(entry.take_committed()));
+        self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
         entry.summary.take();
         self.last_list = None;
         Some(entry)
@@ -136,7 +137,7 @@ impl Cache {
     /// Inserts a new session, which has no messages and no completed requests.
     pub fn insert_created(&mut self, session: Session) {
         let id = session.id.clone();
-        self.committed.record(&id, || Committed::Absent);
+        self.committed_sessions.record(&id, || Committed::Absent);
         self.insert_loaded(session);
         if let Some(entry) = self.entry_mut_keeping_summary(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
@@ -147,7 +148,7 @@ impl Cache {
 
     pub fn remove(&mut self, id: &str) {
         if let Some(mut entry) = self.evict_entry(id) {
-            self.committed.record(id, || Committed::session(entry.take_committed()));
+            self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
             self.last_list = None;
         }
     }
@@ -237,43 +238,47 @@ impl Cache {
 
     /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
     pub fn committed_bytes(&self) -> usize {
-        let bytes = |state: &Committed| match state {
-            Committed::Absent => 0,
-            Committed::Session(entry) => entry.unshared_bytes(self.entry(&entry.session.id)),
-            Committed::Machine(machine) => machine_bytes(machine),
-        };
-        self.committed.iter().map(bytes).sum()
+        let sessions = self.committed_sessions.iter();
+        let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
+        session_bytes + self.committed_machines.iter().map(machine_bytes).sum::<usize>()
     }
 
-    /// Returns the committed state of a session or machine; `None` if it has not changed since it was committed.
-    pub fn committed(&self, id: &str) -> Option<&Committed> {
-        self.committed.get(id)
+    /// Returns the committed state of a session; `None` if it has not changed since it was committed.
+    pub fn committed_session(&self, id: &str) -> Option<&Committed<Entry>> {
+        self.committed_sessions.get(id)
+    }
+
+    /// Returns the committed state of a machine; `None` if it has not changed since it was committed.
+    pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
+        self.committed_machines.get(id)
     }
 
     /// Drops the committed states that the oldest sealed batch replaced.
     pub fn on_batch_written(&mut self) {
-        self.committed.drop_oldest();
+        self.committed_sessions.drop_oldest();
+        self.committed_machines.drop_oldest();
         self.last_list = None;
     }
 
     /// Drops all committed states, because the current ones are committed.
     pub fn on_journal_empty(&mut self) {
-        if self.committed.iter().next().is_some() {
-            self.committed = CommittedStates::default();
+        self.committed_machines = CommittedStates::default();
+        if !self.committed_sessions.is_empty() {
+            self.committed_sessions = CommittedStates::default();
             self.last_list = None;
         }
     }
 
     /// Records the sessions that a merge has written. `old` no longer exists.
     pub fn record_merged(&mut self, old: &str, merged: &Session) {
-        self.committed.replace(old, None);
-        self.committed.replace(&merged.id, Some(Committed::session(Entry::new(merged.clone()))));
+        self.committed_sessions.replace(old, None);
+        self.committed_sessions.replace(&merged.id, Some(Committed::present(Entry::new(merged.clone()))));
     }
 
     /// Records that a message was appended to a session outside of the journal. `seq` and `updated_at` are those of the session.
     pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
         self.last_list = None;
-        self.committed.record_appended(id, seq, updated_at);
+        self.committed_sessions.record_appended(id, seq, updated_at);
         if let Some(entry) = self.sessions.get_mut(id) {
             entry.record_appended(seq, updated_at);
         }
@@ -312,11 +317,8 @@ impl Cache {
             ArchivedFilter::Only => summary.archived,
         };
         let current = self.sessions.values().map(Entry::summary).chain(self.summaries.values());
-        let unchanged = current.filter(|summary| self.committed.get(&summary.id).is_none());
-        let changed = self.committed.iter().filter_map(|state| match state {
-            Committed::Session(entry) => Some(entry.summary()),
-            _ => None,
-        });
+        let unchanged = current.filter(|summary| self.committed_sessions.get(&summary.id).is_none());
+        let changed = self.committed_sessions.iter().map(Entry::summary);
         let mut listed: Vec<&SessionSummary> = unchanged.chain(changed).filter(is_listed).collect();
         sort_by(&mut listed, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
         let mut list = String::with_capacity(listed.iter().map(|summary| summary.json.len() + 1).sum::<usize>() + 2);
@@ -347,36 +349,33 @@ impl Cache {
     pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
-        self.committed.record(id, || Committed::Machine(Box::new(machine.clone())));
+        self.committed_machines.record(id, || Committed::present(machine.clone()));
         Ok(machine)
     }
 
     /// Whether a machine has changes that are not durable.
     pub fn has_changed_machine(&self) -> bool {
-        self.committed.iter().any(|state| !matches!(state, Committed::Session(_)))
+        !self.committed_machines.is_empty()
     }
 
     /// Returns the committed machines.
-    pub fn committed_machines(&self) -> impl Iterator<Item = &Machine> {
+    pub fn list_machines(&self) -> impl Iterator<Item = &Machine> {
         let current = self.machines.iter().flat_map(HashMap::values);
-        let unchanged = current.filter(|machine| self.committed.get(&machine.id).is_none());
-        unchanged.chain(self.committed.iter().filter_map(|state| match state {
-            Committed::Machine(machine) => Some(&**machine),
-            _ => None,
-        }))
+        let unchanged = current.filter(|machine| self.committed_machines.get(&machine.id).is_none());
+        unchanged.chain(self.committed_machines.iter())
     }
 
     /// Inserts a new machine. Does nothing while the machines are not loaded.
     pub fn insert_machine(&mut self, machine: Machine) {
         if let Some(machines) = &mut self.machines {
-            self.committed.record(&machine.id, || Committed::Absent);
+            self.committed_machines.record(&machine.id, || Committed::Absent);
             machines.insert(machine.id.clone(), machine);
         }
     }
 
     pub fn remove_machine(&mut self, id: &str) {
         if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
-            self.committed.record(id, || Committed::Machine(Box::new(machine)));
+            self.committed_machines.record(id, || Committed::present(machine));
         }
     }
 
@@ -425,8 +424,10 @@ impl Snapshot for Cache {
     fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.as_ref()?.get(id)
     }
+
     fn on_sealed(&mut self) {
-        self.committed.seal();
+        self.committed_sessions.seal();
+        self.committed_machines.seal();
     }
 }
 
