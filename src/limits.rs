@@ -24,7 +24,7 @@ pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
 /// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
-/// How many bytes of a refused body are read, so that its client gets the response: what the platform's smaller plans accept.
+/// How many bytes of a refused body are read, so that its client gets the response: the limit of the platform's smaller plans.
 pub const MAX_DISCARDED_BYTES: u32 = 100_000_000;
 /// How long the client of a refused body may pause until the hub stops reading and sends the response, in milliseconds.
 pub const DISCARD_PAUSE_MS: u32 = 2_000;
@@ -36,7 +36,7 @@ pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 /// The time to read a chunk of a streamed response, in milliseconds; for all of it, 1 s is added for each [`MIN_PROGRESS_BYTES`].
 pub const READ_TIMEOUT_MS: u32 = 60_000;
-/// The time to read the first [`MIN_PROGRESS_BYTES`]: after [`EDGE_TIMEOUT_MS`], the 30 s of the worker are not over.
+/// The time to read the first [`MIN_PROGRESS_BYTES`], in milliseconds: with [`EDGE_TIMEOUT_MS`] less than the worker's 30 s.
 pub const FIRST_READ_TIMEOUT_MS: u32 = 8_000;
 /// How long the worker reads the database for a request, in milliseconds. After a disconnect the platform ends it within 30 s.
 pub const EDGE_TIMEOUT_MS: u64 = 20_000;
@@ -341,7 +341,7 @@ pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 pub const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// How long such an upload keeps its slot at most after its frame is sent, and in all, in milliseconds.
+/// The longest time that such an upload holds its slot, after its frame is sent and in all, in milliseconds.
 pub const FRAME_SLOT_SEND_MS: u64 = 30_000;
 pub const FRAME_SLOT_MS: u64 = 2 * FRAME_UPLOAD_GRACE_MS + MAX_FRAME_FILE_BYTES / FRAME_UPLOAD_BYTES_PER_MS;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.

@@ -75,7 +75,7 @@ pub struct Hub {
     next_id: AtomicU64,
     /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
     large_reads: futures::lock::Mutex<()>,
-    /// Held while the event log is loaded. The time in Unix milliseconds and the error of the last load that failed.
+    /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
     account: Arc<Account>,
     /// The hub itself, for background tasks.

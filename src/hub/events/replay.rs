@@ -176,7 +176,7 @@ impl Hub {
         let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
         // An earlier instance has committed events and not published them.
         let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != floor);
-        // Meanwhile the journal is locked, and the acknowledgement of the message waits.
+        // During this read the journal is locked, and the acknowledgement of the message waits.
         let failed = is_behind && {
             let timeout = self.rt.sleep(DB_STALL_MS);
             let synced = select(Box::pin(self.sync_event_log(Some(floor))), timeout).await;
@@ -316,11 +316,12 @@ impl Hub {
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all that wait. They also fail with it: in an outage the next one would wait as long again.
-        let asked_at = self.rt.now();
+        // One client loads the rows for all that wait. If it fails, they fail, too: in an outage each would wait for the same
+        // time-out again.
+        let requested_at = self.rt.now();
         let mut last_failure = self.log_reads.lock().await;
-        let failed_meanwhile = |failed_at| asked_at < failed_at && failed_at <= self.rt.now();
-        if let Some((_, error)) = last_failure.as_ref().filter(|(failed_at, _)| failed_meanwhile(*failed_at)) {
+        let failed_during_wait = |failed_at| requested_at < failed_at && failed_at <= self.rt.now();
+        if let Some((_, error)) = last_failure.as_ref().filter(|(failed_at, _)| failed_during_wait(*failed_at)) {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {

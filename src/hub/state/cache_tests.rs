@@ -61,7 +61,7 @@ fn sessions_in_use_are_evicted_after_idle_ones_and_immediately_to_free_memory() 
     let bytes = cache.evict(limit, |_| true, |id| id.len() < 4);
     assert!((MIN_CACHED_BYTES..=limit).contains(&bytes) && bytes == cache.session_bytes());
     let kept = cached(&cache);
-    // All idle ones are gone but the one used last.
+    // All idle ones are evicted except the one used last.
     assert_eq!((kept.last(), kept[kept.len() - 2]), (Some(&1_999), 999));
     assert!(kept.windows(2).rev().skip(1).all(|pair| pair[0] + 1 == pair[1]));
 }
