@@ -153,8 +153,8 @@ impl Edge {
         Self { tokens, cors, routing, db, ledger, jwt: Mutex::new(jwt) }
     }
 
-    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None` without a
-    /// random source.
+    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None`
+    /// without a random source.
     pub async fn route(
         &self,
         head: &RequestHead,

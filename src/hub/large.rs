@@ -238,8 +238,8 @@ impl Hub {
         })
     }
 
-    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was replaced, and sets `unread` to the
-    /// values: that the next attempt finds the same ones means that parts are missing, which is an error.
+    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was
+    /// replaced, and sets `unread` to the values. Fails if the previous attempt set the same ones: then parts are missing.
     async fn read_segments(
         self: &Arc<Self>,
         owner: &str,

@@ -157,8 +157,8 @@ impl Hub {
         }
     }
 
-    /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from` is the CLI that made
-    /// the change: it gets a reply instead of the update. Returns the new version.
+    /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
+    /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(
         &self,
         state: &mut State,

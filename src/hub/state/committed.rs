@@ -63,7 +63,7 @@ impl<T> CommittedStates<T> {
         self.0.iter().find_map(|states| states.get(id))
     }
 
-    /// Whether there are no changes that are not durable.
+    /// Whether all changes are durable.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(HashMap::is_empty)
     }

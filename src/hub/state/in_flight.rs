@@ -87,8 +87,8 @@ impl InFlight {
         expired
     }
 
-    /// Locks the seqs of the session's messages for a merge or a cold append, in which the database assigns them. Locks are counted:
-    /// several merges of a session may wait for the lock of the journal.
+    /// Locks the seqs of the session's messages for a merge or a cold append, in which the database assigns them. Locks are
+    /// counted: several merges of a session may wait for the lock of the journal.
     pub fn lock_seqs(&mut self, session: &str) {
         self.of(session).seq_locks += 1;
     }
