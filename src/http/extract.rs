@@ -25,6 +25,9 @@ use crate::wire::fields::read_object;
 /// The id of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedSession(pub String);
 
+/// The id of such a session for a new message.
+pub struct MessageSession(pub String);
+
 /// The working directory of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedWorkspace(pub Workspace);
 
@@ -88,6 +91,18 @@ impl FromRequestParts<Arc<Hub>> for OwnedSession {
         Box::pin(async move {
             let PathId(id) = PathId::from_request_parts(parts, hub).await?;
             hub.load_session_during_merge(&id).await?;
+            Ok(Self(id))
+        })
+        .await
+    }
+}
+
+impl FromRequestParts<Arc<Hub>> for MessageSession {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
+        Box::pin(async move {
+            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+            hub.load_for_message(&id).await?;
             Ok(Self(id))
         })
         .await

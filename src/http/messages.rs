@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedSession};
+use super::extract::{JsonBody, MessageSession};
 use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -75,7 +75,7 @@ struct SentMessage {
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(
     State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
+    MessageSession(id): MessageSession,
     JsonBody(body): JsonBody<SendBody>,
 ) -> Result<JsonText, ErrorResponse> {
     let text = body.text.unwrap_or_default();

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::bulk::BulkStatements;
 use super::columns::Columns;
-use super::{Database, DbError, Statement, query};
+use super::{DbError, Row, Statement};
 use crate::limits::MAX_RECORD_BYTES;
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
@@ -99,8 +99,12 @@ pub struct Record {
     pub exceeds_limit: bool,
 }
 
-pub async fn load(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Record, DbError> {
-    let rows = query(db, Statement::new(SELECT, [session.into(), namespace.as_ref().into()])).await?;
+/// A statement that selects the record of a session, for [`read`].
+pub fn select(namespace: &Namespace, session: &str) -> Statement {
+    Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
+}
+
+pub fn read(rows: Vec<Row>) -> Result<Record, DbError> {
     let mut record = Record { entries: Vec::with_capacity(rows.len()), exceeds_limit: false };
     for row in rows {
         let mut c = Columns::new("completed_requests", row);

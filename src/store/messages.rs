@@ -163,15 +163,13 @@ pub(super) fn write_parts<'a>(
     })
 }
 
-/// Loads the local ids of the last `count` messages of a session.
-pub async fn load_local_ids(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    count: u64,
-) -> Result<Vec<(String, MessageRef)>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), count.into()];
-    query(db, Statement::new(SELECT_LOCAL_IDS, params)).await?.into_iter().map(from_row).collect()
+/// A statement that selects the local ids of the last `count` messages of a session, for [`read_local_ids`].
+pub fn select_local_ids(namespace: &Namespace, session: &str, count: u64) -> Statement {
+    Statement::new(SELECT_LOCAL_IDS, [session.into(), namespace.as_ref().into(), count.into()])
+}
+
+pub fn read_local_ids(rows: Vec<Row>) -> Result<Vec<(String, MessageRef)>, DbError> {
+    rows.into_iter().map(from_row).collect()
 }
 
 pub async fn find_by_local_id(

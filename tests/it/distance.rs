@@ -83,17 +83,17 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
     round_trips.push(("the list of sessions", far.get("/api/sessions").await, 1));
     round_trips.push(("the list of machines", far.get("/api/machines").await, 1));
     round_trips.push(("a page of messages", far.get(&format!("/api/sessions/{session}/messages")).await, 1));
-    round_trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 3));
+    round_trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 2));
     let alive = json!({"sid": session, "time": far.world.now()});
     round_trips.push(("a keep-alive", far.emit("session-alive", &alive).await, 1));
     let thinking = json!({"sid": session, "time": far.world.now(), "thinking": true});
-    round_trips.push(("a keep-alive with a change", far.emit("session-alive", &thinking).await, 3));
+    round_trips.push(("a keep-alive with a change", far.emit("session-alive", &thinking).await, 2));
     let metadata = json!({"sid": session, "expectedVersion": 1, "metadata": {"path": "/code", "host": "box"}});
-    round_trips.push(("an update of the metadata", far.emit("update-metadata", &metadata).await, 3));
+    round_trips.push(("an update of the metadata", far.emit("update-metadata", &metadata).await, 2));
     let (path, sent) = (format!("/api/sessions/{session}/messages"), json!({"text": "hello", "localId": "w1"}));
     let (count, reply) = far.count_round_trips(async |far| far.world.post(&path, &sent).await).await;
     reply.ok();
-    round_trips.push(("a message of a web client", count, 4));
+    round_trips.push(("a message of a web client", count, 2));
     let (count, ()) = far
         .count_round_trips(async |far| {
             let reply = start_answer(&far.world, &session, "r1/approve", &json!({}));
@@ -101,7 +101,7 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
             reply.reply().await.ok();
         })
         .await;
-    round_trips.push(("an approval", count, 3));
+    round_trips.push(("an approval", count, 2));
     let auth = json!({"sessionId": session, "machineId": "m"});
     let (count, second) = far.count_round_trips(async |far| Cli::connect(&far.world, auth).await).await;
     drop(second);
@@ -112,7 +112,7 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
             assert_eq!(cli.emit_with_ack("message", &message(&session, "4")).await["ok"], true);
         })
         .await;
-    round_trips.push(("a connecting CLI and its message", count, 4));
+    round_trips.push(("a connecting CLI and its message", count, 3));
     for (what, count, expected) in round_trips {
         assert_eq!(count, expected, "{what}");
     }

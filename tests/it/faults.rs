@@ -417,7 +417,8 @@ async fn reads_are_retried_after_transient_faults() {
             world.db.fail_all(BatchKind::Reads, fault);
             let refused = get(&fixture, &path).await;
             let attempts = world.db.read_count() - reads;
-            assert!(if is_retried { attempts > 60 } else { attempts == 1 }, "{path}: {attempts}");
+            // After a wake, the end of the event log is read with a session.
+            assert!(if is_retried { attempts > 60 } else { attempts <= 2 }, "{path}: {attempts}");
             refused.assert_error(503, "hub_unavailable");
             assert!(refused.headers.contains_key("retry-after"), "{path}");
             world.db.repair();

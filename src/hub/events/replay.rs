@@ -251,7 +251,7 @@ impl Hub {
 
     /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
     /// clients have missed, up to a number if there is one.
-    async fn sync_event_log(&self, up_to: Option<u64>) -> Result<(), DbError> {
+    pub(in crate::hub) async fn sync_event_log(&self, up_to: Option<u64>) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
             let pending = self.state().log.as_ref().and_then(EventLog::pending_read);

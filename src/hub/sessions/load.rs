@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::state::completed_requests::CompletedRequests;
@@ -19,14 +19,31 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::journal::Extent;
-use crate::store::{Found, completed_requests, messages, sessions as store};
+use crate::store::{Found, Row, completed_requests, messages, query, sessions as store};
+
+/// What is read in one batch with a session, if the session must be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Details {
+    None,
+    LocalIds,
+    CompletedRequests,
+}
 
 impl Hub {
     /// Loads a session, and waits while a merge or a cold append locks its seqs.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        self.load_session_and(id, Details::None)
+    }
+
+    /// Loads a session, and details if it is not in memory. Waits while a merge or a cold append locks its seqs.
+    pub(in crate::hub) fn load_session_and<'a>(
+        self: &'a Arc<Self>,
+        id: &'a str,
+        details: Details,
+    ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
-                self.load_session_during_merge(id).await?;
+                self.read_session(id, details).await?;
                 let unlocked = self.state().in_flight.until_seqs_unlocked(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
@@ -39,6 +56,16 @@ impl Hub {
 
     /// Loads a session without waiting for a merge or a cold append.
     pub fn load_session_during_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        self.read_session(id, Details::None)
+    }
+
+    /// Loads a session like [`load_session_during_merge`](Self::load_session_during_merge), and its local ids if it is not in
+    /// memory, to add a message.
+    pub fn load_for_message<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        self.read_session(id, Details::LocalIds)
+    }
+
+    fn read_session<'a>(self: &'a Arc<Self>, id: &'a str, details: Details) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
                 if self.state().cache.touch(id) {
@@ -46,15 +73,31 @@ impl Hub {
                 }
                 let generation = self.state().cache.evictions.generation();
                 self.flushed().await?;
-                let found = store::load_by_id(&self.db, &self.config.namespace, id).await?;
+                let namespace = &self.config.namespace;
+                let other = match details {
+                    Details::None => None,
+                    Details::LocalIds => Some(messages::select_local_ids(namespace, id, MAX_LOCAL_IDS as u64)),
+                    Details::CompletedRequests => Some(completed_requests::select(namespace, id)),
+                };
+                // The next change needs the end of the event log, so it is read at the same time.
+                let syncs_log = self.db.is_idle();
+                let sync_log = async move {
+                    if syncs_log {
+                        // A change that needs it reads it again.
+                        let _ = self.sync_event_log(None).await;
+                    }
+                };
+                let (loaded, ()) = join(store::load_by_id_and(&self.db, namespace, id, other), sync_log).await;
+                let (found, rows) = loaded?;
                 let mut state = self.state();
                 if state.cache.evictions.contains_since(generation, Key::Id(id)) {
                     continue;
                 }
                 return match found {
                     Found::Owned(session) => {
+                        let is_new = state.cache.entry(id).is_none();
                         self.insert_loaded(&mut state, session);
-                        Ok(())
+                        if is_new { insert_details(&mut state, id, details, rows) } else { Ok(()) }
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -102,7 +145,7 @@ impl Hub {
     /// Loads a session with its completed requests.
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
-            self.load_session(id).await?;
+            self.load_session_and(id, Details::CompletedRequests).await?;
             let (version, generation) = {
                 let state = self.state();
                 match state.cache.entry(id) {
@@ -112,21 +155,18 @@ impl Hub {
                 }
             };
             self.flushed().await?;
-            let loaded = completed_requests::load(&self.db, &self.config.namespace, id).await?;
+            let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
             let mut state = self.state();
             // A merge adds completed requests without a new version, and counts as an eviction.
             if state.cache.evictions.contains_since(generation, Key::Id(id)) {
                 continue;
             }
-            if let Some(entry) = state.cache.entry_mut_keeping_summary(id)
-                && entry.session.agent_state_version == version
-                && entry.completed.is_none()
+            if state
+                .cache
+                .entry(id)
+                .is_some_and(|entry| entry.session.agent_state_version == version && entry.completed.is_none())
             {
-                entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
-                if loaded.exceeds_limit {
-                    state.journal.trim_completed_requests(id);
-                }
-                state.evict_sessions();
+                insert_details(&mut state, id, Details::CompletedRequests, rows)?;
             }
         }
     }
@@ -188,17 +228,17 @@ impl Hub {
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         let generation = self.state().cache.evictions.generation();
         self.flushed().await?;
-        let ids = messages::load_local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
+        let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
+        let rows = query(&self.db, select).await?;
         let mut state = self.state();
         if state.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
-        if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
-            let seq = entry.session.seq;
-            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids, seq));
+        match state.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
+            true => insert_details(&mut state, session, Details::LocalIds, rows),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Loads the summaries of all sessions, which are enough for a list.
@@ -221,4 +261,24 @@ impl Hub {
         }
         Ok(())
     }
+}
+
+/// Inserts details that were read from the database into a cached session.
+fn insert_details(state: &mut State, id: &str, details: Details, rows: Vec<Row>) -> Result<(), Error> {
+    let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(()) };
+    match details {
+        Details::None => return Ok(()),
+        Details::LocalIds => {
+            entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(rows)?, entry.session.seq));
+        }
+        Details::CompletedRequests => {
+            let loaded = completed_requests::read(rows)?;
+            entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
+            if loaded.exceeds_limit {
+                state.journal.trim_completed_requests(id);
+            }
+        }
+    }
+    state.evict_sessions();
+    Ok(())
 }

@@ -7,6 +7,7 @@ use futures::channel::oneshot;
 use crate::hub::error::{Error, check_size};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
+use crate::hub::sessions::load::Details;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::local_ids::Seen;
 use crate::hub::{Hub, State};
@@ -83,6 +84,9 @@ impl Hub {
                     Some(message) => {
                         self.run_effects_without_commit(on_commit(&message).into_iter().collect());
                         return Ok(message);
+                    }
+                    None if draft.local_id.is_some() => {
+                        self.load_session_and(&draft.session, Details::LocalIds).await?
                     }
                     None => self.load_session(&draft.session).await?,
                 },

@@ -12,7 +12,7 @@ use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::Extent;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::sessions;
-use session_gateway_hub::store::{Database, DbError, Found, Value};
+use session_gateway_hub::store::{Database, DbError, Found, Value, query};
 
 #[tokio::test]
 async fn a_repeated_insert_of_messages_duplicates_nothing() {
@@ -147,7 +147,8 @@ async fn local_ids_are_read_newest_first() {
     let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
     put_messages(&db, &owner, messages).await;
     let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
-    let newest = messages::load_local_ids(&db, &team(), "s", 2).await.unwrap();
+    let newest =
+        messages::read_local_ids(query(&db, messages::select_local_ids(&team(), "s", 2)).await.unwrap()).unwrap();
     assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
     assert_eq!(messages::find_by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
     assert_eq!(messages::find_by_local_id(&db, &team(), "s", "b").await.unwrap(), None);

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::{
-    Database, DbError, JoinedRows, Row, Statement, Value, completed_requests, events, machines, messages, push,
+    Database, DbError, JoinedRows, Row, Statement, Value, completed_requests, events, machines, messages, push, query,
     secrets, sessions, values,
 };
 
@@ -125,7 +125,10 @@ async fn an_invalid_field_of_a_session_summary_is_an_error() {
 #[tokio::test]
 async fn invalid_columns_of_messages_are_errors() {
     let columns = [("local_id", Text), ("id", Text), ("seq", Number), ("created_at", Number)];
-    check("messages", &columns, async |db| messages::load_local_ids(db, &team(), "s", 1).await.map(drop)).await;
+    check("messages", &columns, async |db| {
+        messages::read_local_ids(query(db, messages::select_local_ids(&team(), "s", 1)).await?).map(drop)
+    })
+    .await;
     check("messages", &columns, async |db| messages::find_by_local_id(db, &team(), "s", "l").await.map(drop)).await;
     let columns = [("seq", Number), ("content", Text)];
     check("messages", &columns, async |db| messages::load_todo_candidates(db, &team(), "s", 1, 9).await.map(drop))
@@ -195,7 +198,9 @@ async fn invalid_columns_of_events_are_errors() {
 #[tokio::test]
 async fn invalid_columns_of_completed_requests_are_errors() {
     let columns = [("request_id", Text), ("completed_at", Number), ("value", Json), ("total", Number)];
-    let load = async |db: &OneRow| completed_requests::load(db, &team(), "s").await.map(drop);
+    let load = async |db: &OneRow| {
+        completed_requests::read(query(db, completed_requests::select(&team(), "s")).await?).map(drop)
+    };
     check("completed_requests", &columns, load).await;
 }
 
