@@ -69,7 +69,7 @@ WHERE session_id = ",
     " AND local_id = ?3"
 );
 
-/// Messages that may contain a todo list, newest first. Searches the last 2,000 messages of a session, except those
+/// Messages that may contain a todo list, newest first, of a session without one. Searches the last 2,000 messages, except those
 /// larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = concat!(
     r#"
@@ -79,7 +79,7 @@ WHERE session_id = "#,
     r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
   AND seq > (SELECT max(seq) FROM messages WHERE session_id = "#,
     history_of!("?1", "?2"),
-    r#") - 2000
+    r#") - 2000 AND (SELECT todos IS NULL FROM sessions WHERE id = ?1 AND namespace = ?2)
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
 ORDER BY seq DESC LIMIT ?3"#
 );
@@ -183,20 +183,20 @@ pub async fn find_by_local_id(
     Ok(row.map(from_row).transpose()?.map(|(_, message)| message))
 }
 
-/// Loads the newest messages below a seq that may contain a todo list, as seq and content.
-pub async fn load_todo_candidates(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    limit: u64,
-    before: u64,
-) -> Result<Vec<(u64, String)>, DbError> {
+/// A statement that selects the newest messages below a seq that may contain a todo list, for [`read_todo_candidates`]. It
+/// selects none if the session has a todo list.
+pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, before: u64) -> Statement {
     let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
+    Statement::new(SELECT_TODO_CANDIDATES, params)
+}
+
+/// Returns the seqs and contents of messages.
+pub fn read_todo_candidates(rows: Vec<Row>) -> Result<Vec<(u64, String)>, DbError> {
     let candidate = |row: Row| {
         let mut c = Columns::new("messages", row);
         Ok((c.number("seq")?, c.text("content")?))
     };
-    query(db, Statement::new(SELECT_TODO_CANDIDATES, params)).await?.into_iter().map(candidate).collect()
+    rows.into_iter().map(candidate).collect()
 }
 
 fn from_row(row: Row) -> Result<(String, MessageRef), DbError> {

@@ -209,22 +209,22 @@ pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iter
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
-    Ok(load_by_id_and(db, namespace, id, None).await?.0)
+    Ok(load_by_id_and(db, namespace, id, Vec::new()).await?.0)
 }
 
-/// Loads a session. Returns it with the rows that `other` selects in the same batch.
+/// Loads a session. Returns it with the results of `others`, which are in the same batch.
 pub async fn load_by_id_and(
     db: &dyn Database,
     namespace: &Namespace,
     id: &str,
-    other: Option<Statement>,
-) -> Result<(Found<Session>, Vec<Row>), DbError> {
+    others: Vec<Statement>,
+) -> Result<(Found<Session>, Vec<Vec<Row>>), DbError> {
     let params = [id.into(), namespace.as_ref().into()];
     let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
-    statements.extend(other);
+    statements.extend(others);
     let mut results = db.batch(&mut statements).await?.into_iter();
-    let mut next = || results.next().unwrap_or_default();
-    Ok((read_found(namespace, next(), next())?, next()))
+    let found = read_found(namespace, results.next().unwrap_or_default(), results.next().unwrap_or_default())?;
+    Ok((found, results.collect()))
 }
 
 /// Reads the rows of [`SELECT_BY_ID`] and [`SELECT_OWNED`].

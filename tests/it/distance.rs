@@ -83,7 +83,10 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
     round_trips.push(("the list of sessions", far.get("/api/sessions").await, 1));
     round_trips.push(("the list of machines", far.get("/api/machines").await, 1));
     round_trips.push(("a page of messages", far.get(&format!("/api/sessions/{session}/messages")).await, 1));
-    round_trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 2));
+    round_trips.push(("a session", far.get(&format!("/api/sessions/{session}")).await, 1));
+    let plan = json!({"sid": session, "message": {"role": "agent", "content": {"plan": "none"}}});
+    round_trips.push(("a message that mentions a plan", far.emit("message", &plan).await, 1));
+    round_trips.push(("a session to search for todos", far.get(&format!("/api/sessions/{session}")).await, 2));
     let alive = json!({"sid": session, "time": far.world.now()});
     round_trips.push(("a keep-alive", far.emit("session-alive", &alive).await, 1));
     let thinking = json!({"sid": session, "time": far.world.now(), "thinking": true});

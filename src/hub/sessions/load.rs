@@ -14,12 +14,13 @@ use crate::hub::state::local_ids::LocalIds;
 use crate::hub::{Hub, State};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::model::namespace::Namespace;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::journal::Extent;
-use crate::store::{Found, Row, completed_requests, messages, query, sessions as store};
+use crate::store::{Found, Row, Statement, completed_requests, messages, query, sessions as store};
 
 /// What is read in one batch with a session, if the session must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,22 @@ pub enum Details {
     None,
     LocalIds,
     CompletedRequests,
+    /// Everything that clients see of a session.
+    Shown,
+}
+
+impl Details {
+    fn select(self, namespace: &Namespace, id: &str) -> Vec<Statement> {
+        match self {
+            Self::None => Vec::new(),
+            Self::LocalIds => vec![messages::select_local_ids(namespace, id, MAX_LOCAL_IDS as u64)],
+            Self::CompletedRequests => vec![completed_requests::select(namespace, id)],
+            Self::Shown => vec![
+                completed_requests::select(namespace, id),
+                messages::select_todo_candidates(namespace, id, 1, MAX_SAFE_INTEGER),
+            ],
+        }
+    }
 }
 
 impl Hub {
@@ -74,11 +91,7 @@ impl Hub {
                 let generation = self.state().cache.evictions.generation();
                 self.flushed().await?;
                 let namespace = &self.config.namespace;
-                let other = match details {
-                    Details::None => None,
-                    Details::LocalIds => Some(messages::select_local_ids(namespace, id, MAX_LOCAL_IDS as u64)),
-                    Details::CompletedRequests => Some(completed_requests::select(namespace, id)),
-                };
+                let others = details.select(namespace, id);
                 // The next change needs the end of the event log, so it is read at the same time.
                 let syncs_log = self.db.is_idle();
                 let sync_log = async move {
@@ -87,7 +100,7 @@ impl Hub {
                         let _ = self.sync_event_log(None).await;
                     }
                 };
-                let (loaded, ()) = join(store::load_by_id_and(&self.db, namespace, id, other), sync_log).await;
+                let (loaded, ()) = join(store::load_by_id_and(&self.db, namespace, id, others), sync_log).await;
                 let (found, rows) = loaded?;
                 let mut state = self.state();
                 if state.cache.evictions.contains_since(generation, Key::Id(id)) {
@@ -166,13 +179,14 @@ impl Hub {
                 .entry(id)
                 .is_some_and(|entry| entry.session.agent_state_version == version && entry.completed.is_none())
             {
-                insert_details(&mut state, id, Details::CompletedRequests, rows)?;
+                insert_details(&mut state, id, Details::CompletedRequests, vec![rows])?;
             }
         }
     }
 
     /// Loads a session with everything that clients see of it.
     pub(in crate::hub) async fn load_with_details(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_session_and(id, Details::Shown).await?;
         self.load_completed(id).await?;
         if self.search_todos_once(id).await? {
             // The search may have taken long enough for an eviction.
@@ -215,11 +229,12 @@ impl Hub {
         let mut before = MAX_SAFE_INTEGER;
         loop {
             let namespace = &self.config.namespace;
-            let found = messages::load_todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;
-            let Some((last, _)) = found.last() else { return Ok(None) };
-            before = *last;
-            if let Some(todos) = found.iter().find_map(|(_, content)| todos(content)) {
-                return Ok(Some(todos));
+            let select = messages::select_todo_candidates(namespace, id, TODO_CANDIDATES, before);
+            let found = messages::read_todo_candidates(query(&self.db, select).await?)?;
+            let todos = found.iter().find_map(|(_, content)| todos(content));
+            match found.last() {
+                Some((last, _)) if todos.is_none() && found.len() as u64 == TODO_CANDIDATES => before = *last,
+                _ => return Ok(todos),
             }
         }
     }
@@ -236,7 +251,7 @@ impl Hub {
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         match state.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut state, session, Details::LocalIds, rows),
+            true => insert_details(&mut state, session, Details::LocalIds, vec![rows]),
             false => Ok(()),
         }
     }
@@ -263,17 +278,20 @@ impl Hub {
     }
 }
 
-/// Inserts details that were read from the database into a cached session.
-fn insert_details(state: &mut State, id: &str, details: Details, rows: Vec<Row>) -> Result<(), Error> {
+/// Inserts the results of [`Details::select`] into a cached session.
+fn insert_details(state: &mut State, id: &str, details: Details, results: Vec<Vec<Row>>) -> Result<(), Error> {
     let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(()) };
+    let mut results = results.into_iter();
+    let mut next = || results.next().unwrap_or_default();
     match details {
         Details::None => return Ok(()),
         Details::LocalIds => {
-            entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(rows)?, entry.session.seq));
+            entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(next())?, entry.session.seq));
         }
-        Details::CompletedRequests => {
-            let loaded = completed_requests::read(rows)?;
+        Details::CompletedRequests | Details::Shown => {
+            let loaded = completed_requests::read(next())?;
             entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
+            entry.todos_searched |= details == Details::Shown && next().is_empty();
             if loaded.exceeds_limit {
                 state.journal.trim_completed_requests(id);
             }

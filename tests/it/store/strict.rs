@@ -131,8 +131,10 @@ async fn invalid_columns_of_messages_are_errors() {
     .await;
     check("messages", &columns, async |db| messages::find_by_local_id(db, &team(), "s", "l").await.map(drop)).await;
     let columns = [("seq", Number), ("content", Text)];
-    check("messages", &columns, async |db| messages::load_todo_candidates(db, &team(), "s", 1, 9).await.map(drop))
-        .await;
+    check("messages", &columns, async |db| {
+        messages::read_todo_candidates(query(db, messages::select_todo_candidates(&team(), "s", 1, 9)).await?).map(drop)
+    })
+    .await;
 }
 
 #[tokio::test]
