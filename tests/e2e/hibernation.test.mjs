@@ -194,7 +194,7 @@ describe('an idle object', { concurrency: true }, () => {
       }
     });
 
-    test(`is woken once a minute by its pings, which do not use the database (token by ${tokenIn})`, async (t) => {
+    test(`is woken every 30 s by its pings, which do not use the database (token by ${tokenIn})`, async (t) => {
       const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
