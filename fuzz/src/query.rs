@@ -71,7 +71,7 @@ impl Database for EmptyDatabase {
     }
 
     fn query_joined<'a>(&'a self, _: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
-        ready(Ok(JoinedRows { text: "{}".into(), rows: limit, last_seq: Some(1), in_parts: false })).boxed()
+        ready(Ok(JoinedRows { text: "{}".into(), rows: limit, last_seq: Some(1) })).boxed()
     }
 }
 

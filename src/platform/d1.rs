@@ -37,7 +37,7 @@ impl Database for D1 {
             let row = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?);
             let mut c = Columns::new("messages", row);
             let (text, rows, last_seq) = (c.text("body")?, c.number("rows")?, c.optional("seq", Columns::number)?);
-            Ok(JoinedRows { text, rows, last_seq, in_parts: c.number("parts")? > 0 })
+            Ok(JoinedRows { text, rows, last_seq })
         }))
     }
 }

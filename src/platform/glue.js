@@ -261,16 +261,14 @@ export async function batch(db, statements) {
 }
 
 /**
- * Runs a statement whose rows are [seq, text, parts, ...], and joins the texts of the first `limit` rows with commas.
+ * Runs a statement whose rows are [seq, text], and joins the texts of the first `limit` rows with commas.
  * @param {[string, unknown[]]} statement
- * @returns {Promise<[string, number, number | undefined, number]>} the joined texts, the number of rows, the seq of the last
- *   joined row, the number of joined rows with parts
+ * @returns {Promise<[string, number, number | undefined]>} the joined texts, the number of rows, the seq of the last joined row
  */
 export async function queryJoined(db, [sql, params], limit) {
   const rows = await db.prepare(sql).bind(...params).raw();
   const first = rows.slice(0, limit);
-  const inParts = first.filter((row) => row[2] > 0).length;
-  return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
+  return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0]];
 }
 
 /**

@@ -13,12 +13,17 @@ use crate::model::namespace::Namespace;
 /// Space for the JSON around the content of a message, in bytes.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
-/// The columns of the messages of a page. `body` is the JSON of the message, cut off within its content if further
-/// parts follow.
-macro_rules! message_columns {
+/// The JSON of a message up to its content.
+macro_rules! message_start {
     () => {
-        r#"seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, bytes, id, created_at"#
+        r#"'{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content"#
+    };
+}
+
+/// The JSON of a message after its content.
+macro_rules! message_end {
+    () => {
+        r#"',"createdAt":' || created_at || '}'"#
     };
 }
 
@@ -32,23 +37,26 @@ macro_rules! messages_beside {
     ) };
 }
 
-/// A page, or no row if its messages have `?5` bytes or more. Checking this first costs less than a running sum.
+/// A page, or no row if its messages have `?5` bytes or more, or parts. Checking this first costs less than a running sum.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content.
 #[rustfmt::skip]
 macro_rules! page {
     ($side:literal, $order:literal) => {
-        messages_beside!(message_columns!(), $side, $order, concat!(
-            " AND (SELECT sum(bytes) FROM (", messages_beside!("bytes", $side, $order), ")) < ?5"
+        messages_beside!(concat!("seq, ", message_start!(), " || ", message_end!(), " AS body"), $side, $order, concat!(
+            " AND (SELECT sum(CASE parts WHEN 0 THEN bytes ELSE ?5 END) FROM (",
+            messages_beside!("parts, bytes", $side, $order), ")) < ?5"
         ))
     };
 }
 
-/// A page that ends with the message at which the total reaches `?5` bytes. `found` is the number of messages that the
-/// page would have without that limit. The parameters are those of `page!`.
+/// A page that ends with the message at which the total reaches `?5` bytes. If further parts of a message follow, its `body`
+/// ends within its content. `found` is the number of messages that the page would have without that limit. The parameters are
+/// those of `page!`.
 #[rustfmt::skip]
 macro_rules! bounded_page {
     ($side:literal, $order:literal) => { concat!(
-        "SELECT ", message_columns!(), ", found FROM (
+        "SELECT seq, ", message_start!(), " || CASE parts WHEN 0 THEN ", message_end!(), " ELSE '' END AS body, parts, bytes, id,
+  created_at, found FROM (
   SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
   FROM (", messages_beside!("*", $side, $order), "))
 WHERE total - bytes < ?5
@@ -119,7 +127,7 @@ pub async fn read_page(
     let (seq, rows) = (seq.min(MAX_SAFE_INTEGER), limit + 1);
     let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
-    if joined.rows == 0 || joined.in_parts {
+    if joined.rows == 0 {
         return read_bounded_page(db, account, (namespace, session), Statement::new(bounded, params), limit).await;
     }
     let has_more = joined.rows > limit;

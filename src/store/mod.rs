@@ -168,8 +168,6 @@ pub struct JoinedRows {
     pub rows: u64,
     /// The first column of the last joined row.
     pub last_seq: Option<u64>,
-    /// Whether a joined text is incomplete: the third column of its row is not 0.
-    pub in_parts: bool,
 }
 
 /// The port to the SQL database.
@@ -182,8 +180,8 @@ pub trait Database: Send + Sync {
     /// large batch.
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs a statement whose columns are a number, a text and a number, and joins the texts of the first `limit` rows
-    /// by commas. Over D1, JavaScript joins them: one text is copied into wasm faster than many.
+    /// Runs a statement whose columns are a number and a text, and joins the texts of the first `limit` rows by commas.
+    /// Over D1, JavaScript joins them: one text is copied into wasm faster than many.
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>>;
 }
 

@@ -14,6 +14,9 @@ use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value, query};
 
+/// The most steps of SQLite's virtual machine for a page of 50 messages.
+const MAX_PAGE_STEPS: i32 = 2_200;
+
 #[tokio::test]
 async fn a_repeated_insert_of_messages_duplicates_nothing() {
     let db = Sqlite::with_schema();
@@ -101,6 +104,26 @@ async fn history_is_paged_backwards_and_forwards() {
     for (range, limit, expected) in table {
         assert_eq!(seqs(&db, "s", range, limit).await, expected, "{range:?} limit {limit}");
     }
+}
+
+#[tokio::test]
+async fn a_page_of_small_messages_is_one_read_whose_steps_do_not_grow_with_the_history() {
+    let mut steps_by_history = Vec::new();
+    for messages in [60, 3_000] {
+        let db = Sqlite::with_schema();
+        let owner = session("s", "/code");
+        put(&db, &owner).await;
+        put_messages(&db, &owner, (1..=messages).map(|seq| message(seq, None))).await;
+        for range in [PageRange::Before(None), PageRange::Before(Some(messages - 4)), PageRange::After(3)] {
+            let reads = db.read_count();
+            db.take_most_steps();
+            let (page, has_more) = seqs(&db, "s", range, 50).await;
+            assert_eq!((page.len(), has_more, db.read_count() - reads), (50, true, 1));
+            steps_by_history.push(db.take_most_steps());
+        }
+    }
+    assert!(steps_by_history.iter().all(|steps| *steps <= MAX_PAGE_STEPS), "{steps_by_history:?}");
+    assert_eq!(steps_by_history[..3], steps_by_history[3..]);
 }
 
 #[tokio::test]

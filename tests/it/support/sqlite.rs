@@ -300,10 +300,9 @@ impl Database for Sqlite {
             let mut texts = Vec::new();
             for (index, row) in rows.into_iter().enumerate() {
                 let mut columns = Columns::new("messages", row);
-                let (seq, text, parts) = (columns.number("seq")?, columns.text("body")?, columns.number("parts")?);
+                let (seq, text) = (columns.number("seq")?, columns.text("body")?);
                 if (index as u64) < limit {
                     joined.last_seq = Some(seq);
-                    joined.in_parts |= parts > 0;
                     texts.push(text);
                 }
             }
