@@ -27,7 +27,7 @@ impl Hub {
                         self.send_update(&mut state, &to, &parts.concat());
                     }
                 }
-                Effect::Message { session, except, message, update_seq } => {
+                Effect::Message { session, except, message, update_seq, event } => {
                     let to = others(state.connections.of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
@@ -36,7 +36,7 @@ impl Hub {
                         });
                         self.send_update(&mut state, &to, &parts.concat());
                     }
-                    let event = || Event::message_received(&session, &message);
+                    let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(&mut state, event_numbers.next(), event);
                 }
                 Effect::Notify(notification) => self.notify(&mut state, notification),

@@ -4,7 +4,6 @@
 //! row is noticed. Where events are not in the log, because one was too large or rows are missing, there is a gap, across
 //! which no client can resume. Memory holds the events since the hub woke; earlier ones are read when a client needs them.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -188,7 +187,7 @@ impl EventLog {
 
     /// Encodes the events of a batch as rows. Of a large batch, encodes only the last events, as many as the log
     /// retains.
-    pub fn encode_rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
+    pub fn encode_rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
         let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
             let is_logged = event.body.text_bytes() <= MAX_LOGGED_EVENT_BYTES;
@@ -198,7 +197,7 @@ impl EventLog {
             rows.current.last = number;
             rows.current.events += 1;
             match is_logged {
-                true => push_event(&mut rows.current, number, &event),
+                true => push_event(&mut rows.current, number, event),
                 false => rows.finish_row(),
             }
         }

@@ -25,7 +25,7 @@ impl StoredLog {
     fn append(&mut self, sizes: &[usize]) {
         let events: Vec<Event> = sizes.iter().map(|size| event(*size)).collect();
         let numbers = self.log.last_number + 1..self.log.last_number + 1 + events.len() as u64;
-        self.rows.extend(self.log.encode_rows(numbers.clone(), events.iter().map(Cow::Borrowed)));
+        self.rows.extend(self.log.encode_rows(numbers.clone(), events.iter()));
         numbers.zip(events).for_each(|(number, event)| self.log.push(number, event));
     }
 
@@ -58,7 +58,7 @@ fn decoding_a_row_restores_any_id_and_any_json() {
         .collect();
     let log = EventLog::new(100);
     let end = 101 + events.len() as u64;
-    let rows = log.encode_rows(101..end, events.iter().map(Cow::Borrowed));
+    let rows = log.encode_rows(101..end, events.iter());
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((row.last, row.floor, row.events), (end - 1, 100, events.len()));
     let decoded = log.decode_next(row).unwrap();

@@ -145,7 +145,7 @@ impl Hub {
             let entry = state.cache.entry(session).filter(|_| is_ready);
             let notification = entry.map(|entry| self.ready_notification(&entry.session));
             let update_seq = state.event_numbers.allocate(message.created_at);
-            let sent = Effect::Message { session: session.clone(), except: draft.from, message, update_seq };
+            let sent = Effect::message(session.clone(), draft.from, message, update_seq);
             std::iter::once(sent).chain(notification.map(Effect::Notify)).collect()
         };
         self.run_effects(effects, numbers);

@@ -166,7 +166,7 @@ impl Hub {
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification = is_ready.then(|| self.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), state.event_numbers.allocate(now));
-        state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), update_seq });
+        state.journal.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         state.journal.queue_message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(message_ref)

@@ -2,7 +2,7 @@
 //! ([`Journal::on_commit`](crate::store::journal::Journal::on_commit)); the group commit runs them when the batch is
 //! durable, or fails them when it is not.
 
-use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use futures::channel::oneshot;
 
@@ -51,6 +51,8 @@ pub enum Effect {
         message: Message,
         /// The `seq` of the `update` frame.
         update_seq: u64,
+        /// Serialized when it is first needed: for the log, or to be published.
+        event: OnceLock<Event>,
     },
     /// Queues a push notification.
     Notify(Notification),
@@ -61,16 +63,22 @@ pub enum Effect {
 }
 
 impl Effect {
+    pub fn message(session: String, except: Option<ConnId>, message: Message, update_seq: u64) -> Self {
+        Self::Message { session, except, message, update_seq, event: OnceLock::new() }
+    }
+
     /// Whether it publishes an event, which takes an event number.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Publish(_) | Self::Message { .. })
     }
 
     /// Returns the event it publishes.
-    pub fn event(&self) -> Option<Cow<'_, Event>> {
+    pub fn event(&self) -> Option<&Event> {
         match self {
-            Self::Publish(event) => Some(Cow::Borrowed(event)),
-            Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
+            Self::Publish(event) => Some(event),
+            Self::Message { session, message, event, .. } => {
+                Some(event.get_or_init(|| Event::message_received(session, message)))
+            }
             _ => None,
         }
     }
