@@ -284,6 +284,22 @@ async fn an_event_stream_has_an_id_and_one_line_of_data() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_clients_of_a_format_share_the_text_of_an_event() {
+    let (world, session, mut cli) = live_session().await;
+    let query = format!("sessionId={session}");
+    let mut streams = Vec::new();
+    for format in [Format::Sse, Format::Json].repeat(25) {
+        streams.push(Web(world.open_event_stream(&query, None, format).await.unwrap()));
+    }
+    let texts = world.rt.sent_texts();
+    cli.send_message(&session, "hello").await;
+    assert_eq!(world.rt.sent_texts() - texts, 3, "the acknowledgement and one text for each format");
+    for stream in &mut streams {
+        assert_eq!(stream.next_event_of("message-received").await["message"]["seq"], 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn frames_of_a_web_client_are_not_parsed_as_packets_of_a_cli() {
     let world = World::new();
     let mut web = world.web("all=true").await;

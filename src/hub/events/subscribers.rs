@@ -49,6 +49,13 @@ fn encode(event: &ConnectionEvent<'_>) -> TextParts {
     serde_json::to_string(event).unwrap_or_default().into()
 }
 
+/// Groups web clients by their format, because those of one format receive the same frame.
+fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
+    let of_format = |format| clients.iter().filter(move |(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
+    let groups = [Format::Json, Format::Sse].into_iter().map(move |format| (format, of_format(format).collect()));
+    groups.filter(|(_, conns): &(Format, Vec<ConnId>)| !conns.is_empty())
+}
+
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Hub {
@@ -93,11 +100,9 @@ impl Hub {
             return;
         }
         let body = delta.encode();
-        for format in [Format::Json, Format::Sse] {
+        for (format, mut ready) in by_format(&clients) {
             let frame = frame_without_id(format, &body);
-            let of_format = clients.iter().filter(|(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
-            let ready: Vec<ConnId> =
-                of_format.filter(|conn| state.connections.record_droppable(*conn, frame.len())).collect();
+            ready.retain(|conn| state.connections.record_droppable(*conn, frame.len()));
             self.rt.send(&ready, &frame);
         }
     }
@@ -144,13 +149,11 @@ impl Hub {
     /// Sends an event body, with the id of the last published event, to all web clients that match.
     fn broadcast(&self, state: &mut State, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let number = state.event_numbers.last_published();
-        for format in [Format::Json, Format::Sse] {
-            let recipients = state.connections.subscriptions().filter(|(_, s)| s.format == format && matches(s));
-            let conns: Vec<ConnId> = recipients.map(|(conn, _)| conn).collect();
-            if !conns.is_empty() {
-                let frame = state.event_numbers.frame(format, number, body);
-                self.send_to_web_clients(state, &conns, &frame);
-            }
+        let recipients = state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
+        let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
+        for (format, conns) in by_format(&recipients) {
+            let frame = state.event_numbers.frame(format, number, body);
+            self.send_to_web_clients(state, &conns, &frame);
         }
     }
 

@@ -106,7 +106,7 @@ impl Connection {
     }
 }
 
-/// The open sockets, with an index by the sessions and machines that they serve.
+/// The open sockets, with indexes by the role of the client and by the sessions and machines that they serve.
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
@@ -114,6 +114,7 @@ pub struct Connections {
     closed: BTreeMap<ConnId, Connection>,
     connecting: BTreeSet<ConnId>,
     by_owner: HashMap<Owner, Vec<ConnId>>,
+    web: BTreeSet<ConnId>,
     /// The web clients that receive the messages of a session.
     web_by_session: HashMap<String, Vec<ConnId>>,
 }
@@ -132,8 +133,10 @@ impl Connections {
                 self.by_owner.entry(owner).or_default().push(conn);
             }
         }
-        if let Peer::Web(Subscription { session: Some(id), .. }) = &peer {
-            self.web_by_session.entry(id.clone()).or_default().push(conn);
+        if let Peer::Web(subscription) = &peer {
+            self.web.insert(conn);
+            let session = subscription.session.iter();
+            session.for_each(|id| self.web_by_session.entry(id.clone()).or_default().push(conn));
         }
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
@@ -196,6 +199,7 @@ impl Connections {
             Peer::Connecting(_) => {}
             Peer::Cli(cli) => cli.served().for_each(|owner| remove_from(&mut self.by_owner, &owner, conn)),
             Peer::Web(subscription) => {
+                self.web.remove(&conn);
                 let session = subscription.session.iter();
                 session.for_each(|id| remove_from(&mut self.web_by_session, id, conn));
             }
@@ -233,20 +237,22 @@ impl Connections {
         self.all.iter().map(|(conn, connection)| (*conn, connection))
     }
 
+    /// Returns the web clients, oldest first.
     pub fn subscriptions(&self) -> impl Iterator<Item = (ConnId, &Subscription)> {
-        self.iter().filter_map(|(conn, connection)| match &connection.peer {
-            Peer::Web(subscription) => Some((conn, subscription)),
+        self.web.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?)))
+    }
+
+    fn subscription(&self, conn: ConnId) -> Option<&Subscription> {
+        match &self.all.get(&conn)?.peer {
+            Peer::Web(subscription) => Some(subscription),
             _ => None,
-        })
+        }
     }
 
     /// Returns the sockets of the web clients that receive the messages of a session, with their formats.
     pub fn subscribers_of(&self, session: &str) -> impl Iterator<Item = (ConnId, Format)> {
         let conns = self.web_by_session.get(session).map_or(&[][..], Vec::as_slice);
-        conns.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
-            Peer::Web(subscription) => Some((*conn, subscription.format)),
-            _ => None,
-        })
+        conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
     pub fn has_visible_client(&self, now: u64) -> bool {
@@ -385,5 +391,24 @@ mod tests {
         connections.remove(1);
         assert!(connections.of_session("a").is_empty());
         assert_eq!(connections.of_session("b"), [2]);
+    }
+
+    #[test]
+    fn the_web_clients_are_those_that_have_subscribed_and_are_open() {
+        let mut connections = Connections::default();
+        let web = |session: Option<&str>| {
+            Peer::Web(Subscription { session: session.map(str::to_owned), ..Subscription::default() })
+        };
+        let ids = |connections: &Connections| connections.subscriptions().map(|(conn, _)| conn).collect::<Vec<_>>();
+        connections.insert(1, cli("a"));
+        connections.insert(4, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
+        for (conn, session) in [(4, None), (2, Some("a")), (3, Some("b")), (2, Some("b"))] {
+            connections.insert(conn, web(session));
+        }
+        assert_eq!(ids(&connections), [2, 3, 4]);
+        assert_eq!(connections.subscribers_of("b").map(|(conn, _)| conn).collect::<Vec<_>>(), [3, 2]);
+        connections.remove(3);
+        connections.close(4);
+        assert_eq!(ids(&connections), [2]);
     }
 }

@@ -36,6 +36,7 @@ struct Inner {
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
+    sent_texts: usize,
     alarm: Option<u64>,
     /// The number of next attempts to set the alarm that fail.
     failing_alarms: usize,
@@ -75,6 +76,11 @@ impl FakeRuntime {
     /// The logged messages.
     pub fn logs(&self) -> Vec<String> {
         self.inner().logs.clone()
+    }
+
+    /// How many texts the hub has sent. A text for several sockets counts once.
+    pub fn sent_texts(&self) -> usize {
+        self.inner().sent_texts
     }
 
     /// Opens a socket; the receiver gets its frames.
@@ -238,7 +244,8 @@ impl Runtime for FakeRuntime {
     }
 
     fn send(&self, to: &[ConnId], text: &str) {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.sent_texts += 1;
         for socket in to.iter().filter_map(|conn| inner.sockets.get(conn)) {
             let _ = socket.frames.unbounded_send(Frame::Text(text.to_owned()));
         }
