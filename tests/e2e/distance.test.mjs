@@ -1,4 +1,4 @@
-/** A hub whose database is far away: how many round trips to it a client waits for. */
+/** A hub in the real runtime whose database is far away: how many round trips a client waits for (all cases: tests/it/distance.rs). */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
