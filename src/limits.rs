@@ -170,7 +170,7 @@ pub const EVICT_AFTER_BYTES: usize = 100_000;
 pub const SWEEP_PAUSE_FACTOR: u64 = 4;
 /// The most chunks of 5,000 messages, and of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
 pub const MAX_MERGE_CHUNKS: u64 = 60;
-/// How long the hub waits after a batch of a sweep failed, in milliseconds.
+/// How long the hub waits after a batch of a sweep failed, or D1 rejected a read of the event log, in milliseconds.
 pub const SWEEP_RETRY_MS: u64 = 60_000;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
 pub const ALARM_RETRY_MS: u64 = 1_000;
@@ -414,8 +414,7 @@ pub const MAX_SUPERSEDED: usize = 100;
 /// How long a push service may take to respond, in milliseconds. No more requests run at a time than the platform opens
 /// connections, so none waits for one.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
-/// How long a permission request is held back, so that further ones of its session are sent with it, in milliseconds
-/// (PROTOCOL.md "Push notifications").
+/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL.md "Push notifications").
 pub const PUSH_DEBOUNCE_MS: u64 = 500;
 /// How long after a `Ready` notification further ones of its session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
@@ -438,8 +437,7 @@ pub const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 /// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
 /// share, and goes to a URL that a client chose.
 pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
-/// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event of an object to 50 outgoing
-/// requests.
+/// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event to 50 outgoing requests.
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
 /// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
 pub const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;

@@ -14,7 +14,7 @@ use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{DB_STALL_MS, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::limits::{DB_STALL_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::events::EventsRow;
@@ -221,8 +221,8 @@ impl Hub {
         }
     }
 
-    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until the database
-    /// is reachable again: connected web clients would otherwise wait for these events until the next batch.
+    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until a read
+    /// succeeds: connected web clients would otherwise wait for these events until the next batch.
     pub(in crate::hub) fn handle_failed_batch(&self, error: &DbError) {
         let mut state = self.state();
         let reserved = state.event_numbers.last_reserved();
@@ -236,7 +236,12 @@ impl Hub {
                 log.mark_uncertain();
                 if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
                     self.rt.spawn(Box::pin(async move {
-                        while hub.sync_event_log(None).await.is_err_and(|error| error.may_have_committed()) {}
+                        while let Err(error) = hub.sync_event_log(None).await {
+                            // The database has already retried after any other error.
+                            if !error.may_have_committed() {
+                                hub.rt.sleep(SWEEP_RETRY_MS).await;
+                            }
+                        }
                     }));
                 }
             }

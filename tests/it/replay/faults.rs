@@ -8,7 +8,7 @@ use futures::future::{Either, join_all, select};
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::Runtime as _;
-use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS};
+use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
 use session_gateway_hub::store::DbError;
 use std::pin::pin;
 
@@ -268,6 +268,21 @@ async fn events_are_logged_after_a_batch_of_unknown_outcome_that_deleted_superfl
     world.redeploy();
     let (resume, mut web) = reconnect(&world, &query, &id(&last), Format::Json).await;
     assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_batch_of_unknown_outcome_arrive_although_the_database_rejected_the_first_read_of_the_log() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    web.events().await;
+    world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
+    world.db.fail(BatchKind::Reads, permanent_error());
+    let ack = cli.emit_for_ack("message", &message(&session, "committed"));
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    assert_eq!(texts(&web.events().await), [""; 0]);
+    world.pass(SWEEP_RETRY_MS + 1_000).await;
+    assert_eq!(texts(&web.events().await).last(), Some(&"committed"));
 }
 
 #[tokio::test(start_paused = true)]
