@@ -353,7 +353,7 @@ impl World {
         let (namespace_index, after) = (cli.namespace_index, cli.last_seq);
         let limit = self.rng.between(1, 20);
         let query = format!("afterSeq={after}&limit={limit}");
-        let min_seq = self.oracles[namespace_index].lower_bound(&session).seq;
+        let min_seq = self.oracles[namespace_index].newest_seq(&session);
         let purpose = Purpose::CatchUp { cli: i, connection, session: session.clone(), after, limit, min_seq };
         self.request_page(namespace_index, &session, query, purpose);
     }

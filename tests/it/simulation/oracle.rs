@@ -79,6 +79,9 @@ pub struct SessionRecord {
     pub deletion_requested: bool,
     /// The observed message ids by seq.
     pub seqs: BTreeMap<u64, String>,
+    /// The highest seq that the object reported. A page, which the worker reads itself, may have a message that the object does
+    /// not know to be committed: the result of its write may be in flight during a stall, when it responds from memory.
+    reported_seq: u64,
     /// The observed completed requests.
     pub completed: BTreeMap<String, Value>,
     /// The permission requests that CLIs have added, by id.
@@ -139,6 +142,7 @@ impl Oracle {
             existence: Existence::Certain,
             deletion_requested: false,
             seqs: BTreeMap::new(),
+            reported_seq: 0,
             completed: BTreeMap::new(),
             requests: BTreeMap::new(),
             is_merging: false,
@@ -253,8 +257,20 @@ impl Oracle {
         self.messages.get_mut(local_id).unwrap().connections.push(connection.unwrap_or(0));
     }
 
-    /// Records that a client received the id and seq of a message.
+    /// Records that the object sent a client the id and seq of a message.
     pub fn observe_position(&mut self, session: &str, local_id: &str, id: &str, seq: u64) {
+        self.record_position(session, local_id, id, seq);
+        self.record_reported(session, seq);
+    }
+
+    fn record_reported(&mut self, session: &str, seq: u64) {
+        let record = self.session(session);
+        if !record.is_merging {
+            record.reported_seq = record.reported_seq.max(seq);
+        }
+    }
+
+    fn record_position(&mut self, session: &str, local_id: &str, id: &str, seq: u64) {
         let sent = self
             .messages
             .get_mut(local_id)
@@ -268,10 +284,16 @@ impl Oracle {
         }
     }
 
-    /// Records that a client received a complete message.
+    /// Records that the object sent a client a complete message.
     pub fn observe_message(&mut self, session: &str, message: &Value) {
+        self.observe_stored_message(session, message);
+        self.record_reported(session, message["seq"].as_u64().unwrap());
+    }
+
+    /// Records that a client read a complete message from the database.
+    pub fn observe_stored_message(&mut self, session: &str, message: &Value) {
         let (local_id, seq) = (message["localId"].as_str().unwrap(), message["seq"].as_u64().unwrap());
-        self.observe_position(session, local_id, message["id"].as_str().unwrap(), seq);
+        self.record_position(session, local_id, message["id"].as_str().unwrap(), seq);
         let sent = &self.messages[local_id];
         let content = &message["content"]["content"];
         let text = content["text"].as_str().or(content.as_str());
@@ -301,11 +323,16 @@ impl Oracle {
         }
     }
 
+    /// The highest seq that a client has received.
+    pub fn newest_seq(&self, session: &str) -> u64 {
+        self.sessions[session].seqs.keys().next_back().copied().unwrap_or(0)
+    }
+
     /// The lower bound for the response to a request that is sent now.
     pub fn lower_bound(&self, session: &str) -> LowerBound {
         let record = &self.sessions[session];
         LowerBound {
-            seq: record.seqs.keys().next_back().copied().unwrap_or(0),
+            seq: record.reported_seq,
             metadata_version: self.newest_version(session, ValueKind::Metadata),
             state_version: self.newest_version(session, ValueKind::AgentState),
             completed: record.completed.keys().cloned().collect(),

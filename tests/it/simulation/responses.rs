@@ -339,7 +339,7 @@ impl World {
         min_seq: u64,
     ) {
         let messages = page["messages"].as_array().unwrap();
-        messages.iter().for_each(|message| self.oracle(namespace_index).observe_message(session, message));
+        messages.iter().for_each(|message| self.oracle(namespace_index).observe_stored_message(session, message));
         if self.oracle(namespace_index).session(session).is_merging {
             return;
         }
