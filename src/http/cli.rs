@@ -1,14 +1,9 @@
 //! `POST /cli/sessions` and `POST /cli/machines`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::JsonBody;
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::sessions::manage::NewSession;
 use crate::model::json::Json;
@@ -23,14 +18,12 @@ pub struct PutSessionBody {
 }
 
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
-pub async fn put_session(
-    State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<PutSessionBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn put_session(mut request: RoutedRequest) -> Reply {
+    let body: PutSessionBody = request.body()?;
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
-        let id = hub.get_or_create_session(&new).await?;
-        match hub.serialize_session(&id).await {
+        let id = request.hub.get_or_create_session(&new).await?;
+        match request.hub.serialize_session(&id).await {
             // The session was deleted after the lookup, so its tag is free again.
             Err(Error::NotFound(_)) => {}
             text => return Ok(JsonText::wrap_text("session", text?)),
@@ -46,13 +39,11 @@ pub struct PutMachineBody {
     runner_state: Option<Json>,
 }
 
-pub async fn put_machine(
-    State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<PutMachineBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn put_machine(mut request: RoutedRequest) -> Reply {
+    let body: PutMachineBody = request.body()?;
     if !body.metadata.is_object() {
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
-    hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
-    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&body.id).await?))
+    request.hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
+    Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&body.id).await?))
 }

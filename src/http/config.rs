@@ -1,14 +1,10 @@
 //! `/api/config`: what the deployment offers to its web clients.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Serialize;
 
 use super::edge::VERSION;
-use super::extract::HubOrigin;
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::catalog::{AgentChoice, agents};
 
@@ -39,13 +35,15 @@ struct Push {
 }
 
 /// `GET /api/config`.
-pub async fn show(State(hub): State<Arc<Hub>>, HubOrigin(origin): HubOrigin) -> JsonText {
-    let (push, vocabulary) = (&hub.config.push, &hub.config.vocabulary);
-    JsonText::serialize(&Config {
+pub async fn show(request: RoutedRequest) -> Reply {
+    let origin = request.hub_origin();
+    let config = &request.hub.config;
+    let (push, vocabulary) = (&config.push, &config.vocabulary);
+    Ok(JsonText::serialize(&Config {
         version: VERSION,
         agents: agents(vocabulary),
         default_agent: vocabulary.default_agent(),
-        limits: Limits { upload_bytes: hub.config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },
+        limits: Limits { upload_bytes: config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },
         push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
-    })
+    }))
 }

@@ -8,8 +8,8 @@
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -18,7 +18,7 @@ use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::history::{Reader, read_messages};
 use super::query::Query;
-use super::response::JsonText;
+use super::response::{JsonText, Reply, Response, json_response, to_response};
 use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
@@ -176,7 +176,7 @@ impl Edge {
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         let (is_api, is_cli) = (is_under("/api"), is_under("/cli"));
         if head.method == "OPTIONS" && (is_api || is_cli) {
-            return Ok(Action::Respond(StatusCode::NO_CONTENT.into_response()));
+            return Ok(Action::Respond(preflight()));
         }
         if is_ambiguous(head) {
             return Err(ErrorResponse::no_route());
@@ -278,7 +278,7 @@ impl Edge {
         now_ms: u64,
         generate_secret: impl FnOnce() -> Option<String>,
     ) -> Response {
-        let response: Result<JsonText, ErrorResponse> = async {
+        let reply: Reply = async {
             let body: AuthBody = parse_body(body)?;
             let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
                 code: "invalid_access_token",
@@ -297,7 +297,7 @@ impl Edge {
             Ok(JsonText::serialize(&AuthResponse { token: &token, user, namespace, expires_at }))
         }
         .await;
-        response.into_response()
+        to_response(reply)
     }
 
     /// `GET /health?deep=1`: whether the database answers a query. Waits as long as the database is retried.
@@ -396,16 +396,19 @@ fn require_method(
     if methods.contains(&head.method.as_str()) {
         return Ok(action());
     }
-    let mut response = ErrorResponse::method_not_allowed().into_response();
-    if let Ok(allow) = HeaderValue::from_str(&methods.join(",")) {
-        response.headers_mut().insert(header::ALLOW, allow);
-    }
-    Ok(Action::Respond(response))
+    Err(ErrorResponse::method_not_allowed(methods.join(",")))
 }
 
 fn bearer_token(head: &RequestHead) -> Option<&str> {
     let (scheme, token) = head.authorization.as_deref()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The response to a preflight request without its CORS headers, which the worker adds.
+fn preflight() -> Response {
+    let mut response = json_response(StatusCode::NO_CONTENT, Bytes::new());
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    response
 }
 
 fn health(more_fields: &str) -> Response {

@@ -1,7 +1,6 @@
 //! Error responses: the only mapping from errors to HTTP status codes.
 
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
@@ -19,11 +18,13 @@ pub struct ErrorResponse {
     pub field: Option<String>,
     /// Seconds.
     pub retry_after: Option<u32>,
+    /// The methods that the path supports, separated by commas.
+    pub allow: Option<String>,
 }
 
 impl ErrorResponse {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), field: None, retry_after: None }
+        Self { status, code, message: message.into(), field: None, retry_after: None, allow: None }
     }
 
     pub fn unauthorized() -> Self {
@@ -35,9 +36,10 @@ impl ErrorResponse {
         Self::new(StatusCode::NOT_FOUND, "not_found", "No route has this path. Check its spelling.")
     }
 
-    pub fn method_not_allowed() -> Self {
+    /// `allow` are the supported methods, separated by commas.
+    pub fn method_not_allowed(allow: String) -> Self {
         let message = "This path does not support the method. The header `Allow` lists the supported ones.";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message) }
     }
 
     pub fn body_too_large(limit: usize) -> Self {
@@ -131,20 +133,6 @@ impl From<Error> for ErrorResponse {
             _ => None,
         };
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
-        Self { status, code, message, field, retry_after }
-    }
-}
-
-impl IntoResponse for ErrorResponse {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, [(header::CONTENT_TYPE, "application/json")], self.body()).into_response();
-        let headers = response.headers_mut();
-        if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        Self { status, code, message, field, retry_after, allow: None }
     }
 }

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::JsonBody;
+use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::JsonText;
+use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::subscription::{Format, Subscription};
@@ -71,10 +69,8 @@ enum VisibilityState {
 }
 
 /// `POST /api/visibility`.
-pub async fn set_visibility(
-    State(hub): State<Arc<Hub>>,
-    JsonBody(body): JsonBody<VisibilityBody>,
-) -> Result<JsonText, ErrorResponse> {
-    hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
+pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
+    let body: VisibilityBody = request.body()?;
+    request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
     Ok(JsonText::ok())
 }

@@ -1,15 +1,14 @@
-//! Extractors: the only way for a handler to access a session, a machine, a body or a query.
+//! The request of a handler: the only way to access a session, a machine, a body or a query.
 //!
-//! They run in the order of a handler's arguments. If a request has several errors, the response is the first of 503,
+//! A handler calls the methods in the order of the checks. If a request has several errors, the response is the first of 503,
 //! 404, 403 and 400.
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header;
-use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use super::error::ErrorResponse;
@@ -22,23 +21,6 @@ use crate::limits::MAX_BODY_BYTES;
 use crate::push::endpoint::Endpoint;
 use crate::wire::fields::read_object;
 
-/// The id of a session that exists, belongs to the namespace, and is loaded.
-pub struct OwnedSession(pub String);
-
-/// The id of such a session for a new message.
-pub struct MessageSession(pub String);
-
-/// The working directory of a session that exists, belongs to the namespace, and is loaded.
-pub struct OwnedWorkspace(pub Workspace);
-
-/// The id of a machine that exists, belongs to the namespace, and is loaded.
-pub struct OwnedMachine(pub String);
-
-pub struct QueryString(pub Query);
-
-/// The body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
-pub struct JsonBody<T>(pub T);
-
 /// The body of an upload, which stays on the JavaScript side; see [`is_upload`].
 #[derive(Clone)]
 pub struct ExternalBody(pub Arc<dyn UploadBody>);
@@ -48,127 +30,98 @@ pub fn is_upload(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
 }
 
-/// The https origin of the hub in the client's request; `None` for a private host such as localhost.
-pub struct HubOrigin(pub Option<String>);
+/// Decodes percent-encoded path parameters.
+pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static str, String)>, Error> {
+    let decode = |(name, value): (&'static str, &str)| match percent_decode_str(value).decode_utf8() {
+        Ok(value) => Ok((name, value.into_owned())),
+        Err(_) => Err(Error::field(name, format!("Path parameter `{name}` must be percent-encoded UTF-8."))),
+    };
+    params.into_iter().map(decode).collect()
+}
 
-/// The path parameter `id`.
-pub struct PathId(pub String);
+/// A request whose path and method have a route. The futures are boxed, so that they are compiled once and not into each
+/// handler.
+pub struct RoutedRequest {
+    pub hub: Arc<Hub>,
+    request: http::Request<Bytes>,
+    /// The name and the decoded value of each path parameter.
+    params: Vec<(&'static str, String)>,
+}
 
-impl FromRequestParts<Arc<Hub>> for PathId {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        path_parameter(parts, "id").await.map(Self)
+impl RoutedRequest {
+    pub fn new(hub: Arc<Hub>, request: http::Request<Bytes>, params: Vec<(&'static str, String)>) -> Self {
+        Self { hub, request, params }
     }
-}
 
-/// The path parameter `requestId`.
-pub struct RequestId(pub String);
-
-impl FromRequestParts<Arc<Hub>> for RequestId {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        path_parameter(parts, "requestId").await.map(Self)
+    /// A path parameter.
+    pub fn param(&self, name: &str) -> Result<String, ErrorResponse> {
+        let value = self.params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.clone());
+        value.ok_or_else(ErrorResponse::no_route)
     }
-}
 
-async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, ErrorResponse> {
-    let params = RawPathParams::from_request_parts(parts, &()).await;
-    let params = params.map_err(|rejection| {
-        // axum names the parameter only in a text: "Invalid UTF-8 in `id`".
-        let text = rejection.body_text();
-        let name = text.split('`').nth(1).unwrap_or(name);
-        ErrorResponse::from(Error::field(name, format!("Path parameter `{name}` must be percent-encoded UTF-8.")))
-    })?;
-    let value = params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
-    value.ok_or_else(ErrorResponse::no_route)
-}
-
-// Boxed, so that they are compiled once and not into each handler.
-
-impl FromRequestParts<Arc<Hub>> for OwnedSession {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
+    /// The id of a session that exists, belongs to the namespace, and is loaded.
+    pub fn session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
-            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-            hub.load_session_during_merge(&id).await?;
-            Ok(Self(id))
+            let id = self.param("id")?;
+            self.hub.load_session_during_merge(&id).await?;
+            Ok(id)
         })
-        .await
     }
-}
 
-impl FromRequestParts<Arc<Hub>> for MessageSession {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
+    /// The id of such a session for a new message.
+    pub fn message_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
-            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-            hub.load_for_message(&id).await?;
-            Ok(Self(id))
+            let id = self.param("id")?;
+            self.hub.load_for_message(&id).await?;
+            Ok(id)
         })
-        .await
     }
-}
 
-impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
+    /// The working directory of a session that exists, belongs to the namespace, and is loaded.
+    pub fn workspace(&self) -> BoxFuture<'_, Result<Workspace, ErrorResponse>> {
+        Box::pin(async move { Ok(self.hub.load_workspace(&self.param("id")?).await?) })
+    }
+
+    /// The id of a machine that exists, belongs to the namespace, and is loaded.
+    pub fn machine(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
-            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-            Ok(Self(hub.load_workspace(&id).await?))
+            let id = self.param("id")?;
+            self.hub.load_machine(&id).await?;
+            Ok(id)
         })
-        .await
     }
-}
 
-impl FromRequestParts<Arc<Hub>> for OwnedMachine {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        Box::pin(async move {
-            let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-            hub.load_machine(&id).await?;
-            Ok(Self(id))
-        })
-        .await
+    /// The query string; empty if there is none.
+    pub fn raw_query(&self) -> &str {
+        self.request.uri().query().unwrap_or_default()
     }
-}
 
-impl FromRequestParts<Arc<Hub>> for ExternalBody {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        let body = parts.extensions.get::<Self>().cloned();
-        body.ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())
+    pub fn query(&self) -> Result<Query, ErrorResponse> {
+        Ok(Query::parse(self.raw_query())?)
     }
-}
 
-impl FromRequestParts<Arc<Hub>> for HubOrigin {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    /// Takes the body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
+    pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, ErrorResponse> {
+        Ok(parse_body(&self.take_body()?)?)
+    }
+
+    /// Not generic, because [`body`](Self::body) is compiled for each type. Taking the body releases its memory after parsing.
+    fn take_body(&mut self) -> Result<Bytes, ErrorResponse> {
+        let body = std::mem::take(self.request.body_mut());
+        if body.len() > MAX_BODY_BYTES { Err(ErrorResponse::body_too_large(MAX_BODY_BYTES)) } else { Ok(body) }
+    }
+
+    pub fn upload_body(&self) -> Result<Arc<dyn UploadBody>, ErrorResponse> {
+        let body = self.request.extensions().get::<ExternalBody>();
+        body.map(|body| Arc::clone(&body.0)).ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())
+    }
+
+    /// The https origin of the hub in the client's request; `None` for a private host such as localhost.
+    pub fn hub_origin(&self) -> Option<String> {
+        let host = self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let origin = host.and_then(|host| Endpoint::parse(&format!("https://{host}"), false).ok());
-        Ok(Self(origin.map(|origin| origin.origin())))
+        origin.map(|origin| origin.origin())
     }
-}
-
-impl FromRequestParts<Arc<Hub>> for QueryString {
-    type Rejection = ErrorResponse;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        Ok(Self(Query::parse(parts.uri.query().unwrap_or_default())?))
-    }
-}
-
-impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
-    type Rejection = ErrorResponse;
-    async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
-        Ok(Self(parse_body(&body_bytes(request).await?)?))
-    }
-}
-
-/// Not generic, because [`JsonBody`] is compiled for each type.
-fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, ErrorResponse>> {
-    Box::pin(async move {
-        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await;
-        bytes.map_err(|_| ErrorResponse::body_too_large(MAX_BODY_BYTES))
-    })
 }
 
 /// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::InvalidField`] with the field.

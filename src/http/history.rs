@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
-
-use super::error::ErrorResponse;
-use super::extract::PathId;
+use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::response::Reply;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::ResponseText;
 use crate::ledger::Account;
@@ -93,20 +89,16 @@ impl PageRequest {
     }
 }
 
-pub async fn list_for_web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
-    respond(Reader::Web, hub, id, query).await
+pub async fn list_for_web(request: RoutedRequest) -> Reply {
+    respond(Reader::Web, &request).await
 }
 
-pub async fn list_for_cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
-    respond(Reader::Cli, hub, id, query).await
+pub async fn list_for_cli(request: RoutedRequest) -> Reply {
+    respond(Reader::Cli, &request).await
 }
 
-async fn respond(
-    reader: Reader,
-    State(hub): State<Arc<Hub>>,
-    PathId(id): PathId,
-    RawQuery(query): RawQuery,
-) -> Result<JsonText, ErrorResponse> {
-    let query = query.unwrap_or_default();
-    Ok(read_messages(hub.database(), hub.account(), reader, (&hub.config.namespace, &id), &query).await?.into())
+async fn respond(reader: Reader, request: &RoutedRequest) -> Reply {
+    let (hub, id) = (&request.hub, request.param("id")?);
+    let session = (&hub.config.namespace, id.as_str());
+    Ok(read_messages(hub.database(), hub.account(), reader, session, request.raw_query()).await?.into())
 }

@@ -1,17 +1,10 @@
 //! `POST /api/sessions/:id/{abort,switch,resume,archive,permission-mode,model}`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
-use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedSession};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::sessions::modes::Setting;
-
-type Response = Result<JsonText, ErrorResponse>;
 
 #[derive(Deserialize)]
 pub struct ReasonBody {
@@ -28,53 +21,47 @@ pub struct ModelBody {
     model: String,
 }
 
-pub async fn abort(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<ReasonBody>,
-) -> Response {
-    hub.abort(&id, body.reason.as_deref()).await?;
+pub async fn abort(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: ReasonBody = request.body()?;
+    request.hub.abort(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
-    hub.switch_to_remote(&id).await?;
+pub async fn switch(request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    request.hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
+pub async fn resume(request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ResumeResult {
         success: bool,
         session_id: String,
     }
-    Ok(JsonText::serialize(&ResumeResult { success: true, session_id: hub.resume(&id).await? }))
+    Ok(JsonText::serialize(&ResumeResult { success: true, session_id: request.hub.resume(&id).await? }))
 }
 
-pub async fn archive(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<ReasonBody>,
-) -> Response {
-    hub.archive(&id, body.reason.as_deref()).await?;
+pub async fn archive(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: ReasonBody = request.body()?;
+    request.hub.archive(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn set_permission_mode(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<PermissionModeBody>,
-) -> Response {
-    hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
+pub async fn set_permission_mode(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: PermissionModeBody = request.body()?;
+    request.hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn set_model(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<ModelBody>,
-) -> Response {
-    hub.set_mode(&id, Setting::Model(body.model)).await?;
+pub async fn set_model(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: ModelBody = request.body()?;
+    request.hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())
 }

@@ -1,26 +1,21 @@
 //! `/api/machines`: the online machines, spawning sessions on them, and checking paths.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedMachine, PathId};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
 use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
-pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
-    let machines = hub.online_machines().await?;
+pub async fn list(request: RoutedRequest) -> Reply {
+    let machines = request.hub.online_machines().await?;
     Ok(JsonText::wrap("machines", &machines))
 }
 
-pub async fn show(State(hub): State<Arc<Hub>>, PathId(id): PathId) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
+pub async fn show(request: RoutedRequest) -> Reply {
+    Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&request.param("id")?).await?))
 }
 
 #[derive(Deserialize)]
@@ -43,11 +38,9 @@ enum SessionType {
     Worktree,
 }
 
-pub async fn spawn(
-    State(hub): State<Arc<Hub>>,
-    OwnedMachine(id): OwnedMachine,
-    JsonBody(body): JsonBody<SpawnBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn spawn(mut request: RoutedRequest) -> Reply {
+    let id = request.machine().await?;
+    let body: SpawnBody = request.body()?;
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
     }
@@ -58,13 +51,13 @@ pub async fn spawn(
     }
     let params = SpawnParams {
         directory: body.directory,
-        agent: body.agent.unwrap_or_else(|| hub.config.vocabulary.default_agent().to_owned()),
+        agent: body.agent.unwrap_or_else(|| request.hub.config.vocabulary.default_agent().to_owned()),
         model: body.model,
         yolo: body.yolo,
         session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),
         worktree_name: body.worktree_name,
     };
-    Ok(JsonText::serialize(&hub.spawn_session(&id, &params).await?))
+    Ok(JsonText::serialize(&request.hub.spawn_session(&id, &params).await?))
 }
 
 #[derive(Deserialize)]
@@ -72,14 +65,12 @@ pub struct PathsBody {
     paths: List<String>,
 }
 
-pub async fn check_paths(
-    State(hub): State<Arc<Hub>>,
-    OwnedMachine(id): OwnedMachine,
-    JsonBody(body): JsonBody<PathsBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn check_paths(mut request: RoutedRequest) -> Reply {
+    let id = request.machine().await?;
+    let body: PathsBody = request.body()?;
     let List(paths) = body.paths;
     if !(1..=MAX_PATHS).contains(&paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());
     }
-    Ok(JsonText::of(hub.check_paths(&id, &paths).await?))
+    Ok(JsonText::of(request.hub.check_paths(&id, &paths).await?))
 }

@@ -1,14 +1,9 @@
 //! `POST /api/sessions/:id/messages`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
-use super::error::ErrorResponse;
-use super::extract::{JsonBody, MessageSession};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::sessions::messages::Draft;
 use crate::limits::MAX_TEXT_BYTES;
@@ -73,11 +68,9 @@ struct SentMessage {
 }
 
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
-pub async fn send(
-    State(hub): State<Arc<Hub>>,
-    MessageSession(id): MessageSession,
-    JsonBody(body): JsonBody<SendBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn send(mut request: RoutedRequest) -> Reply {
+    let id = request.message_session().await?;
+    let body: SendBody = request.body()?;
     let text = body.text.unwrap_or_default();
     let attachments: Vec<Attachment> =
         body.attachments.into_iter().flat_map(|List(files)| files).map(|Object(file)| file).collect();
@@ -99,7 +92,7 @@ pub async fn send(
     };
     let draft = Draft::new(id, body.local_id, Json::of(&record), None);
     let local_id = draft.local_id().map(str::to_owned);
-    let message = hub.send_message(draft).await?;
+    let message = request.hub.send_message(draft).await?;
     let message = SentMessage { id: message.id, seq: message.seq, local_id, created_at: message.created_at };
     Ok(JsonText::serialize(&SendResult { ok: true, message }))
 }

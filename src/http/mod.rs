@@ -1,8 +1,8 @@
 //! The HTTP interface, and the only module with status codes.
 //!
 //! [`edge`] runs in the stateless worker: it authenticates a request, and either responds or selects the object of the
-//! namespace. [`router`] runs in the object; every request that reaches it is authenticated. Extractors ([`extract`]) enforce
-//! that a session or machine belongs to the namespace.
+//! namespace. [`respond`] runs in the object; every request that reaches it is authenticated. Handlers get sessions and machines
+//! from [`extract`], which enforces that these belong to the namespace.
 //! Source: docs/openapi.yaml, PROTOCOL.md "HTTP".
 
 pub mod cli;
@@ -27,53 +27,110 @@ pub mod workspace;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::{get, post};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::Method;
 
 use crate::hub::Hub;
 use error::ErrorResponse;
+use extract::{RoutedRequest, decode_params};
+use response::{Reply, Response, to_response};
 
-/// Returns the routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
-pub fn router(hub: Arc<Hub>) -> Router {
-    Router::new()
-        .route("/api/config", get(config::show))
-        .route("/api/sessions", get(sessions::list))
-        .route("/api/sessions/{id}", get(sessions::show).patch(sessions::rename).delete(sessions::delete))
-        .route("/api/sessions/{id}/messages", get(history::list_for_web).post(messages::send))
-        .route("/api/sessions/{id}/abort", post(lifecycle::abort))
-        .route("/api/sessions/{id}/switch", post(lifecycle::switch))
-        .route("/api/sessions/{id}/resume", post(lifecycle::resume))
-        .route("/api/sessions/{id}/archive", post(lifecycle::archive))
-        .route("/api/sessions/{id}/permission-mode", post(lifecycle::set_permission_mode))
-        .route("/api/sessions/{id}/model", post(lifecycle::set_model))
-        .route("/api/sessions/{id}/permissions/{requestId}/approve", post(permissions::approve))
-        .route("/api/sessions/{id}/permissions/{requestId}/deny", post(permissions::deny))
-        .route("/api/sessions/{id}/permissions/approve", post(permissions::approve_by_body))
-        .route("/api/sessions/{id}/permissions/deny", post(permissions::deny_by_body))
-        .route("/api/sessions/{id}/git-status", get(workspace::git_status))
-        .route("/api/sessions/{id}/git-diff-numstat", get(workspace::git_diff_numstat))
-        .route("/api/sessions/{id}/git-diff-file", get(workspace::git_diff_file))
-        .route("/api/sessions/{id}/file", get(workspace::read_file))
-        .route("/api/sessions/{id}/files", get(workspace::find_files))
-        .route("/api/sessions/{id}/directory", get(workspace::list_directory))
-        .route("/api/sessions/{id}/slash-commands", get(workspace::list_slash_commands))
-        .route("/api/sessions/{id}/skills", get(workspace::list_skills))
-        .route("/api/sessions/{id}/upload", post(uploads::upload))
-        .route("/api/sessions/{id}/upload/delete", post(uploads::delete))
-        .route("/api/machines", get(machines::list))
-        .route("/api/machines/{id}", get(machines::show))
-        .route("/api/machines/{id}/spawn", post(machines::spawn))
-        .route("/api/machines/{id}/paths/exists", post(machines::check_paths))
-        .route("/api/visibility", post(events::set_visibility))
-        .route("/api/push/vapid-public-key", get(push::show_public_key))
-        .route("/api/push/subscribe", post(push::subscribe).delete(push::unsubscribe))
-        .route("/api/push/log", get(push::show_log))
-        .route("/cli/sessions", post(cli::put_session))
-        .route("/cli/sessions/{id}", get(sessions::show))
-        .route("/cli/sessions/{id}/messages", get(history::list_for_cli))
-        .route("/cli/machines", post(cli::put_machine))
-        .route("/cli/machines/{id}", get(machines::show))
-        .method_not_allowed_fallback(|| async { ErrorResponse::method_not_allowed() })
-        .fallback(|| async { ErrorResponse::no_route() })
-        .with_state(hub)
+struct Route {
+    method: Method,
+    /// Parameters are in braces; each is a whole segment.
+    path: &'static str,
+    handle: fn(RoutedRequest) -> BoxFuture<'static, Reply>,
+}
+
+macro_rules! routes {
+    ($($method:ident $path:literal => $handler:path,)*) => {
+        &[$(Route { method: Method::$method, path: $path, handle: |request| Box::pin($handler(request)) }),*]
+    };
+}
+
+/// The routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
+const ROUTES: &[Route] = routes! {
+    GET "/api/config" => config::show,
+    GET "/api/sessions" => sessions::list,
+    GET "/api/sessions/{id}" => sessions::show,
+    PATCH "/api/sessions/{id}" => sessions::rename,
+    DELETE "/api/sessions/{id}" => sessions::delete,
+    GET "/api/sessions/{id}/messages" => history::list_for_web,
+    POST "/api/sessions/{id}/messages" => messages::send,
+    POST "/api/sessions/{id}/abort" => lifecycle::abort,
+    POST "/api/sessions/{id}/switch" => lifecycle::switch,
+    POST "/api/sessions/{id}/resume" => lifecycle::resume,
+    POST "/api/sessions/{id}/archive" => lifecycle::archive,
+    POST "/api/sessions/{id}/permission-mode" => lifecycle::set_permission_mode,
+    POST "/api/sessions/{id}/model" => lifecycle::set_model,
+    POST "/api/sessions/{id}/permissions/{requestId}/approve" => permissions::approve,
+    POST "/api/sessions/{id}/permissions/{requestId}/deny" => permissions::deny,
+    POST "/api/sessions/{id}/permissions/approve" => permissions::approve_by_body,
+    POST "/api/sessions/{id}/permissions/deny" => permissions::deny_by_body,
+    GET "/api/sessions/{id}/git-status" => workspace::git_status,
+    GET "/api/sessions/{id}/git-diff-numstat" => workspace::git_diff_numstat,
+    GET "/api/sessions/{id}/git-diff-file" => workspace::git_diff_file,
+    GET "/api/sessions/{id}/file" => workspace::read_file,
+    GET "/api/sessions/{id}/files" => workspace::find_files,
+    GET "/api/sessions/{id}/directory" => workspace::list_directory,
+    GET "/api/sessions/{id}/slash-commands" => workspace::list_slash_commands,
+    GET "/api/sessions/{id}/skills" => workspace::list_skills,
+    POST "/api/sessions/{id}/upload" => uploads::upload,
+    POST "/api/sessions/{id}/upload/delete" => uploads::delete,
+    GET "/api/machines" => machines::list,
+    GET "/api/machines/{id}" => machines::show,
+    POST "/api/machines/{id}/spawn" => machines::spawn,
+    POST "/api/machines/{id}/paths/exists" => machines::check_paths,
+    POST "/api/visibility" => events::set_visibility,
+    GET "/api/push/vapid-public-key" => push::show_public_key,
+    POST "/api/push/subscribe" => push::subscribe,
+    DELETE "/api/push/subscribe" => push::unsubscribe,
+    GET "/api/push/log" => push::show_log,
+    POST "/cli/sessions" => cli::put_session,
+    GET "/cli/sessions/{id}" => sessions::show,
+    GET "/cli/sessions/{id}/messages" => history::list_for_cli,
+    POST "/cli/machines" => cli::put_machine,
+    GET "/cli/machines/{id}" => machines::show,
+};
+
+/// Handles a request, and reserves memory for a large response.
+pub async fn respond(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Response {
+    let is_head = request.method() == Method::HEAD;
+    let reply = match route(hub, request) {
+        Ok(reply) => reply.await.and_then(|text| text.reserved(|bytes| hub.reserve_memory(bytes))),
+        Err(error) => Err(error),
+    };
+    let response = to_response(reply);
+    if is_head { response.map(|_| Bytes::new()) } else { response }
+}
+
+/// Calls the handler of a request. A handler of GET also handles HEAD.
+fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'static, Reply>, ErrorResponse> {
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let mut allow = Vec::new();
+    for route in ROUTES {
+        let Some(params) = match_path(route.path, request.uri().path()) else { continue };
+        if route.method == *method {
+            let params = decode_params(params)?;
+            return Ok((route.handle)(RoutedRequest::new(Arc::clone(hub), request, params)));
+        }
+        allow.push(if route.method == Method::GET { "GET,HEAD" } else { route.method.as_str() });
+    }
+    Err(if allow.is_empty() { ErrorResponse::no_route() } else { ErrorResponse::method_not_allowed(allow.join(",")) })
+}
+
+/// Returns the parameters of a path, percent-encoded, if the pattern of a route matches. A parameter is not empty.
+fn match_path<'p>(pattern: &'static str, path: &'p str) -> Option<Vec<(&'static str, &'p str)>> {
+    let (mut params, mut segments) = (Vec::new(), path.split('/'));
+    for expected in pattern.split('/') {
+        let found = segments.next()?;
+        match expected.strip_prefix('{') {
+            Some(_) if found.is_empty() => return None,
+            Some(name) => params.push((name.trim_end_matches('}'), found)),
+            None if expected != found => return None,
+            None => {}
+        }
+    }
+    segments.next().is_none().then_some(params)
 }

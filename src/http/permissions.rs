@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedSession, RequestId};
-use super::response::JsonText;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::lifecycle::check_reason;
@@ -40,43 +38,35 @@ pub struct DenyBody {
 }
 
 /// `POST /api/sessions/:id/permissions/:requestId/approve`.
-pub async fn approve(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    RequestId(request): RequestId,
-    JsonBody(body): JsonBody<ApproveBody>,
-) -> Result<JsonText, ErrorResponse> {
-    answer_approve(&hub, &id, &request, body).await
+pub async fn approve(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let request_id = request.param("requestId")?;
+    let body: ApproveBody = request.body()?;
+    answer_approve(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/approve`.
-pub async fn approve_by_body(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(mut body): JsonBody<ApproveBody>,
-) -> Result<JsonText, ErrorResponse> {
-    let request = require_id(body.request_id.take())?;
-    answer_approve(&hub, &id, &request, body).await
+pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let mut body: ApproveBody = request.body()?;
+    let request_id = require_id(body.request_id.take())?;
+    answer_approve(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/:requestId/deny`.
-pub async fn deny(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    RequestId(request): RequestId,
-    JsonBody(body): JsonBody<DenyBody>,
-) -> Result<JsonText, ErrorResponse> {
-    answer_deny(&hub, &id, &request, body).await
+pub async fn deny(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let request_id = request.param("requestId")?;
+    let body: DenyBody = request.body()?;
+    answer_deny(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/deny`.
-pub async fn deny_by_body(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(mut body): JsonBody<DenyBody>,
-) -> Result<JsonText, ErrorResponse> {
-    let request = require_id(body.request_id.take())?;
-    answer_deny(&hub, &id, &request, body).await
+pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let mut body: DenyBody = request.body()?;
+    let request_id = require_id(body.request_id.take())?;
+    answer_deny(&request.hub, &id, &request_id, body).await
 }
 
 fn require_id(id: Option<String>) -> Result<String, Error> {
@@ -84,7 +74,7 @@ fn require_id(id: Option<String>) -> Result<String, Error> {
 }
 
 /// Answers a permission request; the decision `denied` or `abort` denies it.
-async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Result<JsonText, ErrorResponse> {
+async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Reply {
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
@@ -107,7 +97,7 @@ async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBo
 }
 
 /// Denies a permission request.
-async fn answer_deny(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Result<JsonText, ErrorResponse> {
+async fn answer_deny(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Reply {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
     }

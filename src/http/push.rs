@@ -1,19 +1,14 @@
 //! `/api/push`: the hub's public key, subscriptions, and the delivery log.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::{HubOrigin, JsonBody};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;
 
-pub async fn show_public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap("publicKey", &hub.vapid_public_key().await?))
+pub async fn show_public_key(request: RoutedRequest) -> Reply {
+    Ok(JsonText::wrap("publicKey", &request.hub.vapid_public_key().await?))
 }
 
 /// The JSON of a browser's `PushSubscription`.
@@ -29,13 +24,11 @@ struct Keys {
     auth: String,
 }
 
-pub async fn subscribe(
-    State(hub): State<Arc<Hub>>,
-    HubOrigin(origin): HubOrigin,
-    JsonBody(SubscribeBody { endpoint, keys }): JsonBody<SubscribeBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn subscribe(mut request: RoutedRequest) -> Reply {
+    let origin = request.hub_origin();
+    let SubscribeBody { endpoint, keys } = request.body()?;
     let Object(Keys { p256dh, auth }) = keys;
-    hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
+    request.hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
     Ok(JsonText::ok())
 }
 
@@ -44,14 +37,12 @@ pub struct UnsubscribeBody {
     endpoint: String,
 }
 
-pub async fn unsubscribe(
-    State(hub): State<Arc<Hub>>,
-    JsonBody(UnsubscribeBody { endpoint }): JsonBody<UnsubscribeBody>,
-) -> Result<JsonText, ErrorResponse> {
-    hub.unsubscribe_from_push(endpoint).await?;
+pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
+    let UnsubscribeBody { endpoint } = request.body()?;
+    request.hub.unsubscribe_from_push(endpoint).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn show_log(State(hub): State<Arc<Hub>>) -> JsonText {
-    JsonText::of(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
+pub async fn show_log(request: RoutedRequest) -> Reply {
+    Ok(JsonText::of(format!(r#"{{"log":[{}]}}"#, request.hub.push_log().join(","))))
 }

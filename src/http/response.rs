@@ -2,48 +2,37 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
-use tower_service::Service;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
 
 use super::error::ErrorResponse;
-use crate::hub::Hub;
+use crate::hub::error::Error;
 use crate::hub::large::ResponseText;
 use crate::ledger::Reservation;
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;
 
-/// Handles a request and buffers the response.
-pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
-    let response = match router.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    let has_reservation = response.extensions().get::<Arc<Reservation>>().is_some();
-    let response = finalize(response).await;
-    if has_reservation || response.body().len() <= MAX_UNRESERVED_BYTES {
-        return response;
-    }
-    match hub.reserve_memory(response.body().len()) {
-        Ok(reservation) => response.map(|body| reserved_bytes(body, Arc::new(reservation))),
-        Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
-    }
+pub type Response = http::Response<Bytes>;
+
+/// The outcome of a handler.
+pub type Reply = Result<JsonText, ErrorResponse>;
+
+/// A response with a JSON body and the headers of all responses, which forbid caching and content sniffing.
+pub fn json_response(status: StatusCode, body: Bytes) -> Response {
+    let mut response = http::Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
-/// Adds the headers of all responses, which forbid caching and content sniffing, and buffers the body.
-pub async fn finalize(response: Response) -> http::Response<Bytes> {
-    let (mut parts, body) = response.into_parts();
-    parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-    let bytes = match parts.extensions.remove::<Arc<Reservation>>() {
-        Some(reservation) => reserved_bytes(bytes, reservation),
-        None => bytes,
-    };
-    http::Response::from_parts(parts, bytes)
+pub fn to_response(reply: Reply) -> Response {
+    match reply {
+        Ok(text) => text.into_response(),
+        Err(error) => error.into_response(),
+    }
 }
 
 struct Reserved {
@@ -62,6 +51,23 @@ impl AsRef<[u8]> for Reserved {
     }
 }
 
+impl ErrorResponse {
+    pub fn into_response(self) -> Response {
+        let mut response = json_response(self.status, Bytes::from(self.body()));
+        let headers = response.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(allow) = self.allow.and_then(|allow| HeaderValue::try_from(allow).ok()) {
+            headers.insert(header::ALLOW, allow);
+        }
+        response
+    }
+}
+
 /// A 200 response with a JSON body, and the reservation of a large body.
 pub struct JsonText(ResponseText);
 
@@ -71,18 +77,26 @@ impl From<ResponseText> for JsonText {
     }
 }
 
-impl IntoResponse for JsonText {
-    fn into_response(self) -> Response {
-        let ResponseText { text, reservation } = self.0;
-        let mut response = ([(header::CONTENT_TYPE, "application/json")], text).into_response();
-        if let Some(reservation) = reservation {
-            response.extensions_mut().insert(Arc::new(reservation));
-        }
-        response
-    }
-}
-
 impl JsonText {
+    pub fn into_response(self) -> Response {
+        let ResponseText { text, reservation } = self.0;
+        let body = Bytes::from(text);
+        let body = match reservation {
+            Some(reservation) => reserved_bytes(body, Arc::new(reservation)),
+            None => body,
+        };
+        json_response(StatusCode::OK, body)
+    }
+
+    /// Reserves the memory of a large text with `reserve` if it has no reservation yet.
+    pub fn reserved(mut self, reserve: impl FnOnce(usize) -> Result<Reservation, Error>) -> Reply {
+        let ResponseText { text, reservation } = &mut self.0;
+        if reservation.is_none() && text.len() > MAX_UNRESERVED_BYTES {
+            *reservation = Some(reserve(text.len())?);
+        }
+        Ok(self)
+    }
+
     /// A JSON text that needs no reservation.
     pub fn of(text: impl Into<String>) -> Self {
         Self(ResponseText { text: text.into(), reservation: None })

@@ -1,21 +1,17 @@
 //! `/api/sessions` and `/cli/sessions`: list, get, rename, delete.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::{JsonBody, OwnedSession, PathId, QueryString};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::state::cache::ArchivedFilter;
 use crate::limits::MAX_NAME_CHARS;
 use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.
-pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, ErrorResponse> {
+pub async fn list(request: RoutedRequest) -> Reply {
+    let query = request.query()?;
     let archived = match query.text("archived")? {
         None => ArchivedFilter::Exclude,
         Some("include") => ArchivedFilter::Include,
@@ -24,12 +20,12 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
             return Err(Error::field("archived", "Query parameter `archived` must be `include` or `only`.").into());
         }
     };
-    let list = hub.list_sessions(archived).await?;
+    let list = request.hub.list_sessions(archived).await?;
     Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
 }
 
-pub async fn show(State(hub): State<Arc<Hub>>, PathId(id): PathId) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
+pub async fn show(request: RoutedRequest) -> Reply {
+    Ok(JsonText::wrap_text("session", request.hub.serialize_session(&request.param("id")?).await?))
 }
 
 #[derive(Deserialize)]
@@ -40,20 +36,19 @@ pub struct RenameBody {
     expected_version: Option<u64>,
 }
 
-pub async fn rename(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<RenameBody>,
-) -> Result<JsonText, ErrorResponse> {
+pub async fn rename(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: RenameBody = request.body()?;
     let name = body.name.trim();
     if !(1..=MAX_NAME_CHARS).contains(&name.chars().count()) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
     }
-    let version = hub.rename(&id, name, body.expected_version).await?;
+    let version = request.hub.rename(&id, name, body.expected_version).await?;
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 
-pub async fn delete(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
-    hub.delete_session(&id).await?;
+pub async fn delete(request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    request.hub.delete_session(&id).await?;
     Ok(JsonText::ok())
 }

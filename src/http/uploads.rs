@@ -1,14 +1,9 @@
 //! `POST /api/sessions/:id/upload` and `.../upload/delete`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use serde::Deserialize;
 
-use super::error::ErrorResponse;
-use super::extract::{ExternalBody, JsonBody, OwnedSession};
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::extract::RoutedRequest;
+use super::response::{JsonText, Reply};
 
 #[derive(Deserialize)]
 pub struct DeleteUploadBody {
@@ -17,19 +12,15 @@ pub struct DeleteUploadBody {
 }
 
 /// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
-pub async fn upload(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    ExternalBody(body): ExternalBody,
-) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::of(hub.upload(&id, &*body).await?))
+pub async fn upload(request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body = request.upload_body()?;
+    Ok(JsonText::of(request.hub.upload(&id, &*body).await?))
 }
 
 /// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
-pub async fn delete(
-    State(hub): State<Arc<Hub>>,
-    OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<DeleteUploadBody>,
-) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::of(hub.delete_upload(&id, &body.path).await?))
+pub async fn delete(mut request: RoutedRequest) -> Reply {
+    let id = request.session().await?;
+    let body: DeleteUploadBody = request.body()?;
+    Ok(JsonText::of(request.hub.delete_upload(&id, &body.path).await?))
 }

@@ -1,80 +1,65 @@
 //! Git, files and commands of a session: validates the request, calls the CLI, and returns its response unchanged.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-
-use super::error::ErrorResponse;
-use super::extract::{OwnedWorkspace, QueryString};
+use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::JsonText;
-use crate::hub::Hub;
+use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path, path_within};
 
-type Response = Result<JsonText, ErrorResponse>;
-
-pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
-    Ok(JsonText::of(hub.git_status(&w).await))
+pub async fn git_status(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    Ok(JsonText::of(request.hub.git_status(&w).await))
 }
 
-pub async fn git_diff_numstat(
-    State(hub): State<Arc<Hub>>,
-    OwnedWorkspace(w): OwnedWorkspace,
-    QueryString(query): QueryString,
-) -> Response {
+pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    let query = request.query()?;
     let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText::of(hub.git_diff_numstat(&w, staged).await))
+    Ok(JsonText::of(request.hub.git_diff_numstat(&w, staged).await))
 }
 
-pub async fn git_diff_file(
-    State(hub): State<Arc<Hub>>,
-    OwnedWorkspace(w): OwnedWorkspace,
-    QueryString(query): QueryString,
-) -> Response {
+pub async fn git_diff_file(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    let query = request.query()?;
     let path = file_path(&w, &query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText::of(hub.git_diff_file(&w, path, staged).await))
+    Ok(JsonText::of(request.hub.git_diff_file(&w, path, staged).await))
 }
 
-pub async fn read_file(
-    State(hub): State<Arc<Hub>>,
-    OwnedWorkspace(w): OwnedWorkspace,
-    QueryString(query): QueryString,
-) -> Response {
+pub async fn read_file(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    let query = request.query()?;
     let path = file_path(&w, &query)?;
-    Ok(JsonText::of(hub.read_file(&w, path).await))
+    Ok(JsonText::of(request.hub.read_file(&w, path).await))
 }
 
-pub async fn find_files(
-    State(hub): State<Arc<Hub>>,
-    OwnedWorkspace(w): OwnedWorkspace,
-    QueryString(query): QueryString,
-) -> Response {
+pub async fn find_files(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    let query = request.query()?;
     let limit = query.number("limit", 1..=500)?.unwrap_or(200);
     let pattern = query.text("query")?.unwrap_or_default();
     if pattern.contains('\0') {
         return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
     }
-    Ok(JsonText::of(hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
+    Ok(JsonText::of(request.hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
 }
 
-pub async fn list_directory(
-    State(hub): State<Arc<Hub>>,
-    OwnedWorkspace(w): OwnedWorkspace,
-    QueryString(query): QueryString,
-) -> Response {
+pub async fn list_directory(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
-    Ok(JsonText::of(hub.list_directory(&w, path).await))
+    Ok(JsonText::of(request.hub.list_directory(&w, path).await))
 }
 
-pub async fn list_slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
-    Ok(JsonText::of(hub.slash_commands(&w).await))
+pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    Ok(JsonText::of(request.hub.slash_commands(&w).await))
 }
 
-pub async fn list_skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
-    Ok(JsonText::of(hub.skills(&w).await))
+pub async fn list_skills(request: RoutedRequest) -> Reply {
+    let w = request.workspace().await?;
+    Ok(JsonText::of(request.hub.skills(&w).await))
 }
 
 /// Parses `path`: required, not empty, inside the working directory.

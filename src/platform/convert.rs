@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use http::{HeaderMap, header};
 use js_sys::{JsString, Promise, Uint8Array};
@@ -110,9 +110,9 @@ pub async fn to_router_request(
     method: &str,
     url: &str,
     hub: &Arc<Hub>,
-) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
+) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
     let body = if !has_body(method) {
-        Body::empty()
+        Bytes::new()
     } else {
         let memory = Rc::new(RefCell::new(hub.account().empty_reservation()));
         let reserve = reserve_function(Arc::clone(hub), Rc::clone(&memory));
@@ -120,7 +120,7 @@ pub async fn to_router_request(
             Ok(bytes) => {
                 let mut memory = memory.replace(hub.account().empty_reservation());
                 memory.resize(if bytes.len() > MIN_PROGRESS_BYTES as usize { bytes.len() } else { 0 });
-                Body::from(reserved_bytes(bytes.into(), Arc::new(memory)))
+                reserved_bytes(bytes.into(), Arc::new(memory))
             }
             Err(error) => return Ok(Err(error)),
         }
@@ -144,14 +144,14 @@ fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<
 }
 
 /// Converts a request for the router without its body.
-pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http::Request<Body>, ErrorResponse> {
+pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http::Request<Bytes>, ErrorResponse> {
     let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     http::Request::builder()
         .method(method)
         .uri(target)
         .header(header::HOST, host)
-        .body(Body::empty())
+        .body(Bytes::new())
         .map_err(|_| ErrorResponse::no_route())
 }
 
@@ -164,6 +164,10 @@ pub fn header_lines(headers: &HeaderMap) -> String {
         }
     }
     lines
+}
+
+pub fn to_js_error(error: ErrorResponse) -> Response {
+    to_js_response(&error.into_response())
 }
 
 /// Converts a response whose body is copied to JavaScript at once.

@@ -5,11 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::response::IntoResponse;
+use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
 use js_sys::{JsString, Promise};
 use strum::{EnumString, IntoStaticStr};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -27,8 +24,7 @@ use super::upload::JsUpload;
 use crate::http::edge::split_url;
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{ExternalBody, is_upload};
-use crate::http::response::{finalize, respond};
-use crate::http::{events, router};
+use crate::http::{events, respond};
 use crate::hub::inbound::admission::NO_CONNECT;
 use crate::hub::peers::connections::Upgrade;
 use crate::hub::peers::subscription::{Format, Subscription};
@@ -109,7 +105,6 @@ impl From<StartError> for ErrorResponse {
 struct RunningHub {
     hub: Arc<Hub>,
     runtime: Arc<ObjectRuntime>,
-    router: Router,
 }
 
 /// The Durable Object class: one instance per namespace, the only writer of its data. The runtime calls its methods; each is
@@ -204,7 +199,7 @@ impl NamespaceObject {
             Arc::clone(&runtime) as Arc<dyn Runtime>,
             sockets,
         );
-        let running = Rc::new(RunningHub { router: router(Arc::clone(&hub)), hub, runtime });
+        let running = Rc::new(RunningHub { hub, runtime });
         self.running.replace(Some(Rc::clone(&running)));
         Ok(running)
     }
@@ -218,10 +213,10 @@ impl NamespaceObject {
             Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged).await,
             None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
-                    let response = respond(&running.hub, running.router.clone(), request).await;
+                    let response = respond(&running.hub, request).await;
                     Ok(convert::to_js_response_or_stream(&response, &self.js_state))
                 }
-                Err(error) => Ok(to_js_error(error).await),
+                Err(error) => Ok(convert::to_js_error(error)),
             },
         }
     }
@@ -232,7 +227,7 @@ impl NamespaceObject {
         running: &RunningHub,
         request: &Request,
         head: &ObjectRequest<'_>,
-    ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
+    ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
         if !is_upload(head.method, path) {
             return convert::to_router_request(request, head.method, head.url, &running.hub).await;
@@ -246,7 +241,7 @@ impl NamespaceObject {
 
     async fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
         if !running.hub.has_room_for(upgrade) {
-            return Ok(to_js_error(no_room()).await);
+            return Ok(convert::to_js_error(no_room()));
         }
         let (response, conn) = self.accept(running)?;
         running.hub.open_cli(conn, upgrade);
@@ -266,14 +261,14 @@ impl NamespaceObject {
         let expires_at = headers.next().and_then(|at| at.parse().ok());
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
-            Ok(_) if !running.hub.has_room() => Ok(to_js_error(no_room()).await),
+            Ok(_) if !running.hub.has_room() => Ok(convert::to_js_error(no_room())),
             Ok(events) => {
                 let (response, conn) = self.accept(running)?;
                 let subscription = Subscription { expires_at, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
                 Ok(response)
             }
-            Err(error) => Ok(to_js_error(error.into()).await),
+            Err(error) => Ok(convert::to_js_error(error.into())),
         }
     }
 
@@ -310,7 +305,7 @@ impl NamespaceObject {
                 convert::discard_body(&request).await;
                 response
             }
-            Err(error) => Ok(to_js_error(error.into()).await),
+            Err(error) => Ok(convert::to_js_error(error.into())),
         }
     }
 
@@ -363,8 +358,4 @@ impl NamespaceObject {
 
 fn no_room() -> ErrorResponse {
     ErrorResponse::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
-}
-
-fn to_js_error(error: ErrorResponse) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::to_js_response(&finalize(error.into_response()).await) })
 }

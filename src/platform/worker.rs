@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures::future::{Either, LocalBoxFuture, select};
+use futures::future::{Either, select};
 use http::HeaderMap;
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
@@ -27,7 +26,6 @@ use super::upload::max_body_bytes;
 use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms, rate_limit_key};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
-use crate::http::response::finalize;
 use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
@@ -78,7 +76,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
                     Ok(served) => served,
                     Err(error) => {
                         worker::console_error!("a request failed: {error:?}");
-                        to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await.into()
+                        convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
                     }
                 };
             // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
@@ -117,7 +115,7 @@ async fn serve(
         Ok(edge) => edge,
         Err(message) => {
             convert::discard_body(&request).await;
-            return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await.into());
+            return Ok(convert::to_js_error(ErrorResponse::not_configured(message)).into());
         }
     };
     let routing = Box::pin(edge.route(head, now(), generate_secret));
@@ -132,7 +130,7 @@ async fn serve(
     let response = match action {
         Action::Respond(response) | Action::RespondAuthenticated(response) => {
             convert::discard_body(&request).await;
-            Ok(convert::to_js_response_or_stream(&finalize(response).await, context))
+            Ok(convert::to_js_response_or_stream(&response, context))
         }
         Action::Authenticate => {
             let response = authenticate(&edge, &env, &request).await;
@@ -168,19 +166,15 @@ fn generate_secret() -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn to_js_response(response: axum::response::Response) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::to_js_response(&finalize(response).await) })
-}
-
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
     if let Some(refusal) = count_attempt(env, request, "").await? {
         return Ok(refusal);
     }
     let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
         Ok(body) => body,
-        Err(error) => return Ok(to_js_response(error.into_response()).await),
+        Err(error) => return Ok(convert::to_js_error(error)),
     };
-    Ok(to_js_response(edge.authenticate(&body, now(), generate_secret).await).await)
+    Ok(convert::to_js_response(&edge.authenticate(&body, now(), generate_secret).await))
 }
 
 /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -195,7 +189,7 @@ async fn check_database(edge: &Edge, env: &Env, request: &Request) -> Result<Res
             ErrorResponse::hub_unavailable("The database did not answer within 5 seconds. Try again.").into_response()
         }
     };
-    Ok(to_js_response(response).await)
+    Ok(convert::to_js_response(&response))
 }
 
 /// Counts a request of this client address. Returns the response if there were too many; those with another `prefix` are
@@ -206,7 +200,7 @@ async fn count_attempt(env: &Env, request: &Request, prefix: &str) -> Result<Opt
     if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
         && !limiter.limit(key).await?.success
     {
-        return Ok(Some(to_js_response(ErrorResponse::rate_limited(60).into_response()).await));
+        return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
     }
     Ok(None)
 }
@@ -236,7 +230,7 @@ async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
             INTERRUPTED
         }
     };
-    Ok(to_js_response(ErrorResponse::hub_unavailable(message).into_response()).await)
+    Ok(convert::to_js_error(ErrorResponse::hub_unavailable(message)))
 }
 
 fn objects(env: &Env) -> Result<Objects> {

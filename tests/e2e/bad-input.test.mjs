@@ -12,6 +12,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Server } from 'socket.io';
+import { ROUTES } from '../../scripts/lib/routes.mjs';
 import { Recorder, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
@@ -22,10 +23,6 @@ after(() => hub.stop());
 
 const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
-/** The hub's routes, from the source of its router. @type {{method: string, route: string}[]} */
-const CALLS = [...source('http/mod.rs').matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].flatMap(([, route, handlers]) =>
-  [...handlers.matchAll(/\b(get|post|patch|put|delete)\(/g)].map(([, method]) => ({ method: method.toUpperCase(), route })),
-);
 /** The events of a CLI, from the source of the hub's decoder. */
 const EVENTS = [...source('wire/cli.rs').split('let event = match name {')[1].split('_ => return')[0].matchAll(/"([a-z-]+)" =>/g)].map(
   ([, name]) => name,
@@ -105,7 +102,7 @@ function assertRefusal(answer, status, code, field) {
 describe('a body', () => {
   // These routes have no body.
   const bodiless = ['/switch', '/resume'];
-  const readers = CALLS.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
+  const readers = ROUTES.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
   const target = (route) => route.replace(/(sessions)\/\{id\}/, `$1/${session.id}`).replace('machines/{id}', 'machines/m').replace(/\{\w+\}/, 'r');
 
   for (const [kind, bytes] of Object.entries(BYTES)) {
@@ -150,7 +147,7 @@ describe('a body', () => {
 });
 
 describe('a path', () => {
-  const withId = CALLS.filter(({ route }) => route.includes('{id}'));
+  const withId = ROUTES.filter(({ route }) => route.includes('{id}'));
   const bodyOf = (method) => (method === 'GET' ? {} : { body: Buffer.from('{}') });
 
   test('with an invalid or unknown id is refused by every route', async () => {

@@ -53,13 +53,13 @@ async fn route(edge: &Edge, head: &RequestHead) -> Action {
 
 async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
-        Action::Respond(response) | Action::RespondAuthenticated(response) => Reply::of(response).await,
+        Action::Respond(response) | Action::RespondAuthenticated(response) => Reply::of(response),
         other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }
 
 async fn log_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await).await
+    Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await)
 }
 
 async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
@@ -121,13 +121,13 @@ async fn a_deep_health_check_asks_the_database_and_other_values_do_not() {
     for url in ["/health?deep=0", "/health?deep", "/health?deep=1&deep=1", "/health?shallow=1"] {
         assert_eq!(respond(&edge, &head("GET", url)).await.ok()["status"], "ok", "{url}");
     }
-    let check = async || Reply::of(edge.check_database().await).await;
+    let check = async || Reply::of(edge.check_database().await);
     let health = json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION"), "database": "ok"});
     assert_eq!(check().await.ok(), health);
     db.fail(BatchKind::Reads, permanent_error());
     check().await.assert_error(503, "hub_unavailable");
     let edge = edge_with_db(&Arc::new(Sqlite::without_schema()), "token", "");
-    let missing = Reply::of(edge.check_database().await).await;
+    let missing = Reply::of(edge.check_database().await);
     assert!(missing.assert_error(503, "hub_unavailable").to_string().contains("schema"));
 }
 
@@ -191,7 +191,7 @@ async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_we
     respond(&edge, &with_token("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
     let expired = edge.route(&with_token("GET", "/api/sessions", token), expires, || None).await;
     let Action::Respond(response) = expired else { panic!("{expired:?}") };
-    Reply::of(response).await.assert_error(401, "unauthorized");
+    Reply::of(response).assert_error(401, "unauthorized");
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn without_random_bytes_no_secret_is_stored_and_the_next_login_creates_it(
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_with_db(&db, "token", "");
     let response = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
-    Reply::of(response).await.assert_error(503, "hub_unavailable");
+    Reply::of(response).assert_error(503, "hub_unavailable");
     let login = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
     let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());
     assert_eq!(object_namespace(&edge_with_db(&db, "token", ""), &head).await, "default");
@@ -369,7 +369,7 @@ async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&
     match route(edge, &head).await {
         Action::CliSocket { namespace, authenticated } => json!([namespace.as_ref(), authenticated]),
         Action::BridgedCliSocket => json!("bridge"),
-        Action::Respond(response) => json!(Reply::of(response).await.status.as_u16()),
+        Action::Respond(response) => json!(Reply::of(response).status.as_u16()),
         other => panic!("{other:?}"),
     }
 }

@@ -1,7 +1,10 @@
 //! Responses of the HTTP routes to valid requests. The tests of invalid requests are in `bad_input`.
 
 use crate::support::World;
+use crate::support::edge::EdgeRequest;
 use crate::support::live_session::live_session;
+use crate::support::route_fixture::RouteFixture;
+use crate::support::routes::ROUTES;
 use crate::support::runtime::START;
 use serde_json::{Value, json};
 
@@ -18,6 +21,38 @@ async fn sessions_and_machines_of_another_namespace_are_neither_listed_nor_chang
     world.post("/cli/machines", &duplicate).await.assert_error(403, "forbidden");
     assert_eq!(neighbour.get("/api/machines").await.ok()["machines"][0]["metadata"], json!({"host": "neighbour"}));
     assert_eq!(neighbour.get_session(&session).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_request_has_the_status_and_headers_of_get_and_no_body() {
+    for route in ROUTES.iter().filter(|route| route.method == "GET" && route.call.is_none()) {
+        let fixture = RouteFixture::new(route).await;
+        let send = |method: &str| {
+            let request = EdgeRequest { method: method.to_owned(), ..fixture.valid_request() };
+            fixture.world.send_to_edge(request).reply()
+        };
+        let (get, head) = (send("GET").await, send("HEAD").await);
+        assert_eq!((head.status, head.headers), (get.status, get.headers), "{}", route.path);
+        assert_eq!(head.text, "", "{}", route.path);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn path_parameters_are_percent_decoded_on_every_route() {
+    for route in ROUTES.iter().filter(|route| route.path.contains('{')) {
+        let mut fixture = RouteFixture::new(route).await;
+        let mut request = fixture.valid_request();
+        let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        // The first segments are `/api/sessions` or the like.
+        let mut segments: Vec<String> = request.url.split('/').map(str::to_owned).collect();
+        segments[3] = match segments[3].split_once('?') {
+            Some((id, query)) => format!("{}?{query}", encode(id)),
+            None => encode(&segments[3]),
+        };
+        request.url = segments.join("/").replace("/r1/", &format!("/{}/", encode("r1")));
+        let reply = fixture.run(request).await;
+        assert_eq!(reply.status, 200, "{} {}: {reply:?}", route.method, route.path);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,18 +21,10 @@ fn all_routes() -> impl Iterator<Item = &'static Route> {
 
 /// The routes in the source code.
 fn routes_in_source() -> BTreeSet<(String, String)> {
-    let router = include_str!("../../../src/http/mod.rs");
-    let mut routes = BTreeSet::new();
-    for entry in router.split(".route(").skip(1) {
-        let (path, handlers) = entry.trim_start().strip_prefix('"').unwrap().split_once('"').unwrap();
-        let handlers = handlers.split(".method_not_allowed_fallback").next().unwrap();
-        for method in ["get", "post", "put", "patch", "delete"] {
-            if handlers.contains(&format!("{method}(")) {
-                routes.insert((method.to_uppercase(), path.to_owned()));
-            }
-        }
-    }
-    routes
+    let source = include_str!("../../../src/http/mod.rs");
+    let table = source.split("= routes! {").nth(1).unwrap().split("};").next().unwrap();
+    let rows = table.lines().filter_map(|row| row.split_once("=>")?.0.trim().split_once(' '));
+    rows.map(|(method, path)| (method.to_owned(), path.trim_matches('"').to_owned())).collect()
 }
 
 /// The paths in the router of the worker.

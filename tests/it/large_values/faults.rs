@@ -5,7 +5,7 @@ use crate::support::live_session::live_session;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use serde_json::{Value, json};
-use session_gateway_hub::http::{response::respond, router};
+use session_gateway_hub::http::respond;
 use session_gateway_hub::limits::{
     FRAME_MEMORY_TIMEOUT_MS, MAX_CONTENT_BYTES, MAX_POOL_BYTES, MAX_REQUEST_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS,
     NAMESPACE_SHARE_BYTES,
@@ -243,8 +243,8 @@ async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
     run_until_idle().await;
     let get = async |path: String| {
-        let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
-        respond(&world.hub(), router(world.hub()), request).await
+        let request = http::Request::get(path).body(bytes::Bytes::new()).unwrap();
+        respond(&world.hub(), request).await
     };
     let before = world.held_bytes();
     let held_mebibytes = || (world.held_bytes() - before) / MIB;

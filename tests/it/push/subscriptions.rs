@@ -126,16 +126,7 @@ async fn the_default_subject_is_the_origin_of_the_subscribe_request() {
         let mut cli = world.live_cli(&session).await;
         let body = Browser::new("https://a.com/1", 1).subscription().to_string();
         let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
-        assert_eq!(
-            session_gateway_hub::http::response::respond(
-                &world.hub(),
-                session_gateway_hub::http::router(world.hub()),
-                request
-            )
-            .await
-            .status(),
-            200
-        );
+        assert_eq!(session_gateway_hub::http::respond(&world.hub(), request).await.status(), 200);
         cli.send_ready(&session).await;
         world.advance(1).await;
         assert_eq!(claims(header(&world.rt.take_pushes()[0], "Authorization"))["sub"], subject, "{host}");

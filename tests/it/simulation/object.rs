@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
 use futures::FutureExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use http::Request;
 use session_gateway_hub::auth::token::AccessTokens;
-use session_gateway_hub::http::{events, router};
+use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::config::UploadConfig;
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::connections::Upgrade;
@@ -21,7 +20,6 @@ use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
-use tower::ServiceExt;
 
 use super::database::RemoteDatabase;
 use super::pushes::Outbox;
@@ -128,7 +126,7 @@ pub struct Object {
     scheduler: Arc<Scheduler>,
     responses: ResponseQueue,
     ledger: Arc<Ledger>,
-    running: Option<(Arc<Hub>, Router)>,
+    running: Option<Arc<Hub>>,
 }
 
 impl Object {
@@ -164,7 +162,7 @@ impl Object {
     }
 
     /// The hub of the running object; starts the object if it is not running.
-    fn start(&mut self) -> (Arc<Hub>, Router) {
+    fn start(&mut self) -> Arc<Hub> {
         if self.running.is_none() {
             let config = Config {
                 namespace: self.namespace.clone(),
@@ -176,14 +174,14 @@ impl Object {
             };
             let sockets = self.rt.fake.evict();
             let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
-            self.running = Some((Arc::clone(&hub), router(hub)));
+            self.running = Some(hub);
         }
         self.running.clone().unwrap()
     }
 
     /// Opens the socket of a CLI.
     pub fn open_cli(&mut self) -> OpenedSocket {
-        let (hub, _) = self.start();
+        let hub = self.start();
         let (key, conn, frames) = self.rt.fake.open();
         hub.open_cli(conn, Upgrade::Unauthenticated);
         (key, frames)
@@ -191,7 +189,7 @@ impl Object {
 
     /// Delivers a frame to the hub, unless the socket is closed.
     pub fn on_text(&mut self, key: SocketKey, text: String) {
-        let (hub, _) = self.start();
+        let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
             self.scheduler.start(self.incarnation(), async move { hub.on_text(conn, text).await }.boxed());
         }
@@ -199,7 +197,7 @@ impl Object {
 
     /// Delivers the close of a socket to the hub.
     pub fn on_close(&mut self, key: SocketKey) {
-        let (hub, _) = self.start();
+        let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
             hub.on_close(conn);
             self.rt.fake.remove_socket(conn);
@@ -208,11 +206,11 @@ impl Object {
 
     /// Starts a request. Queues the response when it is complete.
     pub fn request(&mut self, number: u64, method: &str, path: &str, body: String) {
-        let (_, router) = self.start();
-        let request = Request::builder().method(method).uri(path).body(axum::body::Body::from(body)).unwrap();
+        let hub = self.start();
+        let request = Request::builder().method(method).uri(path).body(bytes::Bytes::from(body)).unwrap();
         let responses = Arc::clone(&self.responses);
         let respond = async move {
-            let reply = Reply::of(router.oneshot(request).await.unwrap()).await;
+            let reply = Reply::of(respond(&hub, request).await);
             lock(&responses).push_back((number, Response::Reply(reply)));
         };
         self.scheduler.spawn(self.incarnation(), respond.boxed());
@@ -220,7 +218,7 @@ impl Object {
 
     /// Requests an event stream. Queues its socket as the response.
     pub fn subscribe(&mut self, number: u64, query: String, last_event_id: Option<String>, format: Format) {
-        let (hub, _) = self.start();
+        let hub = self.start();
         let (responses, rt) = (Arc::clone(&self.responses), Arc::clone(&self.rt));
         let open = async move {
             let opened = match events::parse_request(&hub, &query, last_event_id, format).await {
@@ -242,13 +240,13 @@ impl Object {
 
     pub fn fire_alarm(&mut self) {
         self.rt.fake.take_alarm();
-        let (hub, _) = self.start();
+        let hub = self.start();
         hub.on_alarm();
     }
 
     /// Fires the alarm without regard to its time, and leaves it set: the platform may fire an alarm twice.
     pub fn fire_alarm_again(&mut self) {
-        let (hub, _) = self.start();
+        let hub = self.start();
         hub.on_alarm();
     }
 
@@ -257,7 +255,7 @@ impl Object {
         if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping_tasks() > 0 {
             return false;
         }
-        let hub = self.running.take().map(|(hub, _)| Arc::downgrade(&hub));
+        let hub = self.running.take().map(|hub| Arc::downgrade(&hub));
         assert!(hub.is_none_or(|hub| hub.upgrade().is_none()), "a reference to the hub prevents the hibernation");
         self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
         true

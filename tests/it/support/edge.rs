@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::http::extract::is_upload;
-use session_gateway_hub::http::{events, router};
+use session_gateway_hub::http::response::{Response, json_response};
+use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::Hub;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::Runtime;
-use tower::ServiceExt;
 
 use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
@@ -38,7 +37,7 @@ impl World {
     /// Sends a request without waiting for the response. An accepted WebSocket or event stream has a response with status 200.
     pub fn send_to_edge(&self, request: EdgeRequest) -> PendingReply {
         let (hub, db, rt) = (self.hub(), Arc::clone(&self.db), Arc::clone(&self.rt));
-        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, request).await).await })
+        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, request).await) })
     }
 }
 
@@ -72,22 +71,22 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
             let is_upload = is_upload(&request.method, path);
             let (body, upload) = match is_upload {
-                true => (Body::empty(), Some(received_body(&rt, request.body))),
-                false => (Body::from(request.body), None),
+                true => (Bytes::new(), Some(received_body(&rt, request.body))),
+                false => (Bytes::from(request.body), None),
             };
             let http_request = http::Request::builder().method(&*request.method).uri(&request.url).body(body);
             match http_request {
                 Ok(mut http_request) => {
                     upload.into_iter().for_each(|body| drop(http_request.extensions_mut().insert(body)));
-                    router(Arc::clone(hub)).oneshot(http_request).await.unwrap()
+                    respond(hub, http_request).await
                 }
                 Err(_) => ErrorResponse::no_route().into_response(),
             }
         }
         Action::Sse(_) | Action::WebSocket(_) => match events::parse_request(hub, query, None, Format::Json).await {
-            Ok(_) => StatusCode::OK.into_response(),
+            Ok(_) => json_response(StatusCode::OK, Bytes::new()),
             Err(error) => ErrorResponse::from(error).into_response(),
         },
-        Action::CliSocket { .. } | Action::BridgedCliSocket => StatusCode::OK.into_response(),
+        Action::CliSocket { .. } | Action::BridgedCliSocket => json_response(StatusCode::OK, Bytes::new()),
     }
 }

@@ -1,9 +1,10 @@
 //! HTTP requests to the router of the object.
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use session_gateway_hub::http::{response::finalize, router};
-use tower::ServiceExt;
+use session_gateway_hub::http::respond;
+use session_gateway_hub::http::response::Response;
 
 use super::World;
 use super::field_faults::names_field;
@@ -18,8 +19,8 @@ pub struct Reply {
 
 impl Reply {
     /// Reads a response and its body.
-    pub async fn of(response: axum::response::Response) -> Self {
-        let (parts, body) = finalize(response).await.into_parts();
+    pub fn of(response: Response) -> Self {
+        let (parts, body) = response.into_parts();
         Self { status: parts.status, headers: parts.headers, text: String::from_utf8(body.to_vec()).unwrap() }
     }
 
@@ -99,13 +100,13 @@ impl PendingReply {
 
 impl World {
     /// Sends a request without waiting for the response.
-    pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> PendingReply {
+    pub fn start(&self, method: &str, path: &str, body: impl Into<Bytes>) -> PendingReply {
         let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
-        let router = router(self.hub());
-        PendingReply::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await })
+        let hub = self.hub();
+        PendingReply::of(async move { Reply::of(respond(&hub, request).await) })
     }
 
-    pub async fn request(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Reply {
+    pub async fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Reply {
         self.start(method, path, body).reply().await
     }
 

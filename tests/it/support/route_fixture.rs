@@ -121,9 +121,13 @@ impl RouteFixture {
         }
     }
 
-    /// Sends the valid request and responds to its call.
     pub async fn run_valid_request(&mut self) -> Reply {
-        let reply = self.world.send_to_edge(self.valid_request());
+        self.run(self.valid_request()).await
+    }
+
+    /// Sends a request and responds to its call.
+    pub async fn run(&mut self, request: EdgeRequest) -> Reply {
+        let reply = self.world.send_to_edge(request);
         if let Some((method, result)) = self.route.call {
             let request = self.callee().next_call().await;
             assert!(request.method.ends_with(method), "{request:?}");

@@ -9,11 +9,10 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 use session_gateway_hub::http::extract::ExternalBody;
-use session_gateway_hub::http::router;
+use session_gateway_hub::http::respond;
 use session_gateway_hub::hub::ports::{ConnId, Runtime, UploadBody, UploadFault};
 use session_gateway_hub::limits::UPLOAD_CHUNK_CHARS;
 use session_gateway_hub::model::json::{Json, JsonObject};
-use tower::ServiceExt;
 
 use super::World;
 use super::rest::{PendingReply, Reply};
@@ -142,10 +141,10 @@ impl World {
 
     fn start_pending_upload(&self, path: &str, pace: Option<u64>) -> (PendingReply, BodySender) {
         let (body, arrival) = pending_body(&self.object.rt, pace);
-        let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
+        let mut request = http::Request::post(path).body(bytes::Bytes::new()).unwrap();
         request.extensions_mut().insert(body);
-        let router = router(self.hub());
-        let reply = PendingReply::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
+        let hub = self.hub();
+        let reply = PendingReply::of(async move { Reply::of(respond(&hub, request).await) });
         (reply, arrival)
     }
 
