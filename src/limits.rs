@@ -196,6 +196,8 @@ pub const JOURNAL_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
 /// How long a frame of a CLI waits for memory, in milliseconds: several times what the hub takes to store the largest one.
 pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
+/// How long a web client that resumes waits for the memory to read the event log, in milliseconds.
+pub const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
 /// How many sessions stay in memory while some of them are idle.

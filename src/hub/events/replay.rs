@@ -14,7 +14,7 @@ use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{DB_STALL_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
+use crate::limits::{DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::events::EventsRow;
@@ -330,8 +330,11 @@ impl Hub {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {
-            // The rows as text, and their events. Without this memory, the client gets a gap.
-            let Ok(_memory) = self.reserve_memory(2 * (RETAINED_BYTES + TRIM_BYTES)) else { return Ok(()) };
+            // The rows as text, and their events. Without this memory, the client gets a gap. No task that frees memory needs the
+            // lock. Clients that waited for it do not wait for memory again.
+            let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
+            let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
+            let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
             if let Some(log) = &mut self.state().log {

@@ -5,8 +5,10 @@ use crate::support::replay::{
 };
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
+use futures::future::{Either, join_all, select};
 use session_gateway_hub::hub::peers::subscription::Format;
-use std::time::Duration;
+use session_gateway_hub::ledger::Reservation;
+use std::pin::pin;
 
 #[tokio::test(start_paused = true)]
 async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
@@ -215,8 +217,9 @@ async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_query
     drop(web);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_client_gets_a_gap_at_once_while_another_namespace_holds_the_memory_to_read_the_log() {
+/// A client that missed a message, and the memory, which another namespace holds after a restart. Returns the world, the query and
+/// the last event id of the client, and the memory.
+async fn resume_without_memory() -> (World, String, String, Vec<Reservation>) {
     let (world, session, mut cli, query) = replay_fixture().await;
     let mut web = world.web(&query).await;
     cli.send_message(&session, "received").await;
@@ -224,9 +227,32 @@ async fn a_client_gets_a_gap_at_once_while_another_namespace_holds_the_memory_to
     cli.send_message(&session, "missed").await;
     world.redeploy();
     let neighbour = world.neighbour();
-    let pool: Vec<_> = std::iter::from_fn(|| neighbour.hub().reserve_memory(100_000).ok()).collect();
-    let resumed = tokio::time::timeout(Duration::from_secs(1), resume(&world, &query, &received)).await;
-    assert_eq!(resumed.expect("the client waits for memory"), "gap");
+    let pool = std::iter::from_fn(|| neighbour.hub().reserve_memory(100_000).ok()).collect();
+    (world, query, received, pool)
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_get_a_gap_after_two_seconds_while_another_namespace_holds_the_memory_to_read_the_log() {
+    let (world, query, received, pool) = resume_without_memory().await;
+    let resumes = join_all([0, 1, 2].map(|_| resume(&world, &query, &received)));
+    let Either::Left((resumed, _)) = select(pin!(resumes), pin!(world.pass(2_500))).await else {
+        panic!("a client waits for memory");
+    };
+    assert_eq!(resumed, ["gap"; 3]);
     drop(pool);
     assert_eq!(resume(&world, &query, &received).await, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_resumes_waits_for_memory_that_another_namespace_holds_for_half_a_second() {
+    let (world, query, received, pool) = resume_without_memory().await;
+    let resumed = pin!(resume(&world, &query, &received));
+    let Either::Right(((), resumed)) = select(resumed, pin!(world.pass(500))).await else {
+        panic!("the client does not wait for memory");
+    };
+    drop(pool);
+    let Either::Left((resumed, _)) = select(resumed, pin!(world.pass(500))).await else {
+        panic!("the client waits although there is memory");
+    };
+    assert_eq!(resumed, "ok");
 }
