@@ -172,6 +172,8 @@ pub const SWEEP_PAUSE_FACTOR: u64 = 4;
 pub const MAX_MERGE_CHUNKS: u64 = 60;
 /// How long the hub waits after a batch of a sweep failed, or D1 rejected a read of the event log, in milliseconds.
 pub const SWEEP_RETRY_MS: u64 = 60_000;
+/// How often the hub reads the event log after a failed batch if D1 rejects each read.
+pub const MAX_REJECTED_LOG_READS: u32 = 10;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
 pub const ALARM_RETRY_MS: u64 = 1_000;
 
@@ -185,8 +187,7 @@ pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 /// The bytes that are always free for a namespace: the largest value of a row, as a frame, while the previous one is written. Not
 /// more, because the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
-/// How much of the pool may be in use when a response reserves more bytes than the pool has: that of a session with two values
-/// of 30 MiB.
+/// How much of the pool may be in use when a response larger than the pool is reserved: a session with two values of 30 MiB.
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
@@ -324,8 +325,7 @@ pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
 pub const MAX_UPLOADS_AT_ONCE: usize = 8;
 /// How many uploads may wait.
 pub const MAX_WAITING_UPLOADS: usize = 32;
-/// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"), so that one session cannot fill the
-/// queue with uploads that send nothing.
+/// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"): one session must not fill the queue.
 pub const MAX_UPLOADS_OF_SESSION: usize = 16;
 /// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
 pub const MAX_FILE_NAME_CHARS: usize = 255;

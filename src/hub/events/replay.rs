@@ -14,7 +14,9 @@ use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
+use crate::limits::{
+    DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS,
+};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::events::EventsRow;
@@ -222,7 +224,8 @@ impl Hub {
     }
 
     /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until a read
-    /// succeeds: connected web clients would otherwise wait for these events until the next batch.
+    /// succeeds or [`MAX_REJECTED_LOG_READS`] are rejected: connected web clients would otherwise wait for these events until the
+    /// next batch or the next session that is loaded.
     pub(in crate::hub) fn handle_failed_batch(&self, error: &DbError) {
         let mut state = self.state();
         let reserved = state.event_numbers.last_reserved();
@@ -236,9 +239,15 @@ impl Hub {
                 log.mark_uncertain();
                 if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
                     self.rt.spawn(Box::pin(async move {
+                        let mut rejected_reads = 0;
                         while let Err(error) = hub.sync_event_log(None).await {
                             // The database has already retried after any other error.
                             if !error.may_have_committed() {
+                                rejected_reads += 1;
+                                // The object cannot hibernate while it sleeps.
+                                if rejected_reads == MAX_REJECTED_LOG_READS {
+                                    return;
+                                }
                                 hub.rt.sleep(SWEEP_RETRY_MS).await;
                             }
                         }

@@ -1,6 +1,8 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
-use crate::support::replay::{FORMATS, first_event, id, message, reconnect, replay_fixture, resume, texts};
+use crate::support::replay::{
+    FORMATS, TEN_MINUTES, first_event, id, message, reconnect, replay_fixture, resume, texts,
+};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::web::Web;
@@ -283,6 +285,26 @@ async fn events_of_a_batch_of_unknown_outcome_arrive_although_the_database_rejec
     assert_eq!(texts(&web.events().await), [""; 0]);
     world.pass(SWEEP_RETRY_MS + 1_000).await;
     assert_eq!(texts(&web.events().await).last(), Some(&"committed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_object_may_hibernate_ten_minutes_after_the_database_began_to_reject_the_reads_of_the_log() {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    web.events().await;
+    world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
+    world.db.fail_all(BatchKind::Reads, permanent_error());
+    let ack = cli.emit_for_ack("message", &message(&session, "committed"));
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    world.pass(TEN_MINUTES).await;
+    assert_eq!(world.rt.sleeping_tasks(), 0);
+    world.db.repair();
+    cli = world.cli(&session).await;
+    cli.send_message(&session, "next").await;
+    let events = web.events().await;
+    let messages: Vec<&str> = texts(&events).into_iter().filter(|text| ["committed", "next"].contains(text)).collect();
+    assert_eq!(messages, ["committed", "next"]);
 }
 
 #[tokio::test(start_paused = true)]
