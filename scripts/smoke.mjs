@@ -7,7 +7,7 @@ import { onStop } from './lib/signals.mjs';
 
 const USAGE = `Usage: npm run smoke -- --hub URL [--token TOKEN] [--json]
 
-Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 messages, an upload of 50 MB, hibernation, replay,
+Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 messages, an upload of 50 MiB, hibernation, replay,
 and 200 CLIs that reconnect at once. Prints latencies and what the hub reports about itself, and deletes its sessions. Takes
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 

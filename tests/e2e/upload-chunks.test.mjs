@@ -61,7 +61,7 @@ test('a body with its content first arrives unchanged', async (t) => {
   assert.deepEqual(calls.all.map(({ offset, last }) => [offset, last]), Array.from({ length: 9 }, (_, n) => [n * 393_216, n === 8]));
 });
 
-test('a CLI of each kind gets its file at the same time; above 50 MB only the one with chunks', async (t) => {
+test('a CLI of each kind gets its file at the same time; above 50 MiB only the one with chunks', async (t) => {
   const chunked = await chunkSession(t, 'chunked');
   const { session, cli } = await liveSession(t, hub, { tag: 'whole', tokenIn: 'header' });
   await cli.serve('uploadFile', ({ content }) => ({ success: true, digest: createHash('sha256').update(content, 'base64').digest('hex') }));

@@ -12,7 +12,7 @@ const skip = existsSync('/proc/self/status') ? false : 'the peak memory of a pro
 
 const MIB = 1024 * 1024;
 
-/** The largest heap of an isolate, above which V8 ends the process: it has space for one frame of 50 MB, but not for two. */
+/** The largest heap of an isolate, above which V8 ends the process: it has space for one frame of 50 MiB, but not for two. */
 process.env.MINIFLARE_WORKERD_V8_FLAGS = '--max-old-space-size=80';
 
 /**

@@ -103,7 +103,7 @@ describe('a body', () => {
     });
   }
 
-  test('with a file of more than 50 MB is refused, with or without a Content-Length', async () => {
+  test('with a file of more than 50 MiB is refused, with or without a Content-Length', async () => {
     const raw = JSON.stringify(uploadBody(Buffer.alloc(MAX_FILE + 1)));
     for (const answer of [await hub.web().post(target.path, undefined, { raw }), await postChunked(target.path, raw)]) {
       assert.deepEqual([answer.status, answer.body.code], [413, 'too_large'], answer.text);
