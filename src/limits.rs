@@ -138,7 +138,8 @@ pub const MAX_LOST_METHODS: usize = 10_000;
 
 /// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
-/// The size above which queued changes are sealed as a batch, in bytes: no reservation covers the copy that JavaScript holds.
+/// The size of queued rows and their effects above which they are sealed as a batch, in bytes: no reservation covers the copy of
+/// the rows that JavaScript holds, which are about half of it.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 /// The size above which a JSON array of rows gets no further row, in bytes. A parameter of a D1 statement has at most 2 MB; the
 /// last row adds at most twice [`LARGE_ROW_BYTES`].
@@ -168,10 +169,10 @@ pub const MAX_BURST_TURNS: usize = 64;
 pub const EVICT_AFTER_BYTES: usize = 100_000;
 /// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
 pub const SWEEP_PAUSE_FACTOR: u64 = 4;
-/// The most chunks of 5,000 messages, and of 10 MB, that a merge moves in its batch, for which D1 has 30 s.
-pub const MAX_MERGE_CHUNKS: u64 = 60;
-/// How long the hub waits after a batch of a sweep failed, or D1 rejected a read of the event log, in milliseconds.
-pub const SWEEP_RETRY_MS: u64 = 60_000;
+/// A session is merged only if it has at most this many times 5,000 messages and 10 MB: D1 has 30 s for the batch.
+pub const MAX_MERGE_UNITS: u64 = 60;
+/// The pause after a failed background query (a sweep, a read of the event log), and the longest pause of a sweep, in milliseconds.
+pub const BACKGROUND_RETRY_MS: u64 = 60_000;
 /// How often the hub reads the event log after a failed batch if D1 rejects each read.
 pub const MAX_REJECTED_LOG_READS: u32 = 10;
 /// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
@@ -184,8 +185,8 @@ pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// The part of [`MAX_BUFFER_BYTES`] that namespaces may use beyond their shares, in bytes. The rest are the shares of eight
 /// namespaces; the pool shrinks when more of them are in use.
 pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
-/// The bytes that are always free for a namespace: the largest value of a row, as a frame, while the previous one is written. Not
-/// more, because the number of namespaces in an isolate is unknown.
+/// The bytes that are always free for a namespace: enough for the largest message of one row (1.5 MB), because a change takes over
+/// the memory of its frame. Not more, because the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 /// How much of the pool may be in use when a response larger than the pool is reserved: a session with two values of 30 MiB.
 pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;

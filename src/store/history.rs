@@ -13,14 +13,14 @@ use crate::model::namespace::Namespace;
 /// Space for the JSON around the content of a message, in bytes.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
-/// The JSON of a message up to its content.
+/// The JSON of a message, up to the end of its content.
 macro_rules! message_start {
     () => {
         r#"'{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content"#
     };
 }
 
-/// The JSON of a message after its content.
+/// The rest of the JSON of a message.
 macro_rules! message_end {
     () => {
         r#"',"createdAt":' || created_at || '}'"#

@@ -5,7 +5,7 @@ use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::{history_of, upsert};
 use super::{Database, DbError, Statement, Value, query};
-use crate::limits::MAX_MERGE_CHUNKS;
+use crate::limits::MAX_MERGE_UNITS;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
@@ -73,8 +73,9 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages, up to more than [`MAX_MERGE_CHUNKS`]. A chunk has at most 5,000
-/// messages, and about 10 MB. `by_rows` and `by_bytes` count full chunks before it. `?1`: session, `?2`: namespace.
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows` and
+/// `by_bytes` count the full units of 5,000 messages and of 10 MB before it. Reads one message above [`MAX_MERGE_UNITS`], which
+/// shows that the session is too large. `?1`: session, `?2`: namespace.
 const SELECT_CHUNK_ENDS: &str = concat!(
     "
 SELECT max(seq) AS last, by_rows, by_bytes FROM (
@@ -171,7 +172,7 @@ pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbE
 }
 
 /// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if it has more than
-/// [`MAX_MERGE_CHUNKS`] times 5,000 messages or 10 MB.
+/// [`MAX_MERGE_UNITS`] times 5,000 messages or 10 MB.
 pub async fn load_chunk_ends(
     db: &dyn Database,
     namespace: &Namespace,
@@ -182,15 +183,15 @@ pub async fn load_chunk_ends(
     for row in rows {
         let mut columns = Columns::new("messages", row);
         ends.push(columns.number("last")?);
-        if columns.number("by_rows")?.max(columns.number("by_bytes")?) >= MAX_MERGE_CHUNKS {
+        if columns.number("by_rows")?.max(columns.number("by_bytes")?) >= MAX_MERGE_UNITS {
             return Ok(None);
         }
     }
     Ok(Some(ends))
 }
 
-/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and remove
-/// `old`. `chunk_ends` are those of `new` ([`load_chunk_ends`]).
+/// Statements that write `new`, move its messages behind those of `old`, give it the history and completed requests of `old`,
+/// and remove `old`. `chunk_ends` are those of `new` ([`load_chunk_ends`]).
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));

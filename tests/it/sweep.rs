@@ -2,7 +2,7 @@
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
-use session_gateway_hub::limits::SWEEP_RETRY_MS;
+use session_gateway_hub::limits::BACKGROUND_RETRY_MS;
 
 /// The storage key of a sweep that has not ended.
 const SWEEP: &str = "sweep";
@@ -45,7 +45,7 @@ async fn a_session_that_is_deleted_during_a_sweep_is_swept_also_after_a_restart(
     assert_eq!(message_count(&world), 7_000);
 
     world.restart();
-    world.advance(SWEEP_RETRY_MS).await;
+    world.advance(BACKGROUND_RETRY_MS).await;
     assert_eq!(message_count(&world), 0);
     assert!(!world.rt.stored_entries().contains_key(SWEEP), "nothing is left to sweep");
 }

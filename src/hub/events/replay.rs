@@ -15,7 +15,7 @@ use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{
-    DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS,
+    DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS, BACKGROUND_RETRY_MS,
 };
 use crate::model::event::Event;
 use crate::model::message::Message;
@@ -241,14 +241,14 @@ impl Hub {
                     self.rt.spawn(Box::pin(async move {
                         let mut rejected_reads = 0;
                         while let Err(error) = hub.sync_event_log(None).await {
-                            // The database has already retried after any other error.
+                            // A query with an unknown outcome has already been repeated for `DB_RETRY_MS`.
                             if !error.may_have_committed() {
                                 rejected_reads += 1;
                                 // The object cannot hibernate while it sleeps.
                                 if rejected_reads == MAX_REJECTED_LOG_READS {
                                     return;
                                 }
-                                hub.rt.sleep(SWEEP_RETRY_MS).await;
+                                hub.rt.sleep(BACKGROUND_RETRY_MS).await;
                             }
                         }
                     }));

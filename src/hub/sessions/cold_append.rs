@@ -21,8 +21,8 @@ use crate::store::{Database, DbError, Found, Statement};
 
 impl Hub {
     /// Stores and publishes a message, or finds the one with its local id. Returns `None` if its session must be loaded first:
-    /// the message is large or changes the session, its socket does not serve the session, the end of the event log is unknown,
-    /// or another query or write is in progress.
+    /// the message is large or changes the session, its socket does not serve the session, a batch whose outcome is unknown is
+    /// not resolved in the event log yet, or another query or write is in progress.
     pub(super) fn append_cold<'a>(
         self: &'a Arc<Self>,
         draft: &'a Draft,
@@ -53,8 +53,8 @@ impl Hub {
         let mut state = self.state();
         // The message of a socket that does not serve the session may be rejected.
         let is_served = |conn| state.connections.of_session(&draft.session).contains(&conn);
-        let is_log_known = state.log.as_ref().is_none_or(|log| !log.is_uncertain());
-        let may_append = draft.from.is_some_and(is_served) && is_log_known && state.journal.lock_if_idle();
+        let is_log_certain = state.log.as_ref().is_none_or(|log| !log.is_uncertain());
+        let may_append = draft.from.is_some_and(is_served) && is_log_certain && state.journal.lock_if_idle();
         if may_append {
             state.in_flight.lock_seqs(&draft.session);
         }

@@ -1,7 +1,7 @@
 //! Loading sessions from the database into the cache.
 //!
-//! The database lacks what is still queued in the journal, so the journal is flushed before each read. If something
-//! changes during the read, a version or the cache's generation differs afterwards, and the read is repeated.
+//! The database lacks what is still queued in the journal, so the journal is flushed before each read. If the session changes
+//! or is evicted during the read, the result may be stale, and the read is repeated.
 
 use std::sync::Arc;
 

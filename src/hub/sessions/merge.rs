@@ -24,7 +24,7 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
-    /// Merges the session `old` into `new`, unless `new` has [too many messages](removals::load_chunk_ends). Pending requests of
+    /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Pending requests of
     /// `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         match self
@@ -113,7 +113,7 @@ impl Hub {
         let new_id = new.id.clone();
         let Some(chunk_ends) = removals::load_chunk_ends(&self.db, namespace, &new_id).await? else {
             self.rt.log_warning(&format!(
-                "sessions {} and {new_id} are not merged: {new_id} has too many messages",
+                "sessions {} and {new_id} are not merged: {new_id} has more than 300,000 messages or 600 MB",
                 old.id
             ));
             return Ok(());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::hub::storage_keys::SWEEP;
 use crate::hub::{Hub, State};
-use crate::limits::{SWEEP_PAUSE_FACTOR, SWEEP_RETRY_MS};
+use crate::limits::{BACKGROUND_RETRY_MS, SWEEP_PAUSE_FACTOR};
 use crate::store::removals;
 
 impl Hub {
@@ -26,8 +26,8 @@ impl Hub {
         let mut state = self.state();
         let is_scheduled = state.sweep.end();
         match result {
-            Ok(true) => self.schedule_batch(&mut state, SWEEP_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
-            Err(_) => self.schedule_batch(&mut state, SWEEP_RETRY_MS),
+            Ok(true) => self.schedule_batch(&mut state, BACKGROUND_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
+            Err(_) => self.schedule_batch(&mut state, BACKGROUND_RETRY_MS),
             // Another session was deleted during the batch.
             Ok(false) if is_scheduled => self.schedule_batch(&mut state, 0),
             Ok(false) => self.rt.kv_delete(SWEEP),

@@ -113,7 +113,11 @@ async fn a_merge_whose_batch_could_take_too_long_leaves_both_sessions_unchanged(
         cli.send_keep_alive(&world, &new).await;
         assert_eq!(reply.reply().await.ok(), success(&new));
         assert_eq!(texts(&world, &old).await, ["one", "two", "three"]);
-        assert!(world.rt.logs().iter().any(|line| line.ends_with("has too many messages")), "{:?}", world.rt.logs());
+        assert!(
+            world.rt.logs().iter().any(|line| line.ends_with("has more than 300,000 messages or 600 MB")),
+            "{:?}",
+            world.rt.logs()
+        );
         let is_move = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql.contains("UPDATE messages"));
         assert!(!world.db.write_batches()[writes..].iter().any(is_move));
     }

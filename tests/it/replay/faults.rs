@@ -10,7 +10,7 @@ use futures::future::{Either, join_all, select};
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::Runtime as _;
-use session_gateway_hub::limits::{DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS, SWEEP_RETRY_MS};
+use session_gateway_hub::limits::{BACKGROUND_RETRY_MS, DB_RETRY_MS, RETAINED_BYTES, RETAINED_EVENTS};
 use session_gateway_hub::store::DbError;
 use std::pin::pin;
 
@@ -283,7 +283,7 @@ async fn events_of_a_batch_of_unknown_outcome_arrive_although_the_database_rejec
     let ack = cli.emit_for_ack("message", &message(&session, "committed"));
     assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
     assert_eq!(texts(&web.events().await), [""; 0]);
-    world.pass(SWEEP_RETRY_MS + 1_000).await;
+    world.pass(BACKGROUND_RETRY_MS + 1_000).await;
     assert_eq!(texts(&web.events().await).last(), Some(&"committed"));
 }
 
