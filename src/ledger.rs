@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, QUIET_POOL_BYTES};
+use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, MAX_POOL_USE_FOR_OVERSIZED, NAMESPACE_SHARE_BYTES};
 
 /// The ledger of an isolate.
 #[derive(Default)]
@@ -127,13 +127,13 @@ impl Account {
         }
     }
 
-    /// Shrinks the caches if `bytes` more do not fit into the share, or into the pool with `headroom` bytes of it free. Returns
-    /// whether they fit now. `evictable`: the bytes of the namespace's own cache, which do not count in the share, because the
-    /// cache can be evicted later.
-    pub fn make_room_above(&self, bytes: usize, headroom: usize, evictable: usize) -> bool {
-        let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(evictable), bytes) {
+    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's cache,
+    /// which does not count against its share, because it can be evicted later.
+    pub fn make_room_with_headroom(&self, bytes: usize, headroom_bytes: usize, own_cache_bytes: usize) -> bool {
+        let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
+        {
             0 => 0,
-            from_pool => self.ledger.shortfall(from_pool + headroom),
+            from_pool => self.ledger.shortfall(from_pool + headroom_bytes),
         };
         shortfall() == 0 || {
             self.ledger.shrink_caches(shortfall);
@@ -155,8 +155,8 @@ impl Account {
 
     fn fits(&self, bytes: usize) -> bool {
         let from_pool = self.beyond_share(bytes);
-        let is_quiet = || self.ledger.pool_bytes.load(Ordering::Relaxed) <= QUIET_POOL_BYTES;
-        from_pool == 0 || self.ledger.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && is_quiet())
+        let fits_oversized = || self.ledger.pool_bytes.load(Ordering::Relaxed) <= MAX_POOL_USE_FOR_OVERSIZED;
+        from_pool == 0 || self.ledger.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && fits_oversized())
     }
 
     /// Returns the part of `bytes` more that would come from the pool.
@@ -260,16 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_larger_than_the_pool_needs_a_quiet_isolate() {
+    fn a_reservation_larger_than_the_pool_needs_a_nearly_unused_pool() {
         let ledger = Arc::new(Ledger::default());
         let (first, second) = (ledger.account("a"), ledger.account("b"));
-        let small = second.reserve(SHARE + QUIET_POOL_BYTES).unwrap();
+        let small = second.reserve(SHARE + MAX_POOL_USE_FOR_OVERSIZED).unwrap();
         let large = first.reserve(2 * POOL).unwrap();
         assert!(first.reserve(1).is_none() && second.reserve(1).is_none());
         drop(small);
         assert!(second.reserve(SHARE).is_some() && second.reserve(SHARE + 1).is_none());
         drop(large);
-        let busy = second.reserve(SHARE + QUIET_POOL_BYTES + 1).unwrap();
+        let busy = second.reserve(SHARE + MAX_POOL_USE_FOR_OVERSIZED + 1).unwrap();
         assert!(first.reserve(2 * POOL).is_none());
         drop(busy);
     }

@@ -17,9 +17,10 @@ pub const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 
 /// The largest JSON body, in bytes: a text of 1 MiB in which every character is escaped, and attachments.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// The bytes of a body that a client must send every [`PROGRESS_TIMEOUT_MS`], and of a large response that it must read in a
-/// second on average. A body of this size needs no reservation of memory.
+/// The bytes of a body that a client must send every [`PROGRESS_TIMEOUT_MS`].
 pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
+/// The largest body that needs no reservation of memory, in bytes: what is read at once.
+pub const MAX_UNRESERVED_BODY_BYTES: usize = MIN_PROGRESS_BYTES as usize;
 /// The time to send [`MIN_PROGRESS_BYTES`] of a body or upload, in milliseconds: a stalled client must not block others.
 pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
 /// How long a client may take to send a JSON body, in milliseconds. Its memory is reserved while it is sent.
@@ -34,9 +35,11 @@ pub const DISCARD_TIMEOUT_MS: u32 = 60_000;
 pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
 /// The chunk size of a streamed response, in bytes.
 pub const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
-/// The time to read a chunk of a streamed response, in milliseconds; for all of it, 1 s is added for each [`MIN_PROGRESS_BYTES`].
+/// The bytes of a streamed response that a client must read in a second on average. Its first chunk has as many.
+pub const MIN_READ_BYTES_PER_SECOND: u32 = 64 * 1024;
+/// The time to read a chunk of a streamed response, in milliseconds. All of it has this time and that of [`MIN_READ_BYTES_PER_SECOND`].
 pub const READ_TIMEOUT_MS: u32 = 60_000;
-/// The time to read the first [`MIN_PROGRESS_BYTES`], in milliseconds: with [`EDGE_TIMEOUT_MS`] less than the worker's 30 s.
+/// The time to read the first chunk, in milliseconds: with [`EDGE_TIMEOUT_MS`] less than the worker's 30 s.
 pub const FIRST_READ_TIMEOUT_MS: u32 = 8_000;
 /// How long the worker reads the database for a request, in milliseconds. After a disconnect the platform ends it within 30 s.
 pub const EDGE_TIMEOUT_MS: u64 = 20_000;
@@ -110,13 +113,11 @@ pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
 pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
-/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. The limit keeps
-/// repetitions from delaying changes when there are many sessions and web clients.
+/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client: changes come first.
 pub const REMINDERS_PER_MS: u64 = 5;
 /// How long a visibility report is valid if the client acknowledges heartbeats, in milliseconds: two heartbeats and 15 s.
 pub const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
-/// How long a visibility report of any other client is valid, in milliseconds: the lifetime of a JWT. A client of an SSE
-/// stream has no way to acknowledge heartbeats.
+/// How long a visibility report of any other client, such as one of SSE, is valid, in milliseconds: the lifetime of a JWT.
 pub const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;
 /// The minimum time between two writes of a keep-alive or acknowledgement to its socket's attachment, in milliseconds.
 pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
@@ -188,8 +189,8 @@ pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 /// The bytes that are always free for a namespace: enough for the largest message of one row (1.5 MB), because a change takes over
 /// the memory of its frame. Not more, because the number of namespaces in an isolate is unknown.
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
-/// How much of the pool may be in use when a response larger than the pool is reserved: a session with two values of 30 MiB.
-pub const QUIET_POOL_BYTES: usize = 8 * 1024 * 1024;
+/// How much of the pool may be in use, in bytes, when more than the pool is reserved: for a session with two values of 30 MiB.
+pub const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 /// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
@@ -340,12 +341,15 @@ pub const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 pub const FRAME_UPLOAD_WAIT_MS: u32 = 60_000;
 /// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
 pub const FRAME_UPLOAD_POLL_MS: u64 = 100;
-/// The slowest average pace of an upload in one large frame after a grace period, also while another namespace waits for it.
+/// The slowest average pace of an upload in one large frame, in bytes per millisecond.
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
+/// The same while an upload of another namespace waits for the slot.
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
+/// The time before the pace is checked, in milliseconds.
 pub const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// The longest time that such an upload holds its slot, after its frame is sent and in all, in milliseconds.
+/// The longest time that such an upload holds its slot after its frame is sent, in milliseconds.
 pub const FRAME_SLOT_SEND_MS: u64 = 30_000;
+/// The time after which a slot whose object has ended is free, in milliseconds.
 pub const FRAME_SLOT_MS: u64 = 2 * FRAME_UPLOAD_GRACE_MS + MAX_FRAME_FILE_BYTES / FRAME_UPLOAD_BYTES_PER_MS;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
@@ -374,8 +378,7 @@ pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
 pub const MAX_DELTAS_PER_SECOND: usize = 50;
 /// How many bytes of delta text of a session are sent in a second. Further ones are dropped.
 pub const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
-/// How many deltas a namespace sends to web clients in a second, counted for each client: acknowledgements and stored events
-/// share the thread.
+/// How many deltas a namespace sends to web clients in a second, counted for each client: the thread is shared.
 pub const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
 /// How many bytes of delta text a namespace sends to web clients in a second, counted for each client.
 pub const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
@@ -444,8 +447,7 @@ pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
 /// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
 pub const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;
-/// How long the hub assumes that there are no subscribers after it read none, in milliseconds. The database may be restored
-/// to a moment when there were some.
+/// How long the hub assumes that there are no subscribers after it read none, in milliseconds: a restored database may have some.
 pub const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 /// How many notifications the push log shows.
 pub const MAX_PUSH_LOG_ENTRIES: usize = 100;

@@ -23,7 +23,8 @@ use crate::hub::error::Error;
 use crate::ledger::Reservation;
 use crate::limits::{
     BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, FIRST_READ_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,
-    MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
+    MAX_UNRESERVED_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, MIN_READ_BYTES_PER_SECOND,
+    PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
 };
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -36,7 +37,7 @@ pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Pr
 
 /// Reads the parts of a request that routing needs.
 pub fn request_head(request: &Request) -> RequestHead {
-    let text = glue::head(request, "authorization origin upgrade");
+    let text = glue::read_head(request, "authorization origin upgrade");
     // The lines: method, URL, and the three headers in the order of their names above.
     let mut lines = text.split('\n');
     let mut next = || lines.next().unwrap_or_default();
@@ -60,7 +61,7 @@ pub fn request_head(request: &Request) -> RequestHead {
 /// whole MiB, so that later strings of a similar length reuse the memory.
 pub fn copy_to_wasm(text: &JsString) -> String {
     const MEGABYTE: usize = 1024 * 1024;
-    let bytes = glue::utf8(text);
+    let bytes = glue::encode_utf8(text);
     let length = bytes.length() as usize;
     let capacity = if length > 4 * MEGABYTE { length.next_multiple_of(MEGABYTE) } else { length };
     let mut copy = Vec::with_capacity(capacity);
@@ -84,7 +85,7 @@ pub async fn read_body(
     limit: usize,
     reserve: &JsValue,
 ) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = glue::body(request, limit, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
+    let body = glue::read_body(request, limit, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
     let body = JsFuture::from(body).await?;
     Ok(match body.as_string().as_deref() {
         None => Ok(Uint8Array::new(&body).to_vec()),
@@ -119,7 +120,7 @@ pub async fn to_router_request(
         match read_body(request, MAX_BODY_BYTES, reserve.as_ref()).await? {
             Ok(bytes) => {
                 let mut memory = memory.replace(hub.account().empty_reservation());
-                memory.resize(if bytes.len() > MIN_PROGRESS_BYTES as usize { bytes.len() } else { 0 });
+                memory.resize(if bytes.len() > MAX_UNRESERVED_BODY_BYTES { bytes.len() } else { 0 });
                 reserved_bytes(bytes.into(), Arc::new(memory))
             }
             Err(error) => return Ok(Err(error)),
@@ -172,7 +173,7 @@ pub fn to_js_error(error: ErrorResponse) -> Response {
 
 /// Converts a response whose body is copied to JavaScript at once.
 pub fn to_js_response(response: &http::Response<Bytes>) -> Response {
-    glue::response(response.status().as_u16(), &header_lines(response.headers()), response.body())
+    glue::create_response(response.status().as_u16(), &header_lines(response.headers()), response.body())
 }
 
 /// Converts a response. A body above [`MAX_UNRESERVED_BYTES`] is streamed, so that it is not in memory twice. `context` has
@@ -197,14 +198,14 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
 
 /// Returns how long a client may take to read a response.
 fn longest_read_ms(bytes: usize) -> u32 {
-    let seconds = u32::try_from(bytes).unwrap_or(u32::MAX) / MIN_PROGRESS_BYTES;
+    let seconds = u32::try_from(bytes).unwrap_or(u32::MAX) / MIN_READ_BYTES_PER_SECOND;
     READ_TIMEOUT_MS + 1_000 * seconds
 }
 
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
 /// rest of the body.
 fn chunks(mut rest: Bytes) -> JsValue {
-    let mut bytes = MIN_PROGRESS_BYTES as usize;
+    let mut bytes = MIN_READ_BYTES_PER_SECOND as usize;
     let next = move |more: bool| {
         let chunk = rest.split_to(if more { rest.len().min(bytes) } else { 0 });
         bytes = RESPONSE_CHUNK_BYTES;

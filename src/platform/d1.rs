@@ -24,7 +24,7 @@ impl Database for D1 {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(SendFuture::new(async move {
             let list: Array = statements.iter().map(to_js).collect();
-            let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
+            let promise = glue::run_batch(&self.0.0, list).map_err(|e| to_error(&e))?;
             let results = JsFuture::from(promise).await.map_err(|e| to_error(&e))?;
             Ok(Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect())
         }))

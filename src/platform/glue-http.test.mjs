@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { body, discardBody, eventStream, response, streamedResponse } from './glue.js';
+import { createResponse, discardBody, eventStream, readBody, streamedResponse } from './glue.js';
 
 /** A fake request whose body is the chunks of an iterator; `reads` has the sizes of its reads. */
 function requestWithBody(chunks, declared) {
@@ -93,7 +93,7 @@ describe('the rest of a refused body', () => {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
-  const read = (request, reserve = async () => true) => body(request, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
+  const read = (request, reserve = async () => true) => readBody(request, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
@@ -275,10 +275,10 @@ describe('a response', () => {
     const json = 'content-type\napplication/json\n';
     const busy = `${json}retry-after\n1\n`;
     for (const headers of [json, busy, json, json, '']) {
-      const result = response(200, headers, new TextEncoder().encode('{}'));
+      const result = createResponse(200, headers, new TextEncoder().encode('{}'));
       assert.equal([...result.headers].flat().map((line) => `${line}\n`).join(''), headers);
       assert.equal(await result.text(), '{}');
     }
-    assert.equal(response(204, '', new Uint8Array(0)).body, null);
+    assert.equal(createResponse(204, '', new Uint8Array(0)).body, null);
   });
 });

@@ -5,7 +5,7 @@
  * @param {string} names of headers, separated by spaces
  * @returns {string} lines: method, URL, then the headers (empty when absent)
  */
-export function head(request, names) {
+export function readHead(request, names) {
   const { headers } = request;
   const lines = [request.method, request.url];
   for (const name of names.split(' ')) lines.push(headers.get(name) ?? '');
@@ -51,7 +51,7 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
  * @param {(bytes: number) => Promise<boolean>} reserve waits for memory before the buffer grows to this size
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
  */
-export async function body(request, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
+export async function readBody(request, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
   const declared = request.headers.get('content-length');
   if (Number(declared) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
@@ -132,11 +132,11 @@ export class Objects {
     const response = object.fetch(request, { headers });
     return new Promise((resolve, reject) => {
       const timer = setTimeout(resolve, timeoutMs);
-      const settled = (settle) => (value) => {
+      const clearTimerThen = (settle) => (value) => {
         clearTimeout(timer);
         settle(value);
       };
-      response.then(settled(resolve), settled(reject));
+      response.then(clearTimerThen(resolve), clearTimerThen(reject));
     });
   }
 }
@@ -164,7 +164,7 @@ let cached = { text: '', headers: new Headers() };
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  */
-export function response(status, headers, body) {
+export function createResponse(status, headers, body) {
   if (headers !== cached.text) cached = { text: headers, headers: new Headers(parseHeaders(headers)) };
   return new Response(status === 204 ? null : body.slice(), { status, headers: cached.headers });
 }
@@ -183,18 +183,18 @@ export function response(status, headers, body) {
 export function streamedResponse(status, headers, next, context, firstMs, chunkMs, totalMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
-  const read = (work, ms) => withTimeout(work, ms, 'The client does not read');
+  const untilRead = (work, ms) => withTimeout(work, ms, 'The client does not read');
   const writeAll = async () => {
     let ms = firstMs;
     for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
-      await read(writer.write(chunk), ms);
+      await untilRead(writer.write(chunk), ms);
       ms = chunkMs;
     }
-    await read(writer.close(), chunkMs);
+    await untilRead(writer.close(), chunkMs);
   };
   const write = async () => {
     try {
-      await read(writeAll(), totalMs);
+      await untilRead(writeAll(), totalMs);
     } catch (error) {
       writer.abort(error).catch(() => {});
       next(false);
@@ -218,7 +218,7 @@ export function parseHeaders(headers) {
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  * @returns {Promise<string>} two lines, status and `Retry-After`; or an error message
  */
-export async function post(url, headers, body, timeoutMs) {
+export async function sendPost(url, headers, body, timeoutMs) {
   const timeout = new AbortController();
   const init = {
     method: 'POST',
@@ -254,7 +254,7 @@ function withTimeout(work, timeoutMs, message) {
  * @param {[string, unknown[]][]} statements SQL and parameters
  * @returns {Promise<unknown[][][]>} the rows of each statement, with the columns in the order of the SELECT
  */
-export async function batch(db, statements) {
+export async function runBatch(db, statements) {
   const prepared = statements.map(([sql, params]) => db.prepare(sql).bind(...params));
   const results = await db.batch(prepared);
   return results.map((result) => result.results.map((row) => Object.values(row)));
@@ -282,7 +282,7 @@ export function smallText(frame, maxChars) {
 const ENCODER = new TextEncoder();
 
 /** @param {string} text */
-export function utf8(text) {
+export function encodeUtf8(text) {
   return ENCODER.encode(text);
 }
 
@@ -404,7 +404,9 @@ export function eventStream(socket, maxUnread, maxUnreadDeltas) {
   let unread = 0;
   socket.addEventListener('message', (event) => {
     const bytes = encoder.encode(event.data);
-    if (unread + bytes.length > maxUnreadDeltas && event.data.startsWith('data:')) return undefined;
+    // The hub writes the line `id:` first.
+    const hasId = !event.data.startsWith('data:');
+    if (!hasId && unread + bytes.length > maxUnreadDeltas) return undefined;
     unread += bytes.length;
     // The client reconnects and resumes after its last event.
     if (unread > maxUnread) {

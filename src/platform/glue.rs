@@ -8,12 +8,14 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
     /// Returns lines: the method, the URL, and the headers of `names`, which are separated by spaces.
-    pub fn head(request: &web_sys::Request, names: &str) -> String;
+    #[wasm_bindgen(js_name = readHead)]
+    pub fn read_head(request: &web_sys::Request, names: &str) -> String;
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
     /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered.
-    pub fn body(
+    #[wasm_bindgen(js_name = readBody)]
+    pub fn read_body(
         request: &web_sys::Request,
         limit: usize,
         min_bytes: u32,
@@ -46,7 +48,8 @@ extern "C" {
         timeout_ms: u32,
     ) -> Result<js_sys::Promise, JsValue>;
 
-    pub fn response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
+    #[wasm_bindgen(js_name = createResponse)]
+    pub fn create_response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
     /// A response whose body is read from the function `next`. It ends when the client does not read the first chunk in `first_ms`,
     /// another one in `chunk_ms`, or all of it in `total_ms`.
@@ -62,8 +65,8 @@ extern "C" {
     ) -> web_sys::Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
-    #[wasm_bindgen(catch)]
-    pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
+    #[wasm_bindgen(catch, js_name = runBatch)]
+    pub fn run_batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
 
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
@@ -71,7 +74,8 @@ extern "C" {
 
     /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
     /// message without a line break.
-    pub fn post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
+    #[wasm_bindgen(js_name = sendPost)]
+    pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
 
     /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
     /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes it, too.
@@ -91,7 +95,8 @@ extern "C" {
     #[wasm_bindgen(js_name = smallText)]
     pub fn small_text(frame: &JsValue, max_chars: usize) -> Option<String>;
 
-    pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
+    #[wasm_bindgen(js_name = encodeUtf8)]
+    pub fn encode_utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
 
     /// A stream of the messages of a socket. Ends when the client has more than `max_unread` unread bytes; above
     /// `max_unread_deltas`, events without an id are dropped.

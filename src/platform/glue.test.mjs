@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, Objects, post, smallText, utf8 } from './glue.js';
+import { encodeUtf8, Inbox, Objects, sendPost, smallText } from './glue.js';
 
 /** A fake WebSocket. */
 class Socket extends EventTarget {
@@ -148,7 +148,7 @@ async function postPush(t, respond) {
     return respond(init);
   });
   const body = new Uint8Array([1, 2, 3]);
-  return { requests, body, result: post('https://push.example/1', 'TTL\n60\nTopic\nt', body, 10_000) };
+  return { requests, body, result: sendPost('https://push.example/1', 'TTL\n60\nTopic\nt', body, 10_000) };
 }
 
 /** A push service that never responds. */
@@ -219,7 +219,7 @@ describe('a frame', () => {
   });
 
   test('that is large is encoded as UTF-8', () => {
-    assert.deepEqual(Buffer.from(utf8('aü😀')), Buffer.from('aü😀'));
+    assert.deepEqual(Buffer.from(encodeUtf8('aü😀')), Buffer.from('aü😀'));
   });
 });
 

@@ -256,7 +256,7 @@ impl NamespaceObject {
         format: Format,
     ) -> Result<Response> {
         let (_, _, query) = split_url(head.url);
-        let lines = glue::head(request, SUBSCRIPTION_HEADERS);
+        let lines = glue::read_head(request, SUBSCRIPTION_HEADERS);
         let mut headers = lines.split('\n').skip(2);
         let expires_at = headers.next().and_then(|at| at.parse().ok());
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
@@ -294,7 +294,7 @@ impl NamespaceObject {
     }
 
     async fn fetch(&self, request: Request) -> Result<Response> {
-        let lines = glue::head(&request, OBJECT_HEADERS);
+        let lines = glue::read_head(&request, OBJECT_HEADERS);
         let head = ObjectRequest::parse(&lines);
         match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
             Ok(running) => {

@@ -161,7 +161,7 @@ impl Runtime for ObjectRuntime {
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
         Box::pin(SendFuture::new(async move {
             let (url, headers) = (request.uri().to_string(), convert::header_lines(request.headers()));
-            let response = glue::post(&url, &headers, request.body(), PUSH_TIMEOUT_MS);
+            let response = glue::send_post(&url, &headers, request.body(), PUSH_TIMEOUT_MS);
             let response = JsFuture::from(response).await.map_err(|error| format!("{error:?}"))?;
             let response = response.as_string().unwrap_or_default();
             let (status, retry_after) = response.split_once('\n').ok_or_else(|| response.clone())?;

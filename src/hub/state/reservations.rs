@@ -34,6 +34,6 @@ impl Reservations {
     /// from. Evicts cached sessions if that is necessary.
     pub fn make_room_for_journal(&self, bytes: usize) -> bool {
         let new_bytes = bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1);
-        self.account.make_room_above(new_bytes, JOURNAL_HEADROOM_BYTES, self.cache.bytes())
+        self.account.make_room_with_headroom(new_bytes, JOURNAL_HEADROOM_BYTES, self.cache.bytes())
     }
 }
