@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac as _};
 use session_gateway_hub::auth::jwt::JwtKey;
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::limits::MAX_TOKEN_BYTES;
 use session_gateway_hub::model::namespace::Namespace;
 use sha2::Sha256;
@@ -18,12 +18,12 @@ const NOW: i64 = 1_700_000_000;
 pub fn run(input: &str) {
     let [first, second] = lines(input);
     for required in [false, true] {
-        let tokens = AccessTokens::new(first, required);
+        let tokens = TokenVerifier::new(first, required);
         for token in [second, first] {
             assert_eq!(tokens.verify(token), expected(&tokens, first, token, required), "{first:?} {token:?}");
         }
     }
-    assert!(AccessTokens::parse(Some(first), Some(second), Some(second)).is_err() || !first.trim().is_empty());
+    assert!(TokenVerifier::parse(Some(first), Some(second), Some(second)).is_err() || !first.trim().is_empty());
     check_claims(first, second);
     // The second line as a JWT: valid only if it has the right signature.
     assert_eq!(
@@ -32,8 +32,8 @@ pub fn run(input: &str) {
     );
 }
 
-/// A second implementation of [`AccessTokens::verify`].
-fn expected(tokens: &AccessTokens, secret: &str, token: &str, required: bool) -> Option<Namespace> {
+/// A second implementation of [`TokenVerifier::verify`].
+fn expected(tokens: &TokenVerifier, secret: &str, token: &str, required: bool) -> Option<Namespace> {
     if secret.trim().is_empty() || token.len() > MAX_TOKEN_BYTES {
         return None;
     }

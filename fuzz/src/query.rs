@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, VerifiedToken, split_url};
 use session_gateway_hub::http::query::Query;
@@ -77,7 +77,7 @@ impl Database for EmptyDatabase {
 
 /// Checks that the worker routes the request at once and without an internal error, and only a valid token to a namespace.
 fn check_routing(head: &RequestHead, routing: &str) {
-    let tokens = AccessTokens::new(SECRET, false);
+    let tokens = TokenVerifier::new(SECRET, false);
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a routing");
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");

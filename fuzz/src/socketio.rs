@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::hub::inbound::admission::{Admission, admit_frame};
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
@@ -101,7 +101,7 @@ fn check_encoders(text: &str) {
 }
 
 fn check_admission(frame: &str) {
-    let tokens = AccessTokens::new("s3cret", false);
+    let tokens = TokenVerifier::new("s3cret", false);
     match admit_frame(&tokens, None, frame) {
         Admission::Granted { namespace, auth } => {
             assert_eq!(auth.token.and_then(|token| tokens.verify(&token)), Some(namespace));

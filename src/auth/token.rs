@@ -23,7 +23,7 @@ const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN
 ///
 /// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]
-pub struct AccessTokens {
+pub struct TokenVerifier {
     current: SharedSecret,
     previous: Option<SharedSecret>,
     accepts_shared: bool,
@@ -36,7 +36,7 @@ struct SharedSecret {
     mac: Option<Hmac<Sha256>>,
 }
 
-impl AccessTokens {
+impl TokenVerifier {
     /// Parses the settings `CLI_API_TOKEN`, `CLI_API_TOKEN_PREVIOUS` and `REQUIRE_NAMESPACE_TOKENS`.
     pub fn parse(
         secret: Option<&str>,
@@ -78,7 +78,7 @@ impl AccessTokens {
 
     /// Returns the token of a namespace, `<base64url of the HMAC>:<NAMESPACE>`.
     pub fn namespace_token(&self, namespace: &Namespace) -> String {
-        let secret = self.current.of_namespace(namespace).unwrap_or_default();
+        let secret = self.current.derive_secret(namespace).unwrap_or_default();
         format!("{secret}:{namespace}")
     }
 
@@ -87,9 +87,9 @@ impl AccessTokens {
         let digest = Sha256::digest(secret);
         let accepted = [Some(&self.current), self.previous.as_ref()].into_iter().flatten();
         let matches = accepted.filter_map(|shared| {
-            let of_namespace = shared.of_namespace(namespace)?;
+            let own_secret = shared.derive_secret(namespace)?;
             let is_shared = digest.ct_eq(&shared.digest) & Choice::from(u8::from(self.accepts_shared));
-            Some(is_shared | digest.ct_eq(&Sha256::digest(of_namespace)))
+            Some(is_shared | digest.ct_eq(&Sha256::digest(own_secret)))
         });
         matches.fold(Choice::from(0), |any, is_match| any | is_match).into()
     }
@@ -102,8 +102,8 @@ impl SharedSecret {
         Self { digest: Sha256::digest(secret).into(), mac: if is_blank { None } else { mac() } }
     }
 
-    /// Returns the own secret of a namespace.
-    fn of_namespace(&self, namespace: &Namespace) -> Option<String> {
+    /// Returns the namespace's own secret; `None` if the shared secret is blank.
+    fn derive_secret(&self, namespace: &Namespace) -> Option<String> {
         let mut mac = self.mac.clone()?;
         mac.update(b"namespace:");
         mac.update(namespace.as_str().as_bytes());
@@ -111,9 +111,9 @@ impl SharedSecret {
     }
 }
 
-impl fmt::Debug for AccessTokens {
+impl fmt::Debug for TokenVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessTokens").field("accepts_shared", &self.accepts_shared).finish_non_exhaustive()
+        f.debug_struct("TokenVerifier").field("accepts_shared", &self.accepts_shared).finish_non_exhaustive()
     }
 }
 
@@ -131,13 +131,13 @@ mod tests {
         Namespace::parse(name).unwrap()
     }
 
-    fn verify(tokens: &AccessTokens, token: &str) -> Option<String> {
+    fn verify(tokens: &TokenVerifier, token: &str) -> Option<String> {
         tokens.verify(token).map(|ns| ns.to_string())
     }
 
     #[test]
     fn a_namespace_token_agrees_with_another_implementation() {
-        let tokens = AccessTokens::new("s3cret", true);
+        let tokens = TokenVerifier::new("s3cret", true);
         assert_eq!(tokens.namespace_token(&namespace("team-7")), format!("{TEAM}:team-7"));
         assert_eq!(tokens.namespace_token(&Namespace::default()), format!("{DEFAULT}:default"));
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn invalid_settings_are_rejected() {
         let accepts_shared = |required| {
-            AccessTokens::parse(Some("s3cret"), None, required).map(|tokens| verify(&tokens, "s3cret").is_some())
+            TokenVerifier::parse(Some("s3cret"), None, required).map(|tokens| verify(&tokens, "s3cret").is_some())
         };
         let settings = [None, Some("false"), Some("True")];
         assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
@@ -154,16 +154,16 @@ mod tests {
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);
         for secret in [None, Some(""), Some(" \n"), Some(long.as_str())] {
-            let error = AccessTokens::parse(secret, None, None).unwrap_err();
+            let error = TokenVerifier::parse(secret, None, None).unwrap_err();
             assert!(error.contains("CLI_API_TOKEN") && !error.contains("xxx"), "{error}");
         }
-        let error = AccessTokens::parse(Some("s3cret"), Some(&long), None).unwrap_err();
+        let error = TokenVerifier::parse(Some("s3cret"), Some(&long), None).unwrap_err();
         assert!(error.contains("CLI_API_TOKEN_PREVIOUS") && !error.contains("xxx"), "{error}");
     }
 
     #[test]
     fn after_a_rotation_tokens_of_the_previous_secret_are_valid_until_it_is_removed() {
-        let parse = |previous, required| AccessTokens::parse(Some("new"), previous, Some(required)).unwrap();
+        let parse = |previous, required| TokenVerifier::parse(Some("new"), previous, Some(required)).unwrap();
         let tokens = parse(Some("s3cret"), "false");
         let own = format!("{TEAM}:team-7");
         assert_eq!(verify(&tokens, "new:team-7").as_deref(), Some("team-7"));
@@ -189,14 +189,14 @@ mod tests {
         let name = "n".repeat(Namespace::MAX_LEN);
         let token = format!("{longest}:{name}");
         assert_eq!(token.len(), MAX_TOKEN_BYTES);
-        assert_eq!(verify(&AccessTokens::new(&longest, false), &token), Some(name));
+        assert_eq!(verify(&TokenVerifier::new(&longest, false), &token), Some(name));
         let huge = "x".repeat(MAX_TOKEN_BYTES + 1);
-        assert_eq!(verify(&AccessTokens::new(&huge, false), &huge), None);
+        assert_eq!(verify(&TokenVerifier::new(&huge, false), &huge), None);
     }
 
     #[test]
     fn debug_output_does_not_show_the_secret() {
-        let debug_text = format!("{:?}", AccessTokens::new("s3cret", false));
-        assert_eq!(debug_text, "AccessTokens { accepts_shared: true, .. }");
+        let debug_text = format!("{:?}", TokenVerifier::new("s3cret", false));
+        assert_eq!(debug_text, "TokenVerifier { accepts_shared: true, .. }");
     }
 }

@@ -20,7 +20,7 @@ use super::history::{Reader, read_messages};
 use super::query::Query;
 use super::response::{JsonText, Reply, Response, json_response, to_response};
 use crate::auth::jwt::{JwtKey, WebClaims};
-use crate::auth::token::AccessTokens;
+use crate::auth::token::TokenVerifier;
 use crate::hub::error::Error;
 use crate::ledger::Ledger;
 use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
@@ -109,7 +109,7 @@ pub struct VerifiedToken {
 }
 
 pub struct Edge {
-    pub tokens: AccessTokens,
+    pub tokens: TokenVerifier,
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
@@ -143,7 +143,7 @@ impl Edge {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
     /// `ledger` is shared by all namespaces of the isolate.
     pub fn new(
-        tokens: AccessTokens,
+        tokens: TokenVerifier,
         cors: Cors,
         routing: Routing,
         jwt: Option<JwtKey>,

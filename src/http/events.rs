@@ -33,7 +33,7 @@ pub async fn parse_request(
     let machine = query.text("machineId")?.map(str::to_owned);
     if let Some(id) = &session {
         // A session that is being merged is accepted: the stream delivers the result of the merge.
-        hub.load_session_during_merge(id).await?;
+        hub.load_session_unlocked(id).await?;
     }
     if let Some(id) = &machine {
         hub.load_machine(id).await?;

@@ -63,7 +63,7 @@ impl RoutedRequest {
     pub fn session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
             let id = self.param("id")?;
-            self.hub.load_session_during_merge(&id).await?;
+            self.hub.load_session_unlocked(&id).await?;
             Ok(id)
         })
     }

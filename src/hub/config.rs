@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::push::config::PushConfig;
 use super::state::upload_slots::FrameSlot;
-use crate::auth::token::AccessTokens;
+use crate::auth::token::TokenVerifier;
 use crate::limits::{DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 
 pub struct Config {
     pub namespace: Namespace,
-    pub tokens: AccessTokens,
+    pub tokens: TokenVerifier,
     /// How long a CLI may take to answer an RPC, in milliseconds.
     pub rpc_timeout_ms: u64,
     pub vocabulary: Vocabulary,

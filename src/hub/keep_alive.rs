@@ -88,7 +88,7 @@ impl Hub {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |state, stored| {
                 // An active session, or one that has expired again since, keeps its requests.
-                if !state.cache.session(&id)?.session.active && !state.kept_requests.contains(&id) {
+                if !state.cache.require_entry(&id)?.session.active && !state.kept_requests.contains(&id) {
                     self.cancel_pending(state, &id, stored)?;
                 }
                 Ok(state.commit_waiter())

@@ -183,10 +183,10 @@ impl Hub {
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
-            self.load_with_details(id).await?;
+            self.load_shown(id).await?;
             let (segments, is_changed) = {
                 let cache = &self.state().cache;
-                (cache.session(id).map(session_segments)?, cache.committed_session(id).is_some())
+                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);

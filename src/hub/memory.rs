@@ -70,7 +70,7 @@ impl State {
     /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes.
     fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
         let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
-        let may_evict = |id: &str| {
+        let is_evictable = |id: &str| {
             let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
             !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
         };
@@ -79,7 +79,7 @@ impl State {
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes();
         reservations.cache.resize(session_bytes + other_bytes);
-        let limit = session_bytes.saturating_sub(surplus(&reservations.account)).max(MIN_CACHED_BYTES);
-        reservations.cache.resize(cache.evict(limit, may_evict, is_in_use) + other_bytes);
+        let max_bytes = session_bytes.saturating_sub(surplus(&reservations.account)).max(MIN_CACHED_BYTES);
+        reservations.cache.resize(cache.evict(max_bytes, is_evictable, is_in_use) + other_bytes);
     }
 }

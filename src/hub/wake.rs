@@ -23,7 +23,7 @@ use crate::ledger::{Evictable, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::retry::{Environment, Retrying};
-use crate::store::watchdog::LossDetecting;
+use crate::store::watchdog::Watchdog;
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is shared by all namespaces of the
@@ -42,7 +42,7 @@ impl Hub {
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
-        let db = Arc::new(LossDetecting::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
+        let db = Arc::new(Watchdog::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
         let db = fence(&config, db, &rt, &state, now);
         let db = Retrying::new(db, Box::new(HubEnvironment(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {

@@ -11,7 +11,7 @@ use super::d1::D1;
 use super::glue::{Meter, Objects};
 use super::runtime;
 use crate::auth::jwt::JwtKey;
-use crate::auth::token::AccessTokens;
+use crate::auth::token::TokenVerifier;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::http::placement::Placement;
@@ -27,7 +27,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::retry::{Environment, Retrying};
-use crate::store::watchdog::LossDetecting;
+use crate::store::watchdog::Watchdog;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
@@ -57,10 +57,10 @@ pub fn max_file_bytes(env: &Env) -> Result<u64, String> {
     parse_max_upload(variable(env, "MAX_UPLOAD_MB").as_deref())
 }
 
-fn access_tokens(env: &Env) -> Result<AccessTokens, String> {
+fn access_tokens(env: &Env) -> Result<TokenVerifier, String> {
     let (secret, previous) = (variable(env, "CLI_API_TOKEN"), variable(env, "CLI_API_TOKEN_PREVIOUS"));
     let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
-    AccessTokens::parse(secret.as_deref(), previous.as_deref(), required.as_deref())
+    TokenVerifier::parse(secret.as_deref(), previous.as_deref(), required.as_deref())
 }
 
 fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
@@ -136,10 +136,8 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
     let jwt = JwtKey::from_settings(secret.as_deref(), previous.as_deref())?;
-    let db = Retrying::new(
-        LossDetecting::new(database(env, None)?, Box::new(WorkerEnvironment)),
-        Box::new(WorkerEnvironment),
-    );
+    let db =
+        Retrying::new(Watchdog::new(database(env, None)?, Box::new(WorkerEnvironment)), Box::new(WorkerEnvironment));
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
     vocabulary(env)?;
     push(env)?;

@@ -61,9 +61,17 @@ pub struct Appended {
     pub session: Result<Found<Session>, DbError>,
     /// The message, or an earlier one with its local id.
     pub message: Option<MessageRef>,
-    /// The `last` and `floor` of the last row of the log, if events are logged. The row is the event of the message if the message
-    /// is new.
-    pub last_row: Option<(u64, u64)>,
+    /// The last row of the log, if events are logged: the event of the message, if the message is new.
+    pub last_row: Option<LastRow>,
+}
+
+/// The numbers of a row of the log.
+#[derive(Debug, Clone, Copy)]
+pub struct LastRow {
+    /// The number of its last event.
+    pub number: u64,
+    /// The number of the event before its first one.
+    pub previous_number: u64,
 }
 
 /// Returns the statements that store a message, whose `seq` is ignored, and read its session. The content must fit into a row.
@@ -117,7 +125,7 @@ pub fn read(namespace: &Namespace, results: &mut [Vec<Row>]) -> Result<Appended,
     let (_, last_row) = (next(), next().pop());
     let last_row = last_row.map(|row| {
         let mut c = Columns::new("events", row);
-        Ok::<_, DbError>((c.number("last")?, c.number("floor")?))
+        Ok::<_, DbError>(LastRow { number: c.number("last")?, previous_number: c.number("floor")? })
     });
     Ok(Appended { session, message: message.transpose()?, last_row: last_row.transpose()? })
 }

@@ -1,6 +1,9 @@
-//! The text of an [`EventsRow`](super::events::EventsRow): one line an event, with its number, its audience, and its body,
-//! separated by tabs. The audience is a letter and an id as JSON. The line of a message has a reference to the row of the
-//! message, which is the letter `r` with the id of the session, and the seq, and is resolved when the rows are loaded.
+//! The text of an [`EventsRow`](super::events::EventsRow): one line for each event, with its number, its audience, and its
+//! body, separated by tabs. The audience is a letter and an id as JSON. The line of a message has a reference to the row of the
+//! message instead: the letter `r` with the id of the session, and the seq. It is resolved when the rows are loaded.
+//!
+//! Letters: `s` subscribers of the session and of everything, `c` of the session only, `m` of the machine and of everything, `r` a
+//! reference to a message.
 
 use std::fmt::{Display, Write as _};
 

@@ -37,7 +37,8 @@ macro_rules! messages_beside {
     ) };
 }
 
-/// A page, or no row if its messages have `?5` bytes or more, or parts. Checking this first costs less than a running sum.
+/// Selects a page. Selects no row if a message has parts, or the messages have `?5` bytes or more: a plain sum is cheaper than a
+/// running one.
 /// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content.
 #[rustfmt::skip]
 macro_rules! page {

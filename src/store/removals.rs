@@ -16,14 +16,14 @@ UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, age
   metadata_parts = NULL, agent_state_parts = NULL
 WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// A column of the first tombstone of a deleted session of the namespace `?1`.
+/// A column of one tombstone, that of the lowest id, of the deleted sessions of the namespace `?1`.
 macro_rules! of_first_tombstone {
     ($column:literal) => {
         concat!("(SELECT ", $column, " FROM sessions WHERE namespace = '/' || ?1 ORDER BY tag LIMIT 1)")
     };
 }
 
-/// Deletes a part of the messages and completed requests of the first deleted session of a namespace. Once none are left,
+/// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left,
 /// deletes its tombstone and those of the sessions that were merged into it. Selects whether deleted sessions remain. Each
 /// statement deletes at most 5,000 rows, and about 60 MB. `?1`: namespace.
 const SWEEP: [&str; 5] = [
@@ -87,10 +87,9 @@ SELECT max(seq) AS last, by_rows, by_bytes FROM (
 GROUP BY by_rows, by_bytes ORDER BY last"
 );
 
-/// The statements that move a chunk of the messages of the session that remains behind those of the removed one, in this
-/// order. A message that both sessions contain (same local id) keeps its place in the history of the removed session.
-/// `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace, `?4`: the seq before the chunk,
-/// `?5`: its last seq.
+/// The statements that move a chunk of the messages of `new` behind those of `old`, in this order. A message that both sessions
+/// contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace, `?4`: the seq
+/// before the chunk, `?5`: its last seq.
 const MOVE_CHUNK: [&str; 3] = [
     concat!(
         "DELETE FROM messages WHERE session_id = ",
@@ -128,9 +127,9 @@ WHERE messages.session_id = ",
     ),
 ];
 
-/// The statements that end a merge, in this order. The session that remains takes the history of the removed one, whose
-/// messages are not rewritten. The row of the removed one becomes a tombstone, because its history is stored under its id.
-/// [`SWEEP`] deletes it with the history. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` takes the history of `old`, whose messages are not rewritten. The row of
+/// `old` becomes a tombstone, because its history is stored under its id. [`SWEEP`] deletes it with the history. `?1`: `old`,
+/// `?2`: `new`, `?3`: namespace.
 const END_MERGE: [&str; 6] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),

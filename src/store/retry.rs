@@ -49,7 +49,7 @@ struct Queries {
     last_stall_ended_at: Option<u64>,
     /// Whether the last query that ended did so because of an outage that outlasted the retries.
     is_unreachable: bool,
-    /// When the stall began whose beginning is logged and whose end is not, in Unix milliseconds.
+    /// The start of the stall that was logged and has not ended, in Unix milliseconds.
     logged_stall_since: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ struct Retries<'a> {
     pause_ms: u64,
     /// The last fault after which the batch was repeated.
     fault: Option<String>,
-    /// Whether the result is an outage; `None` without a result.
+    /// Whether the query failed because of an outage; `None` while it has no result.
     is_unreachable: Option<bool>,
 }
 

@@ -1,5 +1,5 @@
 //! Ends queries that the database will not answer. A query whose answer was lost would delay everything behind it by
-//! [`DB_TIMEOUT_MS`], also when the database has long recovered from a stall.
+//! [`DB_TIMEOUT_MS`], even after the database has recovered from a stall.
 //!
 //! The database answers queries in the order in which they arrive. So a query is lost if a later one was answered: another
 //! request, or the probe that is sent while queries are silent. It ends with an unknown outcome, and a
@@ -14,8 +14,8 @@ use super::retry::Environment;
 use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
 
-/// A database that ends lost queries with an error.
-pub struct LossDetecting {
+/// A database that ends lost queries with an error, next to [`Retrying`](super::retry::Retrying).
+pub struct Watchdog {
     db: Arc<dyn Database>,
     environment: Box<dyn Environment>,
     times: Mutex<QueryTimes>,
@@ -30,8 +30,7 @@ struct QueryTimes {
     /// A query is lost if one that was sent this much later was answered, in milliseconds. Doubles with each lost query,
     /// because a large batch may arrive after a small one that was sent later.
     loss_threshold_ms: u64,
-    /// When the threshold is reset, in Unix milliseconds, unless a write is answered before: when the retries of the last lost
-    /// query have ended.
+    /// When the retries of the last lost query end, in Unix milliseconds. The threshold is reset then, or when a write succeeds.
     threshold_resets_at: u64,
 }
 
@@ -49,7 +48,7 @@ impl QueryTimes {
     }
 }
 
-impl LossDetecting {
+impl Watchdog {
     pub fn new(db: Arc<dyn Database>, environment: Box<dyn Environment>) -> Self {
         let times = QueryTimes {
             last_sent_at: 0,
@@ -120,7 +119,7 @@ impl LossDetecting {
     }
 }
 
-impl Database for LossDetecting {
+impl Database for Watchdog {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let writes = !is_read_only(statements);

@@ -7,7 +7,7 @@ use crate::support::runtime::START;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{
     Action, Edge, RequestHead, Routing, longest_body_time_ms, rate_limit_key, split_url,
@@ -17,7 +17,7 @@ use session_gateway_hub::model::namespace::Namespace;
 const UPGRADE: &str = "EIO=4&transport=websocket";
 
 fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
-    let tokens = AccessTokens::new(SECRET, false);
+    let tokens = TokenVerifier::new(SECRET, false);
     Edge::new(
         tokens,
         Cors::parse(origins).unwrap(),

@@ -61,7 +61,7 @@ async fn a_file_is_sent_in_chunks_one_at_a_time_and_the_last_answer_is_the_resul
     for length in [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES] {
         let (world, session, mut cli) = session_with_chunks().await;
         let bytes = file(length);
-        let upload = world.start_complete_upload(&path(&session), &body(&bytes));
+        let upload = world.start_upload_with_body(&path(&session), &body(&bytes));
         let mut received = Vec::new();
         let mut upload_id = Value::Null;
         let result = json!({"success": true, "path": "/x/a.bin"});
@@ -96,7 +96,7 @@ async fn a_file_above_the_limit_of_the_deployment_is_refused_and_aborted() {
     let session = world.create_session("/code").await;
     let mut cli = connect(&world, &session).await;
     for (length, is_accepted) in [(limit, true), (limit + 1, false)] {
-        let upload = world.start_complete_upload(&path(&session), &body(&file(length)));
+        let upload = world.start_upload_with_body(&path(&session), &body(&file(length)));
         let first = cli.next_call().await;
         cli.respond(&first, &json!({"success": true}));
         cli.serve("uploadChunk", &json!({"success": true})).await;
@@ -113,7 +113,7 @@ async fn a_file_above_the_limit_of_the_deployment_is_refused_and_aborted() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_refuses_a_chunk_ends_the_upload_with_its_answer() {
     let (world, session, mut cli) = session_with_chunks().await;
-    let upload = world.start_complete_upload(&path(&session), &body(&file(3 * CHUNK_BYTES)));
+    let upload = world.start_upload_with_body(&path(&session), &body(&file(3 * CHUNK_BYTES)));
     let call = cli.next_call().await;
     let refusal = json!({"success": false, "error": "The disk is full."});
     cli.respond(&call, &refusal);
@@ -124,7 +124,7 @@ async fn a_cli_that_refuses_a_chunk_ends_the_upload_with_its_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_gets_an_abort_when_it_does_not_answer_and_when_the_end_of_the_body_is_invalid() {
     let (world, session, mut cli) = session_with_chunks().await;
-    let upload = world.start_complete_upload(&path(&session), &body(&file(2 * CHUNK_BYTES)));
+    let upload = world.start_upload_with_body(&path(&session), &body(&file(2 * CHUNK_BYTES)));
     let call = cli.next_call().await;
     for _ in 0..8 {
         cli.send_keep_alive(&world, &session).await;
@@ -135,7 +135,7 @@ async fn a_cli_gets_an_abort_when_it_does_not_answer_and_when_the_end_of_the_bod
     assert_aborted(&mut cli, &call).await;
 
     let unnamed = json!({"content": STANDARD.encode(file(2 * CHUNK_BYTES)), "mimeType": "text/plain"});
-    let upload = world.start_complete_upload(&path(&session), &unnamed.to_string());
+    let upload = world.start_upload_with_body(&path(&session), &unnamed.to_string());
     let call = cli.next_call().await;
     cli.respond(&call, &json!({"success": true}));
     assert_eq!(upload.reply().await.assert_error(400, "invalid_field")["field"], "filename");
@@ -158,7 +158,7 @@ async fn a_client_that_stalls_or_disconnects_before_the_first_chunk_causes_no_ca
 #[tokio::test(start_paused = true)]
 async fn an_upload_fails_when_its_cli_disconnects_or_another_socket_takes_its_methods() {
     let (world, session, mut cli) = session_with_chunks().await;
-    let upload = world.start_complete_upload(&path(&session), &body(&file(3 * CHUNK_BYTES)));
+    let upload = world.start_upload_with_body(&path(&session), &body(&file(3 * CHUNK_BYTES)));
     let call = cli.next_call().await;
     let mut other = connect(&world, &session).await;
     cli.respond(&call, &json!({"success": true}));
@@ -166,7 +166,7 @@ async fn an_upload_fails_when_its_cli_disconnects_or_another_socket_takes_its_me
     assert!(error["error"].as_str().unwrap().contains("disconnected"), "{error}");
     other.socket.assert_no_frames().await;
 
-    let upload = world.start_complete_upload(&path(&session), &body(&file(3 * CHUNK_BYTES)));
+    let upload = world.start_upload_with_body(&path(&session), &body(&file(3 * CHUNK_BYTES)));
     other.next_call().await;
     other.socket.close();
     upload.reply().await.assert_error(500, "upload_failed");
@@ -177,7 +177,7 @@ async fn an_announcement_survives_hibernation_and_needs_the_method() {
     let (world, session, mut cli) = session_with_chunks().await;
     world.hibernate_and_wake().await;
     cli.send_keep_alive(&world, &session).await;
-    let upload = world.start_complete_upload(&path(&session), &body(b"x"));
+    let upload = world.start_upload_with_body(&path(&session), &body(b"x"));
     let call = cli.next_call().await;
     assert_eq!(content(&call), b"x");
     cli.respond(&call, &json!({"success": true}));
@@ -191,7 +191,7 @@ async fn an_announcement_survives_hibernation_and_needs_the_method() {
 #[tokio::test(start_paused = true)]
 async fn eight_uploads_of_a_namespace_are_in_progress_at_a_time() {
     let (world, session, mut cli) = session_with_chunks().await;
-    let uploads: Vec<_> = (0..9).map(|_| world.start_complete_upload(&path(&session), &body(b"x"))).collect();
+    let uploads: Vec<_> = (0..9).map(|_| world.start_upload_with_body(&path(&session), &body(b"x"))).collect();
     let mut calls = Vec::new();
     while let Some(call) = cli.try_call().await {
         calls.push(call);
@@ -215,7 +215,7 @@ async fn an_upload_in_chunks_fits_the_share_of_its_namespace() {
     }
     run_until_idle().await;
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let upload = world.start_complete_upload(&path(&session), &body(&file(CHUNK_BYTES + 1)));
+    let upload = world.start_upload_with_body(&path(&session), &body(&file(CHUNK_BYTES + 1)));
     for _ in 0..2 {
         let call = cli.next_call().await;
         cli.respond(&call, &json!({"success": true}));

@@ -10,7 +10,7 @@ use session_gateway_hub::hub::config::UploadConfig;
 use session_gateway_hub::hub::ports::UploadFault;
 
 /// An active session whose CLI accepts uploads.
-async fn session_with_uploads() -> (World, String, Cli) {
+async fn world_with_upload_session() -> (World, String, Cli) {
     let (world, session, mut cli) = live_session().await;
     cli.register("uploadFile").await;
     cli.register("deleteUploadFile").await;
@@ -18,7 +18,7 @@ async fn session_with_uploads() -> (World, String, Cli) {
 }
 
 /// A session of a world, and its CLI, which accepts uploads.
-async fn upload_session(world: &World) -> (String, Cli) {
+async fn upload_session_in(world: &World) -> (String, Cli) {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     cli.register("uploadFile").await;
@@ -37,10 +37,10 @@ fn body(name: &str, bytes: &[u8]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_is_sent_to_the_cli_and_its_result_is_returned_unchanged() {
-    let (world, session, mut cli) = session_with_uploads().await;
+    let (world, session, mut cli) = world_with_upload_session().await;
     let names = ["notes.txt", "grüße \u{1f600}.txt", "\"content\":\"x\"", "a\\\"content\\\":\\\"b", "\u{0}\u{1f}"];
     for name in names {
-        let upload = world.start_complete_upload(&path(&session), &body(name, b"hello").to_string());
+        let upload = world.start_upload_with_body(&path(&session), &body(name, b"hello").to_string());
         let request = cli.next_call().await;
         let params = json!({"filename": name, "content": STANDARD.encode("hello"), "mimeType": "text/plain"});
         assert_eq!((request.method.as_str(), &request.params), ("uploadFile", &params));
@@ -53,8 +53,8 @@ async fn a_file_is_sent_to_the_cli_and_its_result_is_returned_unchanged() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() {
-    let (world, session, mut cli) = session_with_uploads().await;
-    let upload = world.start_complete_upload(&path(&session), &body("empty", b"").to_string());
+    let (world, session, mut cli) = world_with_upload_session().await;
+    let upload = world.start_upload_with_body(&path(&session), &body("empty", b"").to_string());
     let request = cli.next_call().await;
     assert_eq!(request.params["content"], "");
     cli.respond(&request, &json!({"success": false, "error": "The disk is full."}));
@@ -63,7 +63,7 @@ async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() 
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_body_is_rejected_without_a_call() {
-    let (world, session, mut cli) = session_with_uploads().await;
+    let (world, session, mut cli) = world_with_upload_session().await;
     let valid = body("a", b"x");
     let with = |field: &str, value: Value| {
         let mut body = valid.clone();
@@ -98,8 +98,8 @@ async fn an_invalid_body_is_rejected_without_a_call() {
 
 #[tokio::test(start_paused = true)]
 async fn the_length_limit_of_a_file_name_is_in_code_points() {
-    let (world, session, mut cli) = session_with_uploads().await;
-    let upload = world.start_complete_upload(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
+    let (world, session, mut cli) = world_with_upload_session().await;
+    let upload = world.start_upload_with_body(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
     let request = cli.next_call().await;
     cli.respond(&request, &json!({"success": true}));
     upload.reply().await.ok();
@@ -107,7 +107,7 @@ async fn the_length_limit_of_a_file_name_is_in_code_points() {
 
 #[tokio::test(start_paused = true)]
 async fn each_fault_of_a_transfer_has_its_own_error() {
-    let (world, session, mut cli) = session_with_uploads().await;
+    let (world, session, mut cli) = world_with_upload_session().await;
     let table = [
         (UploadFault::TooLarge, 413, "too_large"),
         (UploadFault::FieldsTooLarge, 413, "too_large"),
@@ -126,7 +126,7 @@ async fn each_fault_of_a_transfer_has_its_own_error() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_for_a_stalled_upload_names_the_minimum_rate() {
-    let (world, session, _cli) = session_with_uploads().await;
+    let (world, session, _cli) = world_with_upload_session().await;
     let (upload, arrival) = world.start_upload(&path(&session));
     arrival.send(Err(UploadFault::Stalled)).unwrap();
     let error = upload.reply().await.assert_error(408, "upload_stalled");
@@ -155,7 +155,7 @@ async fn an_inactive_session_accepts_no_uploads() {
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_to_an_unknown_or_foreign_session_is_rejected_before_it_is_read() {
-    let (world, session, _cli) = session_with_uploads().await;
+    let (world, session, _cli) = world_with_upload_session().await;
     for (world, session, status, code) in
         [(&world, "unknown", 404, "session_not_found"), (&world.neighbour(), &session, 403, "forbidden")]
     {
@@ -176,7 +176,7 @@ async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
     assert!(error["error"].as_str().unwrap().contains("No handler registered for uploadFile"), "{error}");
 
     cli.register("uploadFile").await;
-    let unanswered = world.start_complete_upload(&path(&session), &valid);
+    let unanswered = world.start_upload_with_body(&path(&session), &valid);
     cli.next_call().await;
     world.advance(RPC_TIMEOUT_MS - 1_000).await;
     assert!(!unanswered.is_ready());
@@ -185,7 +185,7 @@ async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
     assert!(error["error"].as_str().unwrap().contains("RPC timed out: uploadFile"), "{error}");
 
     cli.send_keep_alive(&world, &session).await;
-    let interrupted = world.start_complete_upload(&path(&session), &valid);
+    let interrupted = world.start_upload_with_body(&path(&session), &valid);
     cli.next_call().await;
     cli.socket.close();
     interrupted.reply().await.assert_error(500, "upload_failed");
@@ -193,8 +193,8 @@ async fn a_missing_handler_a_timeout_and_a_lost_connection_are_a_500() {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
-    let (world, session, mut cli) = session_with_uploads().await;
-    let upload = world.start_complete_upload(&path(&session), &body("large", &vec![7; 16 << 20]).to_string());
+    let (world, session, mut cli) = world_with_upload_session().await;
+    let upload = world.start_upload_with_body(&path(&session), &body("large", &vec![7; 16 << 20]).to_string());
     let request = cli.next_call().await;
     world.advance(2 * RPC_TIMEOUT_MS).await;
     assert!(!upload.is_ready());
@@ -204,7 +204,7 @@ async fn a_large_upload_has_a_longer_timeout_than_other_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_reconnects_during_the_transfer_gets_the_file() {
-    let (world, session, cli) = session_with_uploads().await;
+    let (world, session, cli) = world_with_upload_session().await;
     let valid = body("a", b"x").to_string();
     let (upload, arrival) = world.start_upload(&path(&session));
     run_until_idle().await;
@@ -224,16 +224,16 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
     let mut namespaces = Vec::new();
     for name in ["one", "two"] {
         let world = World::with_uploads(name, uploads.clone());
-        let (session, cli) = upload_session(&world).await;
+        let (session, cli) = upload_session_in(&world).await;
         namespaces.push((world, session, cli));
     }
     let [(one, first_session, first_cli), (two, second_session, second_cli)] = &mut namespaces[..] else { panic!() };
     let large = body("large", &vec![7; 1 << 20]).to_string();
-    let first = one.start_complete_upload(&path(first_session), &large);
+    let first = one.start_upload_with_body(&path(first_session), &large);
     let first_call = first_cli.next_call().await;
-    let second = two.start_complete_upload(&path(second_session), &large);
+    let second = two.start_upload_with_body(&path(second_session), &large);
     second_cli.socket.assert_no_frames().await;
-    let small = two.start_complete_upload(&path(second_session), &body("small", b"x").to_string());
+    let small = two.start_upload_with_body(&path(second_session), &body("small", b"x").to_string());
     let call = second_cli.next_call().await;
     assert_eq!(call.params["filename"], "small", "a small file does not wait");
     second_cli.respond(&call, &json!({"success": true}));
@@ -243,7 +243,7 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
     first.reply().await.ok();
     two.advance(1_000).await;
     let second_call = second_cli.next_call().await;
-    let third = one.start_complete_upload(&path(first_session), &large);
+    let third = one.start_upload_with_body(&path(first_session), &large);
     run_until_idle().await;
     first_cli.socket.assert_no_frames().await;
     two.advance(30_000).await;
@@ -261,7 +261,7 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
     let mut namespaces = Vec::new();
     for name in ["slow", "other"] {
         let world = World::with_uploads(name, uploads.clone());
-        let (session, cli) = upload_session(&world).await;
+        let (session, cli) = upload_session_in(&world).await;
         namespaces.push((world, session, cli));
     }
     let [(slow, slow_session, slow_cli), (other, other_session, other_cli)] = &mut namespaces[..] else { panic!() };
@@ -272,7 +272,7 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
         if step == 2 {
             later.push(slow.start_slow_upload(&path(slow_session), &large, 0));
             run_until_idle().await;
-            later.push(other.start_complete_upload(&path(other_session), &large));
+            later.push(other.start_upload_with_body(&path(other_session), &large));
         }
         slow_cli.send_keep_alive(slow, slow_session).await;
         other_cli.send_keep_alive(other, other_session).await;
@@ -290,8 +290,8 @@ async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_
     for (pace, is_refused) in [(64, true), (1_100, false)] {
         let uploads = UploadConfig::default();
         let (slow, other) = (World::with_uploads("slow", uploads.clone()), World::with_uploads("other", uploads));
-        let (slow_session, mut slow_cli) = upload_session(&slow).await;
-        let (other_session, mut other_cli) = upload_session(&other).await;
+        let (slow_session, mut slow_cli) = upload_session_in(&slow).await;
+        let (other_session, mut other_cli) = upload_session_in(&other).await;
         let large = body("large", &vec![7; 1 << 20]).to_string();
         let slow_upload = slow.start_slow_upload(&path(&slow_session), &large, pace);
         let mut advance = async |seconds| {
@@ -303,7 +303,7 @@ async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_
             }
         };
         advance(180).await;
-        let other_upload = other.start_complete_upload(&path(&other_session), &large);
+        let other_upload = other.start_upload_with_body(&path(&other_session), &large);
         if is_refused {
             advance(30).await;
             slow_upload.reply().await.assert_error(408, "upload_stalled");
@@ -326,7 +326,7 @@ async fn web_clients_see_the_limit_of_the_deployment() {
 
 #[tokio::test(start_paused = true)]
 async fn an_uploaded_file_is_deleted_by_its_path() {
-    let (world, session, mut cli) = session_with_uploads().await;
+    let (world, session, mut cli) = world_with_upload_session().await;
     let route = format!("{}/delete", path(&session));
     let delete = world.start("POST", &route, json!({"path": "/x/a"}).to_string());
     let request = cli.next_call().await;

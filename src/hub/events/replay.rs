@@ -172,25 +172,25 @@ impl Hub {
         numbers
     }
 
-    /// Continues the log with the event of a cold append. `floor` is the number of the event before it. If earlier events cannot
+    /// Continues the log with the event of a cold append. `previous_number` is that of the event before it. If earlier events cannot
     /// be read within [`DB_STALL_MS`], web clients get a gap.
-    pub(in crate::hub) async fn continue_log(&self, number: u64, floor: u64) {
+    pub(in crate::hub) async fn continue_log(&self, number: u64, previous_number: u64) {
         let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
         // An earlier instance has committed events and not published them.
-        let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != floor);
+        let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != previous_number);
         // During this read the journal is locked, and the acknowledgement of the message waits.
         let failed = is_behind && {
             let timeout = self.rt.sleep(DB_STALL_MS);
-            let synced = select(Box::pin(self.sync_event_log(Some(floor))), timeout).await;
+            let synced = select(Box::pin(self.sync_event_log(Some(previous_number))), timeout).await;
             !matches!(synced, Either::Left((Ok(()), _)))
         };
         let mut state = self.state();
         if let Some(log) = state.log.as_mut().filter(|log| log.pending_read().is_some()) {
-            log.set_last_number(floor);
+            log.set_last_number(previous_number);
             log.finish_read();
         }
         if failed {
-            state.event_numbers.continue_after(floor);
+            state.event_numbers.continue_after(previous_number);
             self.send_gap_notice(&mut state);
         }
         state.event_numbers.replace_reserved(number);

@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::auth::token::AccessTokens;
+use crate::auth::token::TokenVerifier;
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::engineio;
@@ -59,7 +59,7 @@ pub enum Admission {
 }
 
 /// Interprets a frame before a valid CONNECT. `upgrade` is the namespace of the token in the upgrade request.
-pub fn admit_frame(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str) -> Admission {
+pub fn admit_frame(tokens: &TokenVerifier, upgrade: Option<&Namespace>, frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
@@ -84,7 +84,7 @@ fn refused(namespace: &str, message: &str) -> Admission {
 }
 
 fn admit_connect(
-    tokens: &AccessTokens,
+    tokens: &TokenVerifier,
     upgrade: Option<&Namespace>,
     namespace: &str,
     auth: Option<&RawValue>,
@@ -115,8 +115,8 @@ fn admit_connect(
 mod tests {
     use super::*;
 
-    fn tokens() -> AccessTokens {
-        AccessTokens::new("secret", false)
+    fn tokens() -> TokenVerifier {
+        TokenVerifier::new("secret", false)
     }
 
     /// Returns the admission of a CONNECT with this payload, after an upgrade with or without a token.

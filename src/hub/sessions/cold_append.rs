@@ -15,7 +15,7 @@ use crate::hub::state::evictions::Key;
 use crate::limits::LARGE_MESSAGE_BYTES;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
-use crate::store::cold_append::{self as store, Appended};
+use crate::store::cold_append::{self as store, Appended, LastRow};
 use crate::store::messages::MessageRef;
 use crate::store::{Database, DbError, Found, Statement};
 
@@ -71,9 +71,9 @@ impl Hub {
             created_at: self.rt.now(),
         };
         let mut statements = store::append(&self.config.namespace, &draft.session, &message);
-        let numbers = self.log_cold_append(&mut statements, &draft.session, &message);
+        let reserved_numbers = self.log_cold_append(&mut statements, &draft.session, &message);
         let appended = self.commit_cold_append(draft, statements).await?;
-        self.publish_cold_append(draft, message, appended, numbers).await
+        self.publish_cold_append(draft, message, appended, reserved_numbers).await
     }
 
     /// Commits the statements. If their outcome is unknown, disconnects clients that may have missed the message.
@@ -93,7 +93,7 @@ impl Hub {
             let failure = Error::from(error.clone());
             if error.may_have_committed() {
                 let missed = others(self.state().connections.of_session(&draft.session), draft.from);
-                // Changes that were queued during the batch have waited as long as it has.
+                // Changes that were queued meanwhile fail too: their clients have waited for the whole retry time.
                 self.discard_uncommitted(Vec::new(), &failure);
                 self.disconnect_to_resync(missed);
             }
@@ -102,24 +102,24 @@ impl Hub {
         })
     }
 
-    /// Puts the session into the cache, and publishes the message if it is new. `numbers` are those reserved for its event.
+    /// Puts the session into the cache, and publishes the message if it is new. `reserved_numbers` are those for its event.
     /// Returns the stored message.
     async fn publish_cold_append(
         self: &Arc<Self>,
         draft: &Draft,
         mut message: Message,
         appended: Appended,
-        numbers: Range<u64>,
+        reserved_numbers: Range<u64>,
     ) -> Result<Option<MessageRef>, Error> {
         let session = &draft.session;
         let stored = appended.message;
         let is_new = stored.as_ref().is_some_and(|stored| stored.id == message.id);
         message.seq = stored.as_ref().map_or(0, |stored| stored.seq);
-        let event = appended.last_row.filter(|_| is_new);
-        if let Some((number, floor)) = event {
-            self.continue_log(number, floor).await;
+        let logged = appended.last_row.filter(|_| is_new);
+        if let Some(LastRow { number, previous_number }) = logged {
+            self.continue_log(number, previous_number).await;
         }
-        let numbers = event.map_or(numbers, |(number, _)| number..number + 1);
+        let numbers = logged.map_or(reserved_numbers, |row| row.number..row.number + 1);
         let effects = {
             let mut state = self.state();
             if !is_new {

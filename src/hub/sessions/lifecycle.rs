@@ -42,7 +42,7 @@ impl Hub {
         self.require_active(id).await?;
         self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
         self.with_session(id, |state| {
-            state.cache.session_mut(id)?.session.mode = Some(ControlMode::Remote);
+            state.cache.require_entry_mut(id)?.session.mode = Some(ControlMode::Remote);
             state.record_presence(id)
         })
         .await

@@ -49,11 +49,11 @@ impl Details {
 impl Hub {
     /// Loads a session, and waits while a merge or a cold append locks its seqs.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        self.load_session_and(id, Details::None)
+        self.load_session_with(id, Details::None)
     }
 
     /// Loads a session, and details if it is not in memory. Waits while a merge or a cold append locks its seqs.
-    pub(in crate::hub) fn load_session_and<'a>(
+    pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
         details: Details,
@@ -71,12 +71,12 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge or a cold append.
-    pub fn load_session_during_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    /// Loads a session without waiting for a merge or a cold append: an operation that needs the seqs waits for the lock itself.
+    pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::None)
     }
 
-    /// Loads a session like [`load_session_during_merge`](Self::load_session_during_merge), and its local ids if it is not in
+    /// Loads a session like [`load_session_unlocked`](Self::load_session_unlocked), and its local ids if it is not in
     /// memory, to add a message.
     pub fn load_for_message<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::LocalIds)
@@ -91,7 +91,7 @@ impl Hub {
                 let generation = self.state().cache.evictions.generation();
                 self.flushed().await?;
                 let namespace = &self.config.namespace;
-                let others = details.select(namespace, id);
+                let detail_statements = details.select(namespace, id);
                 // The next change needs the end of the event log, so it is read at the same time.
                 let syncs_log = self.db.is_idle();
                 let sync_log = async move {
@@ -100,7 +100,8 @@ impl Hub {
                         let _ = self.sync_event_log(None).await;
                     }
                 };
-                let (loaded, ()) = join(store::load_by_id_and(&self.db, namespace, id, others), sync_log).await;
+                let (loaded, ()) =
+                    join(store::load_by_id_and(&self.db, namespace, id, detail_statements), sync_log).await;
                 let (found, rows) = loaded?;
                 let mut state = self.state();
                 if state.cache.evictions.contains_since(generation, Key::Id(id)) {
@@ -132,7 +133,7 @@ impl Hub {
     /// Loads the session of a tag, if there is one, and waits while its seqs are locked.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
-            let cached = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
+            let cached = self.state().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
                 let unlocked = self.state().in_flight.until_seqs_unlocked(&id);
                 match unlocked {
@@ -158,7 +159,7 @@ impl Hub {
     /// Loads a session with its completed requests.
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
-            self.load_session_and(id, Details::CompletedRequests).await?;
+            self.load_session_with(id, Details::CompletedRequests).await?;
             let (version, generation) = {
                 let state = self.state();
                 match state.cache.entry(id) {
@@ -185,8 +186,8 @@ impl Hub {
     }
 
     /// Loads a session with everything that clients see of it.
-    pub(in crate::hub) async fn load_with_details(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session_and(id, Details::Shown).await?;
+    pub(in crate::hub) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_session_with(id, Details::Shown).await?;
         self.load_completed(id).await?;
         if self.search_todos_once(id).await? {
             // The search may have taken long enough for an eviction.
@@ -195,7 +196,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Searches the messages of a session without todos once: they may be older than the hub's support of todos.
+    /// If a session has no todos, searches its messages for a list, once while it is cached: a list may be older than the hub's
+    /// support of todos.
     /// Returns whether it searched.
     async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let needs_search = self

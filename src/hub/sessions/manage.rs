@@ -48,7 +48,7 @@ impl Hub {
         let (id, committed) = {
             let mut state = self.state();
             state.ensure_write_queue_has_room(0)?;
-            let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
+            let id = match state.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.reopen_if_archived(&mut state, &id, &metadata)?,
                 None => self.create(&mut state, new, metadata, &agent_state)?,
             };
@@ -61,7 +61,7 @@ impl Hub {
     /// If a session is archived, replaces its metadata with the CLI's, which ends the archived state. Its name is kept.
     /// Returns the id.
     fn reopen_if_archived(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = state.cache.session(id)?;
+        let entry = state.cache.require_entry(id)?;
         if entry.session.metadata_fields().is_archived() {
             let metadata = entry.session.metadata_keeping_name(metadata);
             self.set_metadata(state, id, metadata, None)?;
@@ -106,7 +106,7 @@ impl Hub {
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.with_field(id, large::metadata, |state, metadata| {
             state.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = state.cache.session(id)?;
+            let entry = state.cache.require_entry(id)?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
@@ -125,7 +125,7 @@ impl Hub {
     /// Deletes an inactive session. Its messages are deleted later ([`sweep`](super::sweep)).
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.with_session(id, |state| {
-            if state.cache.session(id)?.session.active {
+            if state.cache.require_entry(id)?.session.active {
                 return Err(Error::SessionActive);
             }
             state.cache.remove(id);

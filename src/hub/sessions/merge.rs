@@ -61,13 +61,13 @@ impl Hub {
 
     async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
-            match self.load_session_during_merge(old).await {
+            match self.load_session_unlocked(old).await {
                 Ok(()) => {}
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session_during_merge(new).await?;
+            self.load_session_unlocked(new).await?;
             self.lock_journal().await;
             let sessions = {
                 let state = self.state();
@@ -122,11 +122,11 @@ impl Hub {
             Some(large) => Some(self.read_large_metadata(&new_id, large, memory).await?),
             None => new.metadata.clone(),
         };
-        let (remaining, large) = self.with_old_fields(old, new, metadata.as_ref());
+        let (new, large) = self.with_old_fields(old, new, metadata.as_ref());
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        let mut batch = removals::merge(namespace, &old.id, &remaining, &chunk_ends);
+        let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so no client may resume from them.
         let (removal, gap) = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;
@@ -186,7 +186,7 @@ impl Hub {
         }
         state.cache.evictions.record(&[Key::Id(new)]);
         let State { cache, journal, .. } = &mut *state;
-        let entry = cache.session_mut(new)?;
+        let entry = cache.require_entry_mut(new)?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         journal.trim_completed_requests(new);

@@ -86,7 +86,7 @@ impl Hub {
                         return Ok(message);
                     }
                     None if draft.local_id.is_some() => {
-                        self.load_session_and(&draft.session, Details::LocalIds).await?
+                        self.load_session_with(&draft.session, Details::LocalIds).await?
                     }
                     None => self.load_session(&draft.session).await?,
                 },
@@ -145,7 +145,7 @@ impl Hub {
     /// Assigns the message its seq, and queues its write and its effects.
     fn queue_message(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.rt.now();
-        let entry = state.cache.session_mut(&draft.session)?;
+        let entry = state.cache.require_entry_mut(&draft.session)?;
         entry.session.seq += 1;
         entry.session.updated_at = now;
         let message = Message {
@@ -162,7 +162,7 @@ impl Hub {
         if draft.from.is_some() {
             self.update_todos(state, draft, now)?;
         }
-        let session = &state.cache.session(&draft.session)?.session;
+        let session = &state.cache.require_entry(&draft.session)?.session;
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification = is_ready.then(|| self.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), state.event_numbers.allocate(now));
@@ -178,7 +178,7 @@ impl Hub {
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
         let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
         let event = Event::session_updated(&draft.session, &changes);
-        state.cache.session_mut(&draft.session)?.session.todos = Some(todos);
+        state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
         state.journal.queue_session(&draft.session, Extent::Whole);
         state.journal.on_commit(Effect::Publish(event));
         Ok(())

@@ -46,7 +46,7 @@ impl Hub {
         self.load_session(id).await?;
         {
             let state = self.state();
-            let session = &state.cache.session(id)?.session;
+            let session = &state.cache.require_entry(id)?.session;
             match &setting {
                 Setting::PermissionMode(mode) => self.check_permission_mode(session, mode)?,
                 Setting::Model(model) => self.check_model(session, model)?,
@@ -57,7 +57,7 @@ impl Hub {
         }
         let applied = self.apply(id, &setting).await?;
         self.with_session(id, |state| {
-            let s = &mut state.cache.session_mut(id)?.session;
+            let s = &mut state.cache.require_entry_mut(id)?.session;
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
             s.model_mode = applied.model_mode.or(s.model_mode.take());
             s.updated_at = self.rt.now();
@@ -86,7 +86,7 @@ impl Hub {
 
     /// Calls the CLI. Returns what it applied, which must include the setting.
     async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
-        let params = self.config_params(&self.state().cache.session(id)?.session, setting);
+        let params = self.config_params(&self.state().cache.require_entry(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;
         let result: ConfigResult<'_> =

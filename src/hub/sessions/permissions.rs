@@ -75,7 +75,7 @@ impl Hub {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let session = &state.cache.session(id)?.session;
+        let session = &state.cache.require_entry(id)?.session;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
         // The answer is stored by a write of the whole agent state.
         state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
@@ -97,14 +97,14 @@ impl Hub {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let session = &mut state.cache.session_mut(id)?.session;
+        let session = &mut state.cache.require_entry_mut(id)?.session;
         if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
             session.permission_mode.clone_from(&answer.mode);
             session.updated_at = self.rt.now();
             // Writes and publishes the new mode, with the rest of what the session list shows.
             state.record_presence(id)?;
         }
-        let record = self.recorded_answer(answer, state.cache.session(id)?.session.permission_mode.as_deref());
+        let record = self.recorded_answer(answer, state.cache.require_entry(id)?.session.permission_mode.as_deref());
         if let Some((without_request, entry)) =
             stored.and_then(|stored| agent_state::complete(&stored, request, &record))
         {

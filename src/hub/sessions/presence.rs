@@ -46,7 +46,7 @@ impl Hub {
         archived_metadata: Option<Json>,
     ) -> Result<AckTiming, Error> {
         let (id, now) = (&alive.sid, self.rt.now());
-        if archived_metadata.is_none() && state.cache.session(id)?.session.metadata_fields().is_archived() {
+        if archived_metadata.is_none() && state.cache.require_entry(id)?.session.metadata_fields().is_archived() {
             return Ok(AckTiming::Now);
         }
         self.record_keep_alive(state, Owner::Session(id.clone()), from, at);
@@ -55,7 +55,7 @@ impl Hub {
             self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
         }
         let is_reminder_allowed = state.reminders.is_allowed(now);
-        let entry = state.cache.session_mut(id)?;
+        let entry = state.cache.require_entry_mut(id)?;
         let is_changed = update_presence(&mut entry.session, alive, at, now);
         let is_reminder =
             !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
@@ -67,7 +67,7 @@ impl Hub {
         }
         if is_reminder {
             // Published on commit, because it contains counters whose write may be queued.
-            let event = Event::session_updated(id, &Changes::presence(&state.cache.session(id)?.session));
+            let event = Event::session_updated(id, &Changes::presence(&state.cache.require_entry(id)?.session));
             state.journal.on_commit(Effect::Publish(event));
             let web_clients = state.connections.subscriptions().count();
             state.reminders.record(web_clients, now);
@@ -143,7 +143,7 @@ impl Hub {
     /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
     /// active; then [`Hub::end_session`] must follow.
     pub(in crate::hub) fn deactivate_if_archived(&self, state: &mut State, id: &str) -> Result<bool, Error> {
-        let session = &state.cache.session(id)?.session;
+        let session = &state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
             self.deactivate(state, id)?;
@@ -155,7 +155,7 @@ impl Hub {
 
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
     pub(in crate::hub) fn keep_requests_if_inactive(&self, state: &mut State, id: &str) -> Result<(), Error> {
-        let session = &state.cache.session(id)?.session;
+        let session = &state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
             let until = state.kept_requests.keep(id, self.rt.now());
             self.rt.kv_put(&kept_requests_key(id), &until.to_string());
@@ -166,7 +166,7 @@ impl Hub {
 
     fn deactivate(&self, state: &mut State, id: &str) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.rt.now());
-        let s = &mut state.cache.session_mut(id)?.session;
+        let s = &mut state.cache.require_entry_mut(id)?.session;
         state.liveness.stop(&owner);
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
@@ -184,7 +184,7 @@ impl Hub {
 impl State {
     /// Queues the write and the event of a session's presence: whether it is active and thinking, and its modes.
     pub(in crate::hub) fn record_presence(&mut self, id: &str) -> Result<(), Error> {
-        let event = Event::session_updated(id, &Changes::presence(&self.cache.session(id)?.session));
+        let event = Event::session_updated(id, &Changes::presence(&self.cache.require_entry(id)?.session));
         self.journal.queue_session(id, Extent::Counters);
         self.journal.on_commit(Effect::Publish(event));
         Ok(())

@@ -33,7 +33,7 @@ impl Hub {
     /// first one.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let plan = loop {
-            self.load_session_during_merge(id).await?;
+            self.load_session_unlocked(id).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
             }
@@ -64,7 +64,7 @@ impl Hub {
     /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
     fn begin_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let mut state = self.state();
-        let session = &state.cache.session(id)?.session;
+        let session = &state.cache.require_entry(id)?.session;
         let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         let machine = choose_machine(&state, session, self.rt.now()).ok_or(Error::NoMachineOnline)?;
         Ok(state.in_flight.begin_resume(id).then_some((machine, params)))

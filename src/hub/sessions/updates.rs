@@ -109,7 +109,7 @@ impl Hub {
     ) -> Result<(), Error> {
         let result = {
             let mut state = self.state();
-            let entry = state.cache.session(id)?;
+            let entry = state.cache.require_entry(id)?;
             let current = (field.get)(&entry.session);
             let version = current.version;
             let result = if version == expected_version {
@@ -168,7 +168,7 @@ impl Hub {
     ) -> Result<u64, Error> {
         let now = self.rt.now();
         let State { cache, journal, .. } = state;
-        let s = &mut cache.session_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
@@ -206,7 +206,7 @@ impl Hub {
         let now = self.rt.now();
         let changed = state.add_completed_requests(id, parts.completed, now);
         let State { cache, journal, .. } = state;
-        let s = &mut cache.session_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id)?.session;
         s.agent_state_version += 1;
         // Only a CLI can request a permission; a change by the hub completes or cancels requests.
         let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));

@@ -21,8 +21,9 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::store::journal::Snapshot;
 
-/// Ranking all sessions for an eviction waits until this share of them has changed, so that each change costs little.
-const RANKED_SHARE: usize = 10;
+/// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
+/// each call costs little.
+const RANKING_DIVISOR: usize = 10;
 
 /// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,12 +77,12 @@ impl Cache {
     }
 
     /// Returns a cached session, or the not-found error.
-    pub fn session(&self, id: &str) -> Result<&Entry, Error> {
+    pub fn require_entry(&self, id: &str) -> Result<&Entry, Error> {
         self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session to change it, or the not-found error.
-    pub fn session_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
+    pub fn require_entry_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
         self.entry_mut(id).ok_or(Error::NotFound(Kind::Session))
     }
 
@@ -114,7 +115,7 @@ impl Cache {
     }
 
     /// Returns the session with a tag, if it is cached.
-    pub fn by_tag(&self, tag: &str) -> Option<&Entry> {
+    pub fn entry_by_tag(&self, tag: &str) -> Option<&Entry> {
         self.sessions.get(self.id_by_tag.get(tag)?)
     }
 
@@ -162,26 +163,28 @@ impl Cache {
     }
 
     /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
-    /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. `limit` is the number of
-    /// bytes that all sessions may take, also those in use. Returns the bytes of those that remain.
+    /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. All sessions, also
+    /// those in use, may take `max_bytes`. Returns the bytes of those that remain.
     ///
-    /// Above `limit` it evicts immediately, and more than needed. The other limits may be exceeded by a [`RANKED_SHARE`].
+    /// Above `max_bytes` it evicts immediately. The other limits may be exceeded by a tenth.
     pub fn evict(
         &mut self,
-        limit: usize,
+        max_bytes: usize,
         is_evictable: impl Fn(&str) -> bool,
         is_in_use: impl Fn(&str) -> bool,
     ) -> usize {
         let mut bytes = self.session_bytes();
         let mut count = self.sessions.len();
         self.calls_since_ranking += 1;
-        let is_due = self.calls_since_ranking > count / RANKED_SHARE
-            || bytes > self.ranked_bytes + MAX_CACHED_BYTES / RANKED_SHARE;
+        let is_due = self.calls_since_ranking > count / RANKING_DIVISOR
+            || bytes > self.ranked_bytes + MAX_CACHED_BYTES / RANKING_DIVISOR;
         let is_full = count > MAX_CACHED_SESSIONS || bytes > MAX_CACHED_BYTES;
-        if bytes <= limit && !(is_full && is_due) {
+        if bytes <= max_bytes && !(is_full && is_due) {
             return bytes;
         }
-        let limit = if bytes > limit { (limit - limit / RANKED_SHARE).max(MIN_CACHED_BYTES.min(limit)) } else { limit };
+        // A tenth more than needed is evicted, so that the next insert does not rank again.
+        let reduced_bytes = (max_bytes - max_bytes / RANKING_DIVISOR).max(MIN_CACHED_BYTES.min(max_bytes));
+        let target_bytes = if bytes > max_bytes { reduced_bytes } else { max_bytes };
         let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
         let (mut idle_count, mut idle_bytes) = (0, 0);
         let mut ranked = Vec::new();
@@ -200,9 +203,9 @@ impl Cache {
                 false => {
                     (count <= MAX_CACHED_SESSIONS || idle_count <= MIN_CACHED_IDLE_SESSIONS)
                         && (bytes <= MAX_CACHED_BYTES || idle_bytes <= MIN_CACHED_IDLE_BYTES)
-                        && bytes <= limit
+                        && bytes <= target_bytes
                 }
-                true => bytes <= limit,
+                true => bytes <= target_bytes,
             };
             if is_within_limits {
                 break;

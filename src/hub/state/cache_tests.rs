@@ -34,7 +34,7 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
             );
         }
         assert!(examined.get() < 15 * insertions, "{}", examined.get());
-        let kept = if all_in_use { insertions } else { MAX_CACHED_SESSIONS + MAX_CACHED_SESSIONS / RANKED_SHARE };
+        let kept = if all_in_use { insertions } else { MAX_CACHED_SESSIONS + MAX_CACHED_SESSIONS / RANKING_DIVISOR };
         assert!(cache.sessions.len() <= kept, "{}", cache.sessions.len());
     }
 }

@@ -19,8 +19,8 @@ impl<T> Committed<T> {
     }
 }
 
-/// States of sessions or of machines by id: for each batch, from the one in flight to the one being queued, those before its
-/// first change.
+/// One map for each batch that is not durable, the oldest first. A map has, by id, the state of each session (or machine) that the
+/// batch changes, as it was before the batch.
 #[derive(Debug)]
 pub struct CommittedStates<T>(VecDeque<HashMap<String, Committed<T>>>);
 
@@ -49,8 +49,8 @@ impl<T> CommittedStates<T> {
         }
     }
 
-    /// Replaces a state after a write outside of the journal, before which all batches were written. `None` if the session or
-    /// machine has no other changes.
+    /// Sets the committed state after a write outside of the journal. The caller has flushed the journal, so there is one map.
+    /// `state`: `None` if the current state is committed.
     pub fn replace(&mut self, id: &str, state: Option<Committed<T>>) {
         if let Some(queued) = self.0.back_mut() {
             queued.remove(id);
@@ -68,7 +68,7 @@ impl<T> CommittedStates<T> {
         self.0.iter().all(HashMap::is_empty)
     }
 
-    /// Returns the committed states of everything that has changed and was not created since.
+    /// Returns the committed states of all changed sessions (or machines) that existed before their change.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().enumerate().flat_map(move |(batch, states)| {
             let has_older = move |id: &str| self.0.iter().take(batch).any(|older| older.contains_key(id));
@@ -79,12 +79,12 @@ impl<T> CommittedStates<T> {
         })
     }
 
-    /// Starts the states of the next batch.
+    /// Adds the map of the next batch.
     pub fn seal(&mut self) {
         self.0.push_back(HashMap::new());
     }
 
-    /// Drops the states before the oldest batch, which was written.
+    /// Drops the map of the oldest batch, which was written.
     pub fn drop_oldest(&mut self) {
         self.0.pop_front();
     }

@@ -11,7 +11,7 @@ use crate::limits::{FRAME_SLOT_MS, MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, 
 /// The slots of a namespace.
 #[derive(Debug, Default)]
 pub struct UploadSlots {
-    granted: usize,
+    granted_count: usize,
     waiting: VecDeque<oneshot::Sender<()>>,
     /// The number of uploads of each session, waiting ones included.
     count_by_session: HashMap<String, usize>,
@@ -20,18 +20,22 @@ pub struct UploadSlots {
 impl UploadSlots {
     /// Requests a slot for an upload to a session. The receiver resolves once it is granted. Each successful call needs a
     /// call of [`release`](Self::release).
-    pub fn acquire(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
+    pub fn request(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
-            return Err(Error::TooManyUploads("Too many files are being uploaded to this session."));
+            return Err(Error::TooManyUploads(
+                "This session already has 16 uploads, the maximum. Try again when one has ended.",
+            ));
         }
         if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return Err(Error::TooManyUploads("Too many uploads are waiting."));
+            return Err(Error::TooManyUploads(
+                "32 uploads of this namespace are already waiting, the maximum. Try again when one has ended.",
+            ));
         }
         *self.count_by_session.entry(session.to_owned()).or_default() += 1;
-        let (granted, receiver) = oneshot::channel();
-        self.waiting.push_back(granted);
+        let (grant_sender, grant) = oneshot::channel();
+        self.waiting.push_back(grant_sender);
         self.grant_waiting();
-        Ok(receiver)
+        Ok(grant)
     }
 
     /// Ends an upload.
@@ -42,15 +46,15 @@ impl UploadSlots {
                 self.count_by_session.remove(session);
             }
         }
-        self.granted -= usize::from(was_granted);
+        self.granted_count -= usize::from(was_granted);
         self.grant_waiting();
     }
 
     fn grant_waiting(&mut self) {
-        while self.granted < MAX_UPLOADS_AT_ONCE
+        while self.granted_count < MAX_UPLOADS_AT_ONCE
             && let Some(next) = self.waiting.pop_front()
         {
-            self.granted += usize::from(next.send(()).is_ok());
+            self.granted_count += usize::from(next.send(()).is_ok());
         }
     }
 }
@@ -63,7 +67,7 @@ pub struct FrameSlot(Mutex<FrameQueue>);
 struct FrameQueue {
     holder: Option<FrameUpload>,
     /// The namespace that got the slot last.
-    last: String,
+    last_namespace: String,
     last_ticket: u64,
     /// The oldest first.
     waiting: Vec<FrameUpload>,
@@ -73,8 +77,8 @@ struct FrameQueue {
 struct FrameUpload {
     ticket: u64,
     namespace: String,
-    /// Until when it waits or holds the slot, in Unix milliseconds. Its object may have ended without removing it.
-    until: u64,
+    /// When its place in the queue, or the slot, expires, in Unix milliseconds. Its object may have ended without removing it.
+    expires_at: u64,
 }
 
 /// A place in the queue for the [`FrameSlot`], then the slot itself. Released on drop.
@@ -90,11 +94,11 @@ impl FrameSlot {
     }
 
     /// Joins the queue, in which an upload waits until a time in Unix milliseconds.
-    pub fn wait(self: &Arc<Self>, namespace: &str, until: u64) -> FrameTicket {
+    pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameTicket {
         let mut queue = self.queue();
         queue.last_ticket += 1;
         let ticket = queue.last_ticket;
-        queue.waiting.push(FrameUpload { ticket, namespace: namespace.to_owned(), until });
+        queue.waiting.push(FrameUpload { ticket, namespace: namespace.to_owned(), expires_at });
         FrameTicket { slot: Arc::clone(self), ticket }
     }
 }
@@ -104,15 +108,15 @@ impl FrameTicket {
     /// the oldest.
     pub fn try_acquire(&mut self, now: u64) -> bool {
         let mut queue = self.slot.queue();
-        queue.waiting.retain(|upload| upload.until >= now);
-        let FrameQueue { holder, waiting, last, .. } = &*queue;
-        let is_taken = holder.as_ref().is_some_and(|upload| upload.until >= now);
-        let next = waiting.iter().position(|upload| upload.namespace != *last).unwrap_or(0);
+        queue.waiting.retain(|upload| upload.expires_at >= now);
+        let FrameQueue { holder, waiting, last_namespace, .. } = &*queue;
+        let is_taken = holder.as_ref().is_some_and(|upload| upload.expires_at >= now);
+        let next = waiting.iter().position(|upload| upload.namespace != *last_namespace).unwrap_or(0);
         if is_taken || waiting.get(next).is_none_or(|upload| upload.ticket != self.ticket) {
             return false;
         }
-        let upload = FrameUpload { until: now + FRAME_SLOT_MS, ..queue.waiting.remove(next) };
-        queue.last.clone_from(&upload.namespace);
+        let upload = FrameUpload { expires_at: now + FRAME_SLOT_MS, ..queue.waiting.remove(next) };
+        queue.last_namespace.clone_from(&upload.namespace);
         queue.holder = Some(upload);
         true
     }
@@ -120,7 +124,7 @@ impl FrameTicket {
     /// Whether an upload of another namespace waits for the slot that this one holds.
     pub fn is_contested(&self, now: u64) -> bool {
         let queue = self.slot.queue();
-        queue.waiting.iter().any(|upload| upload.until >= now && upload.namespace != queue.last)
+        queue.waiting.iter().any(|upload| upload.expires_at >= now && upload.namespace != queue.last_namespace)
     }
 }
 
@@ -144,16 +148,16 @@ mod tests {
     fn slots_with_free(free: usize) -> UploadSlots {
         let mut slots = UploadSlots::default();
         for n in free..MAX_UPLOADS_AT_ONCE {
-            drop(slots.acquire(&format!("busy{n}")).unwrap());
+            drop(slots.request(&format!("busy{n}")).unwrap());
         }
-        slots.granted = MAX_UPLOADS_AT_ONCE - free;
+        slots.granted_count = MAX_UPLOADS_AT_ONCE - free;
         slots
     }
 
     #[test]
     fn waiting_uploads_are_granted_in_order() {
         let mut slots = slots_with_free(1);
-        let mut receivers = ["a", "b", "c"].map(|session| slots.acquire(session).unwrap());
+        let mut receivers = ["a", "b", "c"].map(|session| slots.request(session).unwrap());
         assert_eq!(receivers.each_mut().map(is_granted), [true, false, false]);
         slots.release("a", true);
         assert_eq!(receivers[1..].iter_mut().map(is_granted).collect::<Vec<_>>(), [true, false]);
@@ -162,10 +166,10 @@ mod tests {
     #[test]
     fn an_upload_canceled_while_waiting_takes_no_slot() {
         let mut slots = slots_with_free(1);
-        let _first = slots.acquire("a").unwrap();
-        drop(slots.acquire("a").unwrap());
+        let _first = slots.request("a").unwrap();
+        drop(slots.request("a").unwrap());
         slots.release("a", false);
-        let mut third = slots.acquire("a").unwrap();
+        let mut third = slots.request("a").unwrap();
         slots.release("a", true);
         assert!(is_granted(&mut third));
     }
@@ -173,22 +177,23 @@ mod tests {
     #[test]
     fn the_number_of_waiting_uploads_is_limited() {
         let mut slots = slots_with_free(0);
-        let uploads: Vec<_> = (0..MAX_WAITING_UPLOADS).map(|n| slots.acquire(&format!("s{n}"))).collect();
+        let uploads: Vec<_> = (0..MAX_WAITING_UPLOADS).map(|n| slots.request(&format!("s{n}"))).collect();
         assert!(uploads.iter().all(Result::is_ok));
-        assert!(slots.acquire("another").is_err());
+        let error = slots.request("another").unwrap_err().to_string();
+        assert!(error.starts_with(&MAX_WAITING_UPLOADS.to_string()), "{error}");
     }
 
     #[test]
     fn the_number_of_uploads_of_a_session_is_limited() {
         let mut slots = UploadSlots::default();
-        let uploads: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| slots.acquire("a")).collect();
+        let uploads: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| slots.request("a")).collect();
         assert!(uploads.iter().all(Result::is_ok));
-        let error = slots.acquire("a").unwrap_err().to_string();
-        assert!(error.contains("to this session"), "{error}");
-        assert!(slots.acquire("b").is_ok());
+        let error = slots.request("a").unwrap_err().to_string();
+        assert!(error.contains(&format!("session already has {MAX_UPLOADS_OF_SESSION} uploads")), "{error}");
+        assert!(slots.request("b").is_ok());
         slots.release("b", false);
         for _ in 0..MAX_UPLOADS_OF_SESSION {
-            slots.release("a", slots.granted > 0);
+            slots.release("a", slots.granted_count > 0);
         }
         assert!(slots.count_by_session.is_empty());
     }
@@ -196,9 +201,9 @@ mod tests {
     #[test]
     fn namespaces_take_turns_with_the_frame_slot() {
         let slot = Arc::new(FrameSlot::default());
-        let mut tickets = ["a", "a", "a", "b", "c"].map(|namespace| Some(slot.wait(namespace, 60)));
-        slot.wait("gone", 60);
-        slot.wait("expired", 5);
+        let mut tickets = ["a", "a", "a", "b", "c"].map(|namespace| Some(slot.join_queue(namespace, 60)));
+        slot.join_queue("gone", 60);
+        slot.join_queue("expired", 5);
         let order = [0, 3, 1, 4, 2];
         for next in order {
             let acquired =
@@ -207,13 +212,13 @@ mod tests {
             assert_eq!(acquired.iter().filter(|is_acquired| **is_acquired).count(), 1);
             tickets[next] = None;
         }
-        let mut lost = slot.wait("a", 60);
+        let mut lost = slot.join_queue("a", 60);
         assert!(lost.try_acquire(10));
         let end = 10 + FRAME_SLOT_MS;
-        let mut after = slot.wait("b", end + 1);
+        let mut after = slot.join_queue("b", end + 1);
         assert!(!after.try_acquire(end));
         assert!(after.try_acquire(end + 1), "the slot of an object that has ended is free after its time");
         drop(lost);
-        assert!(!slot.wait("c", end + 1).try_acquire(end + 1));
+        assert!(!slot.join_queue("c", end + 1).try_acquire(end + 1));
     }
 }

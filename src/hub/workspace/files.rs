@@ -74,7 +74,7 @@ impl Hub {
     pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let state = self.state();
-        let metadata = state.cache.session(id)?.session.metadata_fields();
+        let metadata = state.cache.require_entry(id)?.session.metadata_fields();
         let path = metadata.path().unwrap_or_default();
         Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
     }

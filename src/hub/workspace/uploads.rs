@@ -31,8 +31,8 @@ const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_
 /// The characters of base64 that the largest file in one frame has.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
-const FRAME_SLOT_TIMEOUT: &str = "After 60 seconds another file was still being uploaded to a CLI that does not accept \
-    uploads in chunks, and only one at a time is possible.";
+const FRAME_SLOT_TIMEOUT: &str = "Another file has used the only slot for CLIs that do not accept uploads in chunks for 60 \
+    seconds. Try again later, or update the session's CLI.";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,13 +52,13 @@ struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,
     /// Resolves when the slot is granted. `None` after that.
-    granted: Option<oneshot::Receiver<()>>,
+    grant: Option<oneshot::Receiver<()>>,
 }
 
 impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
         // A request that is canceled while it waits may have been granted the slot just before.
-        let was_granted = self.granted.as_mut().is_none_or(|granted| matches!(granted.try_recv(), Ok(Some(()))));
+        let was_granted = self.grant.as_mut().is_none_or(|grant| matches!(grant.try_recv(), Ok(Some(()))));
         self.hub.state().upload_slots.release(self.session, was_granted);
     }
 }
@@ -163,7 +163,7 @@ impl Hub {
     /// Waits until no other upload in the isolate needs the memory for a large frame.
     async fn acquire_frame_slot(&self) -> Result<FrameTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_WAIT_MS);
-        let mut ticket = self.config.uploads.frame_slot.wait(self.config.namespace.as_ref(), deadline);
+        let mut ticket = self.config.uploads.frame_slot.join_queue(self.config.namespace.as_ref(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
                 return Err(Error::TooManyUploads(FRAME_SLOT_TIMEOUT));
@@ -182,13 +182,13 @@ impl Hub {
     }
 
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {
-        let granted = self.state().upload_slots.acquire(session)?;
-        let mut slot = UploadSlot { hub: self, session, granted: Some(granted) };
-        if let Some(granted) = &mut slot.granted {
+        let grant = self.state().upload_slots.request(session)?;
+        let mut slot = UploadSlot { hub: self, session, grant: Some(grant) };
+        if let Some(grant) = &mut slot.grant {
             // The sender is in the hub's state, so it is never dropped first.
-            let _ = granted.await;
+            let _ = grant.await;
         }
-        slot.granted = None;
+        slot.grant = None;
         Ok(slot)
     }
 }

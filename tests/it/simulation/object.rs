@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::config::UploadConfig;
 use session_gateway_hub::hub::error::Error;
@@ -166,7 +166,7 @@ impl Object {
         if self.running.is_none() {
             let config = Config {
                 namespace: self.namespace.clone(),
-                tokens: AccessTokens::new(SECRET, false),
+                tokens: TokenVerifier::new(SECRET, false),
                 rpc_timeout_ms: RPC_TIMEOUT_MS,
                 vocabulary: Vocabulary::default(),
                 push: PushConfig::default(),

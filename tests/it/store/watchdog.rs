@@ -9,7 +9,7 @@ use crate::support::sqlite::{BatchKind, Sqlite};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::limits::{DB_RETRY_MS, DB_SILENCE_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::store::retry::Environment;
-use session_gateway_hub::store::watchdog::LossDetecting;
+use session_gateway_hub::store::watchdog::Watchdog;
 use session_gateway_hub::store::{Database, Statement, secrets};
 
 /// A step of the clock.
@@ -36,14 +36,14 @@ impl Environment for TestEnvironment {
 struct Fixture {
     db: Arc<Sqlite>,
     rt: Arc<FakeRuntime>,
-    loss_detecting: LossDetecting,
+    watchdog: Watchdog,
 }
 
 impl Fixture {
     fn new() -> Self {
         let (db, rt) = (Arc::new(Sqlite::with_schema()), Arc::new(FakeRuntime::new("team")));
-        let loss_detecting = LossDetecting::new(Arc::clone(&db) as _, Box::new(TestEnvironment(Arc::clone(&rt))));
-        Self { db, rt, loss_detecting }
+        let watchdog = Watchdog::new(Arc::clone(&db) as _, Box::new(TestEnvironment(Arc::clone(&rt))));
+        Self { db, rt, watchdog }
     }
 
     /// Makes a query that hangs. Returns how long it takes until it is lost, in milliseconds. `meanwhile` runs after each step.
@@ -54,7 +54,7 @@ impl Fixture {
             BatchKind::Writes => Statement::new(secrets::INSERT, ["name".into(), "value".into()]),
         }];
         let started_at = self.rt.now();
-        let mut query = self.loss_detecting.batch(&mut batch);
+        let mut query = self.watchdog.batch(&mut batch);
         loop {
             if let std::task::Poll::Ready(result) = futures::poll!(&mut query) {
                 assert!(result.unwrap_err().may_have_committed());
@@ -91,7 +91,7 @@ async fn queries_may_be_late_twice_as_long_after_each_lost_one_until_none_is_rep
 async fn an_answered_page_shows_that_an_earlier_query_is_lost() {
     let fixture = Fixture::new();
     let page = Statement::new("SELECT 1 AS seq, '1' AS body, 0 AS parts", []);
-    let read_page = async || drop(fixture.loss_detecting.query_joined(&page, 1).await.unwrap());
+    let read_page = async || drop(fixture.watchdog.query_joined(&page, 1).await.unwrap());
     let lost_after_ms = fixture.lose(BatchKind::Writes, read_page).await;
     assert!(lost_after_ms <= 2 * DB_SILENCE_MS, "{lost_after_ms}");
     let is_probe = |batch: &Vec<Statement>| batch[0].sql == "SELECT 1";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::http::error::ErrorResponse;
@@ -56,7 +56,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
     };
     let generate_secret = || Some("fresh secret of thirty-two bytes".to_owned());
     let edge = Edge::new(
-        AccessTokens::new(SECRET, false),
+        TokenVerifier::new(SECRET, false),
         Cors::default(),
         Routing::Token,
         None,

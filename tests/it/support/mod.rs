@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::events;
 use session_gateway_hub::hub::config::UploadConfig;
 use session_gateway_hub::hub::error::Error;
@@ -129,7 +129,7 @@ impl Object {
     }
 
     fn wake(&self, sockets: Vec<(ConnId, String)>) {
-        let tokens = AccessTokens::new(SECRET, false);
+        let tokens = TokenVerifier::new(SECRET, false);
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let push = self.push.clone();
         let config = Config {

@@ -149,13 +149,13 @@ impl World {
     }
 
     /// Starts an upload.
-    pub fn start_complete_upload(&self, path: &str, body: &str) -> PendingReply {
+    pub fn start_upload_with_body(&self, path: &str, body: &str) -> PendingReply {
         let (reply, arrival) = self.start_upload(path);
         arrival.send(Ok(body.to_owned())).unwrap();
         reply
     }
 
     pub async fn upload(&self, path: &str, body: &str) -> Reply {
-        self.start_complete_upload(path, body).reply().await
+        self.start_upload_with_body(path, body).reply().await
     }
 }
