@@ -209,19 +209,19 @@ pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iter
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
-    Ok(load_by_id_and(db, namespace, id, Vec::new()).await?.0)
+    Ok(load_by_id_with(db, namespace, id, Vec::new()).await?.0)
 }
 
-/// Loads a session. Returns it with the results of `others`, which are in the same batch.
-pub async fn load_by_id_and(
+/// Loads a session. Returns it with the results of `other_statements`, which are in the same batch.
+pub async fn load_by_id_with(
     db: &dyn Database,
     namespace: &Namespace,
     id: &str,
-    others: Vec<Statement>,
+    other_statements: Vec<Statement>,
 ) -> Result<(Found<Session>, Vec<Vec<Row>>), DbError> {
     let params = [id.into(), namespace.as_ref().into()];
     let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
-    statements.extend(others);
+    statements.extend(other_statements);
     let mut results = db.batch(&mut statements).await?.into_iter();
     let found = read_found(namespace, results.next().unwrap_or_default(), results.next().unwrap_or_default())?;
     Ok((found, results.collect()))

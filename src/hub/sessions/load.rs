@@ -101,7 +101,7 @@ impl Hub {
                     }
                 };
                 let (loaded, ()) =
-                    join(store::load_by_id_and(&self.db, namespace, id, detail_statements), sync_log).await;
+                    join(store::load_by_id_with(&self.db, namespace, id, detail_statements), sync_log).await;
                 let (found, rows) = loaded?;
                 let mut state = self.state();
                 if state.cache.evictions.contains_since(generation, Key::Id(id)) {
