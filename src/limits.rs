@@ -139,14 +139,12 @@ pub const MAX_LOST_METHODS: usize = 10_000;
 
 /// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
-/// The size of queued rows and their effects above which they are sealed as a batch, in bytes: no reservation covers the copy of
-/// the rows that JavaScript holds, which are about half of it.
+/// The size of queued rows and their effects above which they are sealed, in bytes. JavaScript copies the rows, about half of it.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 /// The size above which a JSON array of rows gets no further row, in bytes. A parameter of a D1 statement has at most 2 MB; the
 /// last row adds at most twice [`LARGE_ROW_BYTES`].
 pub const FULL_ARRAY_BYTES: usize = 1_000_000;
-/// The size above which a row gets a statement of its own, with each text as a separate parameter, in bytes. The texts are JSON:
-/// escaping can double their length in an array.
+/// The size above which a row gets a statement of its own, in bytes: escaping can double the length of a text in a JSON array.
 pub const LARGE_ROW_BYTES: usize = 250_000;
 /// How long a read or write of the database whose outcome is unknown is repeated, in milliseconds: longer than the stalls of
 /// 60 to 90 s that D1 is known for. Requests and acknowledgements wait for it.
@@ -396,8 +394,7 @@ pub const LIVE_TEXT_RETENTION_MS: u64 = 60_000;
 pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 /// The largest pending permission request, in bytes: it may contain a large file that a tool is to write.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
-/// The largest total size of pending permission requests, in bytes: when a session ends, all are completed at once, and are in
-/// memory several times.
+/// The largest total size of pending permission requests, in bytes: all are completed at once when a session ends.
 pub const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 /// The largest completed permission request, in bytes: it fits a row of D1 (2 MB). A larger one is shortened.
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
@@ -417,8 +414,7 @@ pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
 /// The largest number of requests that one notification supersedes.
 pub const MAX_SUPERSEDED: usize = 100;
-/// How long a push service may take to respond, in milliseconds. No more requests run at a time than the platform opens
-/// connections, so none waits for one.
+/// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL.md "Push notifications").
 pub const PUSH_DEBOUNCE_MS: u64 = 500;
@@ -440,8 +436,7 @@ pub const MAX_PUSH_FAILURES: usize = 10;
 pub const MAX_PUSHES_IN_FLIGHT: usize = 5;
 /// How many requests a namespace has in flight to one push service, so that an unresponsive one leaves slots to the others.
 pub const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
-/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
-/// share, and goes to a URL that a client chose.
+/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that others may share.
 pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 /// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event to 50 outgoing requests.
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
