@@ -313,7 +313,7 @@ async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_
         } else {
             advance(75).await;
             let error = other_upload.reply().await.assert_error(503, "overloaded");
-            assert!(error["error"].as_str().unwrap().contains("does not accept uploads in chunks"), "{error}");
+            assert!(error["error"].as_str().unwrap().contains("do not accept uploads in chunks"), "{error}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{
-    DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS, BACKGROUND_RETRY_MS,
+    BACKGROUND_RETRY_MS, DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS,
 };
 use crate::model::event::Event;
 use crate::model::message::Message;

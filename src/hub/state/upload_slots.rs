@@ -22,14 +22,10 @@ impl UploadSlots {
     /// call of [`release`](Self::release).
     pub fn request(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
-            return Err(Error::TooManyUploads(
-                "This session already has 16 uploads, the maximum. Try again when one has ended.",
-            ));
+            return Err(Error::TooManyUploads("This session already has 16 uploads, the maximum."));
         }
         if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return Err(Error::TooManyUploads(
-                "32 uploads of this namespace are already waiting, the maximum. Try again when one has ended.",
-            ));
+            return Err(Error::TooManyUploads("32 uploads of this namespace are already waiting, the maximum."));
         }
         *self.count_by_session.entry(session.to_owned()).or_default() += 1;
         let (grant_sender, grant) = oneshot::channel();

@@ -31,8 +31,8 @@ const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_
 /// The characters of base64 that the largest file in one frame has.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
-const FRAME_SLOT_TIMEOUT: &str = "Another file has used the only slot for CLIs that do not accept uploads in chunks for 60 \
-    seconds. Try again later, or update the session's CLI.";
+const FRAME_SLOT_TIMEOUT: &str =
+    "Other files have used the only slot for CLIs that do not accept uploads in chunks for 60 seconds.";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
