@@ -51,10 +51,24 @@ pub fn initialize() {
     }
     // The hook of the `worker` crate would log each panic twice. It also marks the instance as lost, which `on_abort` does here.
     console_error_panic_hook::set_once();
+    reserve_low_memory();
     intern_constants();
     start_instance(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
     handler::set_on_abort(on_abort);
 }
+
+/// Frees a block at the beginning of the heap, behind which another one stays. Small values are then allocated there, and not
+/// between large buffers: the memory of wasm never shrinks, and a buffer of 30 MiB does not fit in the place of one that is
+/// followed by a small value.
+fn reserve_low_memory() {
+    let low = Vec::<u8>::with_capacity(LOW_MEMORY_BYTES);
+    std::hint::black_box(low.as_ptr());
+    std::hint::black_box(Box::leak(Box::new([0_u64; 8])));
+    drop(low);
+}
+
+/// The memory for small values of an instance with a few sessions, in bytes.
+const LOW_MEMORY_BYTES: usize = 512 * 1024;
 
 /// Runs after a panic or trap. It can call JavaScript only once: the instance traps when the call returns.
 fn on_abort() {
