@@ -111,6 +111,11 @@ impl RoutedRequest {
         if body.len() > MAX_BODY_BYTES { Err(ErrorResponse::body_too_large(MAX_BODY_BYTES)) } else { Ok(body) }
     }
 
+    /// Releases the memory of a body that the handler does not read. Call it before the first wait.
+    pub fn discard_body(&mut self) {
+        *self.request.body_mut() = Bytes::new();
+    }
+
     pub fn upload_body(&self) -> Result<Arc<dyn UploadBody>, ErrorResponse> {
         let body = self.request.extensions().get::<ExternalBody>();
         body.map(|body| Arc::clone(&body.0)).ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())

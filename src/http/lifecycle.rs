@@ -28,13 +28,15 @@ pub async fn abort(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::ok())
 }
 
-pub async fn switch(request: RoutedRequest) -> Reply {
+pub async fn switch(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
     let id = request.session().await?;
     request.hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
-pub async fn resume(request: RoutedRequest) -> Reply {
+pub async fn resume(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
     let id = request.session().await?;
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

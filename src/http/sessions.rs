@@ -47,7 +47,8 @@ pub async fn rename(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 
-pub async fn delete(request: RoutedRequest) -> Reply {
+pub async fn delete(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
     let id = request.session().await?;
     request.hub.delete_session(&id).await?;
     Ok(JsonText::ok())

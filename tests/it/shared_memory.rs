@@ -4,7 +4,11 @@ use crate::support::live_session::live_session;
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, retryable_error};
 use serde_json::json;
-use session_gateway_hub::limits::{MAX_BUFFER_BYTES, MAX_CACHED_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::http::response::reserved_bytes;
+use session_gateway_hub::limits::{
+    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_CACHED_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES,
+};
+use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_works_while_another_one_holds_the_pool() {
@@ -44,6 +48,23 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
     run_until_idle().await;
     assert!(world.held_bytes() < before + 100_000, "everything is released");
     assert_eq!(cli.emit_with_ack("message", &large).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_of_a_body_that_no_handler_reads_is_released_during_the_request() {
+    let (world, session, _cli) = live_session().await;
+    for (method, path) in [("POST", "/resume"), ("POST", "/switch"), ("DELETE", "")] {
+        world.hibernate_and_wake().await;
+        let before = world.held_bytes();
+        let memory = world.hub().reserve_memory(MAX_BODY_BYTES).unwrap();
+        let body = reserved_bytes(vec![b' '; MAX_BODY_BYTES].into(), Arc::new(memory));
+        world.db.hold(BatchKind::Reads);
+        let request = world.start(method, &format!("/api/sessions/{session}{path}"), body);
+        run_until_idle().await;
+        assert!(!request.is_ready());
+        assert!(world.held_bytes() < before + MAX_BODY_BYTES, "{method} {path}");
+        world.db.release();
+    }
 }
 
 #[tokio::test(start_paused = true)]
