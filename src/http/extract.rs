@@ -68,13 +68,17 @@ impl RoutedRequest {
         })
     }
 
-    /// The id of such a session for a new message.
+    /// The id of such a session for a new message. Its local ids are loaded with it if the body has one.
     pub fn message_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
-        Box::pin(async move {
-            let id = self.param("id")?;
-            self.hub.load_for_message(&id).await?;
-            Ok(id)
-        })
+        // Parsing the body here would release its memory before the wait. A key with an escape sequence costs a further query.
+        match str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#)) {
+            true => Box::pin(async move {
+                let id = self.param("id")?;
+                self.hub.load_for_message(&id).await?;
+                Ok(id)
+            }),
+            false => self.session(),
+        }
     }
 
     /// The working directory of a session that exists, belongs to the namespace, and is loaded.

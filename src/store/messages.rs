@@ -70,16 +70,18 @@ WHERE session_id = ",
 );
 
 /// Messages that may contain a todo list, newest first, of a session without one. Searches the last 2,000 messages, except those
-/// larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
+/// larger than a todo list may be. For a session with todos the lower bound is NULL, which ends the search before the first row.
+/// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 const SELECT_TODO_CANDIDATES: &str = concat!(
     r#"
 SELECT seq, content FROM messages
 WHERE session_id = "#,
     history_of!("?1", "?2"),
     r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
-  AND seq > (SELECT max(seq) FROM messages WHERE session_id = "#,
+  AND seq > CASE WHEN (SELECT todos IS NULL FROM sessions WHERE id = ?1 AND namespace = ?2)
+    THEN (SELECT max(seq) FROM messages WHERE session_id = "#,
     history_of!("?1", "?2"),
-    r#") - 2000 AND (SELECT todos IS NULL FROM sessions WHERE id = ?1 AND namespace = ?2)
+    r#") - 2000 END
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
 ORDER BY seq DESC LIMIT ?3"#
 );

@@ -5,6 +5,7 @@ use crate::support::World;
 use crate::support::cli::Cli;
 use crate::support::permissions::{request, start_answer};
 use serde_json::{Value, json};
+use session_gateway_hub::store::Statement;
 use tokio::time::Instant;
 
 const ROUND_TRIP_MS: u64 = 140;
@@ -119,4 +120,26 @@ async fn a_client_waits_for_few_round_trips_after_a_wake() {
     for (what, count, expected) in round_trips {
         assert_eq!(count, expected, "{what}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stored_local_ids_are_read_only_for_a_message_with_a_local_id() {
+    let far = Far::new().await;
+    let path = format!("/api/sessions/{}/messages", far.session);
+    let table = [
+        (r#"{"text": "hello"}"#, 0),
+        (r#"{"text": "hello", "localId": "w1"}"#, 1),
+        // Its hidden key costs a further query, but the message is not stored again.
+        (r#"{"text": "hello", "local\u0049d": "w1"}"#, 1),
+    ];
+    let mut seqs = Vec::new();
+    for (body, expected) in table {
+        far.world.hibernate_and_wake().await;
+        let before = far.world.db.read_batches().len();
+        seqs.push(far.world.request("POST", &path, body).await.ok()["message"]["seq"].clone());
+        let statements: Vec<Statement> = far.world.db.read_batches()[before..].concat();
+        let reads = statements.iter().filter(|statement| statement.sql.contains("+local_id")).count();
+        assert_eq!(reads, expected, "{body}");
+    }
+    assert_eq!(seqs, [4, 5, 5]);
 }

@@ -77,7 +77,7 @@ impl Hub {
     }
 
     /// Loads a session like [`load_session_unlocked`](Self::load_session_unlocked), and its local ids if it is not in
-    /// memory, to add a message.
+    /// memory, to add a message with a local id.
     pub fn load_for_message<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::LocalIds)
     }

@@ -6,6 +6,7 @@ use crate::support::store::{
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::model::json::MAX_SAFE_INTEGER;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
@@ -124,6 +125,22 @@ async fn a_page_of_small_messages_is_one_read_whose_steps_do_not_grow_with_the_h
     }
     assert!(steps_by_history.iter().all(|steps| *steps <= MAX_PAGE_STEPS), "{steps_by_history:?}");
     assert_eq!(steps_by_history[..3], steps_by_history[3..]);
+}
+
+#[tokio::test]
+async fn the_search_for_todos_reads_no_message_of_a_session_with_todos() {
+    let db = Sqlite::with_schema();
+    let mut steps_by_history = Vec::new();
+    for messages in [10, 3_000] {
+        let owner = Session { todos: Some(json("[]")), ..session(&messages.to_string(), &format!("/{messages}")) };
+        put(&db, &owner).await;
+        put_messages(&db, &owner, (1..=messages).map(|seq| message(seq, None))).await;
+        db.take_most_steps();
+        let select = messages::select_todo_candidates(&team(), &owner.id, 1, MAX_SAFE_INTEGER);
+        assert!(query(&db, select).await.unwrap().is_empty());
+        steps_by_history.push(db.take_most_steps());
+    }
+    assert_eq!(steps_by_history[0], steps_by_history[1]);
 }
 
 #[tokio::test]
