@@ -14,7 +14,7 @@ impl Hub {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
     pub(in crate::hub) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut state = self.state();
-        let mut has_inactive = false;
+        let mut inactive = 0;
         for effect in effects {
             match effect {
                 Effect::Send { conn, frame } => self.send_reply(&mut state, conn, &frame),
@@ -44,7 +44,7 @@ impl Hub {
                     if !state.liveness.is_running(&owner) {
                         self.rt.kv_delete(&alive_key(&owner));
                     }
-                    has_inactive = true;
+                    inactive += 1;
                 }
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Ok(()));
@@ -53,7 +53,8 @@ impl Hub {
         }
         self.persist_last_published(&mut state);
         // An inactive session may leave the cache.
-        if has_inactive {
+        if inactive > 0 {
+            state.cache.record_inactive(inactive);
             state.evict_sessions();
         }
     }

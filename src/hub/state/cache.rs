@@ -42,8 +42,8 @@ pub struct Cache {
     counted_bytes: usize,
     /// The sessions that were inserted or changed since their size was counted.
     uncounted: Vec<String>,
-    /// How often [`evict`](Self::evict) was called since it last ranked the sessions.
-    calls_since_ranking: usize,
+    /// The calls of [`evict`](Self::evict) since it last ranked the sessions, and the sessions that became inactive since.
+    changes_since_ranking: usize,
     /// The bytes of the sessions after the last ranking.
     ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
@@ -162,11 +162,17 @@ impl Cache {
         Some(entry)
     }
 
+    /// Counts sessions that became inactive, for the next [`evict`](Self::evict).
+    pub fn record_inactive(&mut self, sessions: usize) {
+        self.changes_since_ranking += sessions;
+    }
+
     /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
     /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. All sessions, also
     /// those in use, may take `max_bytes`. Returns the bytes of those that remain.
     ///
-    /// Above `max_bytes` it evicts immediately. The other limits may be exceeded by a tenth.
+    /// Above `max_bytes` it evicts immediately. The other limits may be exceeded by a tenth, and by inactive sessions whose last
+    /// CLI has disconnected since the last ranking.
     pub fn evict(
         &mut self,
         max_bytes: usize,
@@ -175,8 +181,8 @@ impl Cache {
     ) -> usize {
         let mut bytes = self.session_bytes();
         let mut count = self.sessions.len();
-        self.calls_since_ranking += 1;
-        let is_due = self.calls_since_ranking > count / RANKING_DIVISOR
+        self.changes_since_ranking += 1;
+        let is_due = self.changes_since_ranking > count / RANKING_DIVISOR
             || bytes > self.ranked_bytes + MAX_CACHED_BYTES / RANKING_DIVISOR;
         let is_full = count > MAX_CACHED_SESSIONS || bytes > MAX_CACHED_BYTES;
         if bytes <= max_bytes && !(is_full && is_due) {
@@ -223,7 +229,7 @@ impl Cache {
                 self.summaries.insert(id, summary);
             }
         }
-        (self.calls_since_ranking, self.ranked_bytes) = (0, bytes);
+        (self.changes_since_ranking, self.ranked_bytes) = (0, bytes);
         bytes
     }
 

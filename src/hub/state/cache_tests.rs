@@ -40,6 +40,18 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
 }
 
 #[test]
+fn sessions_that_become_idle_together_are_evicted_with_the_next_call() {
+    let mut cache = Cache::default();
+    for n in 0..3 * MAX_CACHED_SESSIONS {
+        cache.insert_loaded(session(n));
+        cache.evict(UNLIMITED, |_| true, |_| true);
+    }
+    cache.record_inactive(3 * MAX_CACHED_SESSIONS);
+    cache.evict(UNLIMITED, |_| true, |_| false);
+    assert_eq!(cache.sessions.len(), MAX_CACHED_SESSIONS);
+}
+
+#[test]
 fn the_least_recently_used_sessions_are_evicted_first_but_none_in_use_or_with_work_in_progress() {
     let mut cache = Cache::default();
     for n in 0..=MAX_CACHED_SESSIONS {
