@@ -345,10 +345,8 @@ pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 /// The time before the pace is checked, in milliseconds.
 pub const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// The longest time that such an upload holds its slot after its frame is sent, in milliseconds.
-pub const FRAME_SLOT_SEND_MS: u64 = 30_000;
 /// The time after which a slot whose object has ended is free, in milliseconds.
-pub const FRAME_SLOT_MS: u64 = 2 * FRAME_UPLOAD_GRACE_MS + MAX_FRAME_FILE_BYTES / FRAME_UPLOAD_BYTES_PER_MS;
+pub const FRAME_SLOT_MS: u64 = 1_800_000;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 

@@ -95,8 +95,11 @@ fn check_routing(head: &RequestHead, routing: &str) {
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
-        Action::Respond(response) | Action::RespondAuthenticated(response) => {
-            assert!(!response.status().is_server_error(), "{head:?}: {response:?}")
+        Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
+        Action::History(history) => {
+            check_namespace(&history.namespace);
+            let read = edge.read_history(history, &head.query).now_or_never().expect("a page without waiting");
+            assert!(!read.status().is_server_error(), "{head:?}: {read:?}");
         }
         Action::Object(namespace) => check_namespace(namespace),
         Action::Sse(VerifiedToken { namespace, .. }) | Action::WebSocket(VerifiedToken { namespace, .. }) => {

@@ -52,6 +52,14 @@ impl TokenVerifier {
                 return Err(format!("The secret {name} must have at most {MAX_SECRET_BYTES} bytes."));
             }
         }
+        let is_extended = |one: &str, other: &str| {
+            one.strip_prefix(other)
+                .and_then(|rest| rest.strip_prefix(':'))
+                .is_some_and(|rest| Namespace::parse(rest).is_some())
+        };
+        if previous.is_some_and(|previous| is_extended(secret, previous) || is_extended(previous, secret)) {
+            return Err("One of the secrets CLI_API_TOKEN and CLI_API_TOKEN_PREVIOUS is the other one with a namespace, so tokens would be ambiguous. Set another CLI_API_TOKEN.".into());
+        }
         let required = parse_bool("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
         Ok(Self { previous: previous.map(SharedSecret::new), ..Self::new(secret, required) })
     }
@@ -159,6 +167,13 @@ mod tests {
         }
         let error = TokenVerifier::parse(Some("s3cret"), Some(&long), None).unwrap_err();
         assert!(error.contains("CLI_API_TOKEN_PREVIOUS") && !error.contains("xxx"), "{error}");
+        for (secret, previous) in [("k:v2", "k"), ("k", "k:v2")] {
+            let error = TokenVerifier::parse(Some(secret), Some(previous), None).unwrap_err();
+            assert!(
+                error.contains("ambiguous"),
+                "a token `k:v2` of the namespace v2 would open the namespace default: {error}"
+            );
+        }
     }
 
     #[test]

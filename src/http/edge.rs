@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::cors::Cors;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
-use super::history::{Reader, read_messages};
+use super::history::{HistoryRequest, Reader, read_messages};
 use super::query::Query;
 use super::response::{JsonText, Reply, Response, json_response, to_response};
 use crate::auth::jwt::{JwtKey, WebClaims};
@@ -78,14 +78,14 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
-    /// Respond to a client with a valid token, whose response has `Server-Timing`.
-    RespondAuthenticated(Response),
     /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
     Authenticate,
     /// `GET /health?deep=1`: call [`Edge::check_database`].
     CheckDatabase,
     /// Forward the request to the object.
     Object(Namespace),
+    /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
+    History(HistoryRequest),
     /// Open an event stream (SSE).
     Sse(VerifiedToken),
     /// Forward a web client's WebSocket to the object.
@@ -196,33 +196,23 @@ impl Edge {
             }
             _ if is_api => {
                 let token = self.verify_web_client(head, now_ms, generate_secret).await?;
-                self.route_session(head, Reader::Web, token.namespace).await
+                Ok(route_session(head, Reader::Web, token.namespace))
             }
             _ if is_cli => {
                 let namespace = bearer_token(head).and_then(|token| self.tokens.verify(token));
-                self.route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?).await
+                Ok(route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?))
             }
             _ => Err(ErrorResponse::no_route()),
         }
     }
 
-    /// Responds to a request for message history, which needs only the database. The object responds to all others.
-    async fn route_session(
-        &self,
-        head: &RequestHead,
-        reader: Reader,
-        namespace: Namespace,
-    ) -> Result<Action, ErrorResponse> {
-        let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
-        let id = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
-        match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
-            Some(id) => {
-                let account = self.ledger.account(namespace.as_ref());
-                let page = read_messages(&*self.db, &account, reader, (&namespace, id), &head.query).await?;
-                Ok(Action::RespondAuthenticated(JsonText::from(page).into_response()))
-            }
-            None => Ok(Action::Object(namespace)),
-        }
+    /// Reads a page of a session's messages, which needs only the database.
+    pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
+        let HistoryRequest { namespace, reader, session } = request;
+        let account = self.ledger.account(namespace.as_ref());
+        let page = read_messages(&*self.db, &account, *reader, (namespace, session), query).await;
+        page.map(|page| JsonText::from(page).into_response())
+            .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
     }
 
     /// Verifies the access token or JWT of a web client.
@@ -386,6 +376,16 @@ fn is_dot_segment(segment: &str) -> bool {
 
 fn strip_dot(text: &str) -> Option<&str> {
     [".", "%2e", "%2E"].into_iter().find_map(|dot| text.strip_prefix(dot))
+}
+
+/// Returns what to do with a request to a session's route: the object handles all but those for message history.
+fn route_session(head: &RequestHead, reader: Reader, namespace: Namespace) -> Action {
+    let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
+    let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
+    match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
+        Some(session) => Action::History(HistoryRequest { namespace, reader, session: session.to_owned() }),
+        None => Action::Object(namespace),
+    }
 }
 
 fn require_method(

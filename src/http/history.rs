@@ -22,6 +22,14 @@ pub enum Reader {
     Cli,
 }
 
+/// A request for a session's messages.
+#[derive(Debug)]
+pub struct HistoryRequest {
+    pub namespace: Namespace,
+    pub reader: Reader,
+    pub session: String,
+}
+
 /// Reads a page of a session's messages.
 pub async fn read_messages(
     db: &dyn Database,

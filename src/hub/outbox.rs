@@ -79,6 +79,20 @@ impl Hub {
         }
     }
 
+    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
+    pub(super) fn ping_after_frame(&self, conn: ConnId) -> u64 {
+        let mut state = self.state();
+        let Some(connection) = state.connections.get_mut(conn) else { return 0 };
+        connection.send_window.record_ping();
+        self.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.last_ping()
+    }
+
+    /// Whether a CLI has answered a ping, or its socket is closed.
+    pub(super) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
+        self.state().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
+    }
+
     /// Closes a socket and forgets it.
     pub(super) fn disconnect(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         self.rt.close(conn, code, reason);

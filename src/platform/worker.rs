@@ -118,19 +118,20 @@ async fn serve(
             return Ok(convert::to_js_error(ErrorResponse::not_configured(message)).into());
         }
     };
-    let routing = Box::pin(edge.route(head, now(), generate_secret));
-    // The timer is not set for a request that needs no database.
-    let action = match select(routing, Delay::from(Duration::from_millis(EDGE_TIMEOUT_MS))).await {
-        Either::Left((action, _)) => action,
-        Either::Right(_) => Action::Respond(
-            ErrorResponse::hub_unavailable("The database did not answer within 20 seconds. Try again.").into_response(),
-        ),
-    };
-    let authenticated = matches!(action, Action::RespondAuthenticated(_) | Action::Object(_));
+    let action = edge.route(head, now(), generate_secret).await;
+    let authenticated = matches!(action, Action::History(_) | Action::Object(_));
     let response = match action {
-        Action::Respond(response) | Action::RespondAuthenticated(response) => {
+        Action::Respond(response) => {
             convert::discard_body(&request).await;
-            Ok(convert::to_js_response_or_stream(&response, context))
+            Ok(convert::to_js_response(&response))
+        }
+        Action::History(history) => {
+            let reading = Box::pin(edge.read_history(&history, &head.query));
+            match select(reading, Delay::from(Duration::from_millis(EDGE_TIMEOUT_MS))).await {
+                Either::Left((response, _)) => Ok(convert::to_js_response_or_stream(&response, context)),
+                // The platform does not end the object's requests, which may wait for a stalled database.
+                Either::Right(_) => forward_request(&env, &request, &history.namespace, object_timeout_ms(&env)).await,
+            }
         }
         Action::Authenticate => {
             let response = authenticate(&edge, &env, &request).await;

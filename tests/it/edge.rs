@@ -53,7 +53,8 @@ async fn route(edge: &Edge, head: &RequestHead) -> Action {
 
 async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
-        Action::Respond(response) | Action::RespondAuthenticated(response) => Reply::of(response),
+        Action::Respond(response) => Reply::of(response),
+        Action::History(history) => Reply::of(edge.read_history(&history, &head.query).await),
         other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }

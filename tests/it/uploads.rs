@@ -2,6 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
+use crate::support::runtime::Frame;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -244,9 +245,12 @@ async fn only_one_large_frame_is_in_the_memory_of_an_isolate_at_a_time() {
     two.advance(1_000).await;
     let second_call = second_cli.next_call().await;
     let third = one.start_upload_with_body(&path(first_session), &large);
-    run_until_idle().await;
-    first_cli.socket.assert_no_frames().await;
-    two.advance(30_000).await;
+    two.advance(20_000).await;
+    one.advance(1_000).await;
+    let is_call = |frame: &Frame| matches!(frame, Frame::Text(text) if text.contains("uploadFile")).then_some(());
+    assert!(first_cli.socket.try_find(is_call).await.is_none(), "the second CLI has not read its file");
+    second_cli.socket.send("3");
+    two.advance(1_000).await;
     one.advance(1_000).await;
     let third_call = first_cli.next_call().await;
     first_cli.respond(&third_call, &json!({"success": true}));
@@ -286,8 +290,8 @@ async fn a_slow_upload_in_one_frame_ends_soon_and_the_next_namespace_gets_its_tu
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_waits() {
-    for (pace, is_refused) in [(64, true), (1_100, false)] {
+async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_keeps_waiting() {
+    for (pace, is_refused) in [(64, true), (400, true), (1_100, false)] {
         let uploads = UploadConfig::default();
         let (slow, other) = (World::with_uploads("slow", uploads.clone()), World::with_uploads("other", uploads));
         let (slow_session, mut slow_cli) = upload_session_in(&slow).await;
@@ -305,7 +309,7 @@ async fn an_upload_in_one_frame_at_the_slowest_pace_ends_when_another_namespace_
         advance(180).await;
         let other_upload = other.start_upload_with_body(&path(&other_session), &large);
         if is_refused {
-            advance(30).await;
+            advance(45).await;
             slow_upload.reply().await.assert_error(408, "upload_stalled");
             let call = other_cli.next_call().await;
             other_cli.respond(&call, &json!({"success": true}));

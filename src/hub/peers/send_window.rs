@@ -15,6 +15,8 @@ use crate::limits::{
 pub struct SendWindow {
     /// The bytes sent before each unacknowledged heartbeat or ping, and after the previous one.
     before_pings: VecDeque<usize>,
+    /// How many heartbeats or pings were sent.
+    pings: u64,
     after_last_ping: usize,
     /// The sum of both.
     unacked_bytes: usize,
@@ -61,6 +63,17 @@ impl SendWindow {
     /// Records that a heartbeat or ping was sent.
     pub fn record_ping(&mut self) {
         self.before_pings.push_back(std::mem::take(&mut self.after_last_ping));
+        self.pings += 1;
+    }
+
+    /// Returns the number of the last heartbeat or ping, from 1.
+    pub fn last_ping(&self) -> u64 {
+        self.pings
+    }
+
+    /// Whether the heartbeat or ping with this number is acknowledged.
+    pub fn is_acknowledged(&self, ping: u64) -> bool {
+        ping + self.before_pings.len() as u64 <= self.pings
     }
 
     /// Records the acknowledgement of the oldest heartbeat or ping. Ignored if none is unacknowledged.

@@ -17,10 +17,9 @@ use crate::hub::workspace::upload_body::{
 };
 use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_SLOT_SEND_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS,
-    FRAME_UPLOAD_MEMORY_BYTES, FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS,
-    MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS,
-    UPLOAD_MEMORY_BYTES,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS, FRAME_UPLOAD_MEMORY_BYTES,
+    FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES,
+    NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -100,16 +99,24 @@ impl Hub {
         let params =
             UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
         send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-        let result = std::pin::pin!(call.result());
-        // The frame has left JavaScript's memory long before a slow CLI has received and processed it.
-        let result = match select(result, self.rt.sleep(FRAME_SLOT_SEND_MS)).await {
+        let Some(held) = held else { return call.result().await.map_err(to_upload_error) };
+        let is_read = std::pin::pin!(self.wait_until_read(call.conn));
+        let result = match select(std::pin::pin!(call.result()), is_read).await {
             Either::Left((result, _)) => result,
-            Either::Right((_, result)) => {
+            Either::Right(((), result)) => {
                 drop(held);
                 result.await
             }
         };
         result.map_err(to_upload_error)
+    }
+
+    /// Waits until a CLI has read the frames that were sent to it. Until then the runtime keeps them.
+    async fn wait_until_read(&self, conn: ConnId) {
+        let ping = self.ping_after_frame(conn);
+        while !self.has_answered(conn, ping) {
+            self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
+        }
     }
 
     /// Reads all of a file. Fails if the client is slow: others wait for the slot.
@@ -120,6 +127,8 @@ impl Hub {
         slot: &FrameTicket,
     ) -> Result<UploadFields, Error> {
         let started_at = self.rt.now();
+        // When another namespace began to wait, and the bytes that were read then.
+        let mut contested = None;
         let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
         loop {
             match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
@@ -128,10 +137,14 @@ impl Hub {
                 }
                 Either::Right(_) => {
                     let now = self.rt.now();
+                    let bytes = body.file_bytes();
+                    contested = slot.is_contested(now).then(|| contested.unwrap_or((now, bytes)));
                     let due_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
-                    let is_contested = slot.is_contested(now);
-                    let pace = if is_contested { CONTESTED_UPLOAD_BYTES_PER_MS } else { FRAME_UPLOAD_BYTES_PER_MS };
-                    if body.file_bytes() < due_ms * pace {
+                    let is_too_slow = |(since, before): (u64, u64)| {
+                        let due_ms = due_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
+                        bytes - before < due_ms * CONTESTED_UPLOAD_BYTES_PER_MS
+                    };
+                    if bytes < due_ms * FRAME_UPLOAD_BYTES_PER_MS || contested.is_some_and(is_too_slow) {
                         return Err(Error::UploadTooSlow);
                     }
                 }

@@ -64,7 +64,8 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
         Arc::default(),
     );
     match edge.route(&head, now, generate_secret).await {
-        Action::Respond(response) | Action::RespondAuthenticated(response) => response,
+        Action::Respond(response) => response,
+        Action::History(history) => edge.read_history(&history, &head.query).await,
         Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
         Action::CheckDatabase => edge.check_database().await,
         Action::Object(namespace) => {
