@@ -106,3 +106,14 @@ for (const kind of ['failing', 'silent']) {
     await hub.stderr.next((line) => line.includes('{"event":"database-recovered",'), 'a line about the recovery');
   });
 }
+
+test('a page that the worker cannot read within 20 s is read by the object, which waits for the database', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { tag: 'slow history' });
+  await cli.sendMessage(session.id, 'hi');
+  const read = () => hub.web().get(`/api/sessions/${session.id}/messages`);
+  assert.doesNotMatch((await read()).headers['server-timing'], /object/);
+  await hub.stall('failing', 22_000);
+  const { status, headers, body } = await read();
+  assert.deepEqual([status, body.messages.length], [200, 1]);
+  assert.match(headers['server-timing'], /object/);
+});
