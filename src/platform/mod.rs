@@ -12,5 +12,6 @@ mod guard;
 mod object;
 mod runtime;
 mod settings;
+mod sleep;
 mod upload;
 mod worker;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::Request;
@@ -13,11 +12,12 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use worker::durable::ScheduledTime;
 use worker::send::{SendFuture, SendWrapper};
-use worker::{Delay, SqlStorage, State, Storage};
+use worker::{SqlStorage, State, Storage};
 
 use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard::{BackgroundTask, was_interrupted};
+use super::sleep::sleep;
 use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
 
@@ -155,7 +155,7 @@ impl Runtime for ObjectRuntime {
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
+        Box::pin(SendFuture::new(sleep(ms)))
     }
 
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {

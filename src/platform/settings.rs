@@ -1,15 +1,15 @@
 //! The configuration of the deployment: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
+use worker::Env;
 use worker::send::SendFuture;
-use worker::{Delay, Env};
 
 use super::d1::D1;
 use super::glue::{Meter, Objects};
 use super::runtime;
+use super::sleep::sleep;
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::http::cors::Cors;
@@ -87,7 +87,7 @@ impl Environment for WorkerEnvironment {
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
+        Box::pin(SendFuture::new(sleep(ms)))
     }
 
     fn random(&self) -> u8 {

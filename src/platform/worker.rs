@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +13,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 use worker::worker_sys::Context;
-use worker::{Delay, Env, WebSocketPair};
+use worker::{Env, WebSocketPair};
 
 use super::convert;
 use super::glue::{self, Objects};
@@ -22,6 +21,7 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT};
+use super::sleep::sleep;
 use super::upload::max_body_bytes;
 use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms, rate_limit_key};
 use crate::http::error::ErrorResponse;
@@ -127,7 +127,7 @@ async fn serve(
         }
         Action::History(history) => {
             let reading = Box::pin(edge.read_history(&history, &head.query));
-            match select(reading, Delay::from(Duration::from_millis(EDGE_TIMEOUT_MS))).await {
+            match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                 Either::Left((response, _)) => Ok(convert::to_js_response_or_stream(&response, context)),
                 // The platform does not end the object's requests, which may wait for a stalled database.
                 Either::Right(_) => forward_request(&env, &request, &history.namespace, object_timeout_ms(&env)).await,
@@ -183,7 +183,7 @@ async fn check_database(edge: &Edge, env: &Env, request: &Request) -> Result<Res
     if let Some(refusal) = count_attempt(env, request, "health ").await? {
         return Ok(refusal);
     }
-    let timeout = Delay::from(Duration::from_millis(DB_STALL_MS));
+    let timeout = sleep(DB_STALL_MS);
     let response = match select(Box::pin(edge.check_database()), timeout).await {
         Either::Left((response, _)) => response,
         Either::Right(_) => {

@@ -86,7 +86,8 @@ test('the largest message takes at most 2.5 times its size, and later ones reuse
     assert.equal(status, 200);
     growth.push((await hub.wasmMemory()) - before);
   }
-  // Of two at the same time, one waits until there is memory for it.
+  // Of two at the same time, one waits until there is memory for it: for the slow database to have written the other.
+  await hub.setFaults([{ on: 'writes', kind: 'slow', ms: 3_000 }]);
   const acks = await Promise.all([send(cli, texts[0]), send(second, texts[0])]);
   assert.ok(acks.every(({ ok }) => ok), JSON.stringify(acks));
   growth.push((await hub.wasmMemory()) - before);

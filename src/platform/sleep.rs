@@ -1,0 +1,39 @@
+//! Timers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use worker::Delay;
+
+use super::runtime::now;
+
+/// A pause. The timer is set when the pause is first polled, and cleared on drop.
+///
+/// [`Delay`] wakes only the task that polled it first. A frame is polled once before it gets a task of its own
+/// (`webSocketMessage` in `object.rs`), so the timer is set anew when another task polls.
+pub struct Sleep {
+    /// Unix milliseconds.
+    ends_at: u64,
+    timer: Option<(Waker, Delay)>,
+}
+
+/// Returns a pause of `ms` milliseconds.
+pub fn sleep(ms: u64) -> Sleep {
+    Sleep { ends_at: now().saturating_add(ms), timer: None }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let ends_at = self.ends_at;
+        let timer = self.timer.take().filter(|(waker, _)| waker.will_wake(context.waker()));
+        let (_, delay) = self.timer.insert(timer.unwrap_or_else(|| {
+            let rest = Duration::from_millis(ends_at.saturating_sub(now()));
+            (context.waker().clone(), Delay::from(rest))
+        }));
+        Pin::new(delay).poll(context)
+    }
+}
