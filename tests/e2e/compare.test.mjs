@@ -1,0 +1,20 @@
+/** `npm run bench -- --compare` in its quick form, to the end, with the built hub. */
+
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { test } from 'node:test';
+import { cellsOf, runQuickly } from './lib/bench.mjs';
+import { ROOT } from './lib/hub.mjs';
+
+test('npm run bench -- --compare prints ratios with their spread, CPU time and round trips to D1', async (t) => {
+  const build = path.join(ROOT, 'build');
+  const text = await runQuickly(t, '--compare', '--only', 'post,wake', build, build);
+  const ratio = /^\d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)$/;
+  const cpu = /^\d+\.\d\d ms, \d+\.\d\d x floor$/;
+  for (const work of ['POST message -> CLI `update`, at 16', 'first message after a sleep -> ack']) {
+    const [, , relative, , cpuA, cpuB, relativeCpu] = cellsOf(text, work);
+    for (const cell of [relative, relativeCpu]) assert.match(cell, ratio, work);
+    for (const cell of [cpuA, cpuB]) assert.match(cell, cpu, work);
+  }
+  assert.match(cellsOf(text, 'first GET sessions after a sleep')[0], / 1 round trip to D1$/);
+});
