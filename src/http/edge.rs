@@ -25,13 +25,16 @@ use crate::hub::error::Error;
 use crate::ledger::Ledger;
 use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
-use crate::store::{Database, Statement, query, secrets};
+use crate::store::{Database, DbError, Statement, query, secrets};
 
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The version of the hub.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Finds what the newest migration created.
+const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'restore_rows_for_earlier_versions'";
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -290,12 +293,14 @@ impl Edge {
         to_response(reply)
     }
 
-    /// `GET /health?deep=1`: whether the database answers a query. Waits as long as the database is retried.
+    /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits as long as it is retried.
     pub async fn check_database(&self) -> Response {
-        match query(&*self.db, Statement::new("SELECT 1 FROM sessions LIMIT 1", [])).await {
-            Ok(_) => health(r#","database":"ok""#),
-            Err(error) => ErrorResponse::from(Error::from(error)).into_response(),
-        }
+        let error = match query(&*self.db, Statement::new(FIND_NEWEST_MIGRATION, [])).await {
+            Ok(rows) if rows.is_empty() => DbError::NoSchema(String::new()),
+            Ok(_) => return health(r#","database":"ok""#),
+            Err(error) => error,
+        };
+        ErrorResponse::from(Error::from(error)).into_response()
     }
 
     fn route_cli_socket(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {

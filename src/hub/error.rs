@@ -195,7 +195,7 @@ impl From<DbError> for Error {
     fn from(error: DbError) -> Self {
         match error {
             DbError::NoSchema(_) => Self::Unavailable(
-                "The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local` \
+                "The database has no schema yet, or an older one. Run `npm run wrangler -- d1 migrations apply DB --local` \
                 (or `--remote` for a deployed hub). `npm run dev` runs it at its start."
                     .into(),
             ),

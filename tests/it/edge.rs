@@ -132,6 +132,18 @@ async fn a_deep_health_check_asks_the_database_and_other_values_do_not() {
     assert!(missing.assert_error(503, "hub_unavailable").to_string().contains("schema"));
 }
 
+#[tokio::test]
+async fn a_deep_health_check_fails_without_the_newest_migration() {
+    let db = Arc::new(Sqlite::without_schema());
+    let edge = edge_with_db(&db, "token", "");
+    let check = async || Reply::of(edge.check_database().await);
+    for migration in Sqlite::migrations() {
+        check().await.assert_error(503, "hub_unavailable");
+        db.execute(&migration);
+    }
+    check().await.ok();
+}
+
 #[test]
 fn addresses_of_one_ipv6_network_share_a_rate_limit() {
     let key = rate_limit_key("2001:db8:0:7::1");
