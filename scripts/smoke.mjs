@@ -13,7 +13,7 @@ about a minute, and a few minutes over a slow network. The exit code is 1 if a c
 
   --hub URL      address of the hub, such as https://hub.example.com
   --token TOKEN  access token; default: the environment variable CLI_API_TOKEN. Use a namespace without other users:
-                 SECRET:smoke, or what \`npm run token -- smoke\` prints
+                 SECRET:smoke, or what \`CLI_API_TOKEN=SECRET npm run token -- smoke\` prints
   --json         print the report as JSON
   --help         this text`;
 

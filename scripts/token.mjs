@@ -23,5 +23,6 @@ await main(async () => {
     throw new UsageError('Give one namespace: 1 to 64 of A-Z a-z 0-9 . _ -', 'Example: npm run token -- team-a');
   }
   console.log(namespaceToken(process.env.CLI_API_TOKEN || accessToken(), namespace));
+  if (!process.env.CLI_API_TOKEN) console.error('From .dev.vars: a token of the local hub.');
   return 0;
 });

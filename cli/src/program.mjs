@@ -12,8 +12,8 @@ import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } fro
 import { installService, removeService } from './service-manager.mjs';
 import { describeService } from './service.mjs';
 
-const HELP = `Usage: session-gateway-agent --agent NAME --dir PATH [options]
-       session-gateway-agent --dir PATH [options] -- COMMAND [ARGUMENTS]
+const HELP = `Usage: npm run agent -- --agent NAME --dir PATH [options]
+       npm run agent -- --dir PATH [options] -- COMMAND [ARGUMENTS]
 
 Connects a coding agent to a session gateway hub, and serves PATH (git, files, search, uploads).
 COMMAND is any agent that speaks the Agent Client Protocol on its standard input and output.

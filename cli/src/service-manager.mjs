@@ -20,7 +20,7 @@ const VARIABLE = 'CLI_API_TOKEN';
  */
 export async function installService(service, { token, env, entry }) {
   if (entry.split(path.sep).includes('_npx')) {
-    throw new Error('npx may delete this program at any time. Install it first: npm install -g session-gateway-agent');
+    throw new Error('npx may delete this program at any time. Run it from a clone of the project: npm run agent -- --service install');
   }
   const { file, environmentFile, commands } = service;
   if (environmentFile) writePrivate(environmentFile, withToken(read(environmentFile), token));

@@ -120,5 +120,5 @@ test('a service manager that refuses is quoted, and a missing one is named', asy
   await assert.rejects(install({ FAILING: 'enable' }), /^Error: systemctl --user enable \S+ failed: refused$/);
   await assert.rejects(install({ PATH: '/nowhere' }), /there is no program systemctl on the PATH/);
   assert.match(await install({ FAILING: 'enable-linger' }), /It ends when you log out\. To keep it running, run: loginctl enable-linger/);
-  await assert.rejects(installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }), /npm install -g session-gateway-agent/);
+  await assert.rejects(installService(described, { token: 'x', env, entry: '/home/.npm/_npx/1/index.mjs' }), /from a clone of the project: npm run agent/);
 });

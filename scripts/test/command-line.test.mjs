@@ -44,7 +44,11 @@ test('token prints its usage for --help, and a token only for a valid namespace'
     assert.deepEqual([refused.status, refused.stdout], [2, ''], invalid.join(' '));
     assert.match(refused.stderr, /npm run token -- /);
   }
-  for (const valid of [['team-a'], ['--', '-odd']]) assert.match(token(...valid).stdout, /^\S+:(team-a|-odd)\n$/);
+  for (const valid of [['team-a'], ['--', '-odd']]) {
+    const { stdout, stderr } = token(...valid);
+    assert.match(stdout, /^\S+:(team-a|-odd)\n$/);
+    assert.equal(stderr, '', 'it says `From .dev.vars` only without CLI_API_TOKEN');
+  }
 });
 
 test('an option that npm did not pass to the script is an error', () => {

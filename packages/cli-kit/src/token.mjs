@@ -6,7 +6,7 @@ import { UsageError } from './args.mjs';
 /** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
   'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS accepts only the token of a' +
-  ' namespace, which `npm run token -- NAMESPACE` prints.';
+  ' namespace, which `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints.';
 
 /**
  * Finds the access token: from the option, the environment or the `.dev.vars` that `npm run dev` writes, in this order.

@@ -72,7 +72,7 @@ async function checkHealth(smoke, figures, state) {
 async function checkSignIn(smoke, figures, state) {
   const signIn = smoke.request('POST', '/api/auth', { web: smoke.webWith(null), figures, body: { accessToken: smoke.token } });
   const { body } = await signIn.catch((error) => {
-    if (error.status === 401) throw new Failure('The hub does not accept the token. Compare it with its CLI_API_TOKEN; with REQUIRE_NAMESPACE_TOKENS, only a token of `npm run token -- NAMESPACE` is valid.');
+    if (error.status === 401) throw new Failure('The hub does not accept the token. Compare it with its CLI_API_TOKEN; with REQUIRE_NAMESPACE_TOKENS, only a token that `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints is valid.');
     throw error;
   });
   const web = smoke.webWith(body.token);
