@@ -12,6 +12,6 @@ mod guard;
 mod object;
 mod runtime;
 mod settings;
-mod sleep;
+mod time;
 mod upload;
 mod worker;

@@ -17,7 +17,7 @@ use worker::{SqlStorage, State, Storage};
 use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard::{BackgroundTask, was_interrupted};
-use super::sleep::sleep;
+use super::time::{now, sleep};
 use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
 
@@ -210,12 +210,6 @@ impl Runtime for ObjectRuntime {
             Vec::new()
         })
     }
-}
-
-/// Unix time in milliseconds.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive integer.
-pub fn now() -> u64 {
-    js_sys::Date::now() as u64
 }
 
 /// Logs a failed storage operation. There is no retry.

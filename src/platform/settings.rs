@@ -8,8 +8,7 @@ use worker::send::SendFuture;
 
 use super::d1::D1;
 use super::glue::{Meter, Objects};
-use super::runtime;
-use super::sleep::sleep;
+use super::time::{now, sleep};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::http::cors::Cors;
@@ -83,7 +82,7 @@ struct WorkerEnvironment;
 
 impl Environment for WorkerEnvironment {
     fn now(&self) -> u64 {
-        runtime::now()
+        now()
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {

@@ -1,4 +1,4 @@
-//! Timers.
+//! The time, and timers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use worker::Delay;
 
-use super::runtime::now;
+/// Unix time in milliseconds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive integer.
+pub fn now() -> u64 {
+    js_sys::Date::now() as u64
+}
 
 /// A pause. The timer is set when the pause is first polled, and cleared on drop.
 ///
