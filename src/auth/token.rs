@@ -58,7 +58,11 @@ impl TokenVerifier {
                 .is_some_and(|rest| Namespace::parse(rest).is_some())
         };
         if previous.is_some_and(|previous| is_extended(secret, previous) || is_extended(previous, secret)) {
-            return Err("One of the secrets CLI_API_TOKEN and CLI_API_TOKEN_PREVIOUS is the other one with a namespace, so tokens would be ambiguous. Set another CLI_API_TOKEN.".into());
+            return Err(
+                "One of the secrets CLI_API_TOKEN and CLI_API_TOKEN_PREVIOUS is the other one with a colon and a \
+                        namespace, so tokens would be ambiguous. Set another CLI_API_TOKEN."
+                    .into(),
+            );
         }
         let required = parse_bool("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
         Ok(Self { previous: previous.map(SharedSecret::new), ..Self::new(secret, required) })

@@ -127,7 +127,10 @@ async fn serve(
         Action::History(history) => {
             let reading = Box::pin(edge.read_history(&history, &head.query));
             match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
-                Either::Left((response, _)) => Ok(convert::to_js_response_or_stream(&response, context)),
+                Either::Left((response, _)) => {
+                    convert::discard_body(&request).await;
+                    Ok(convert::to_js_response_or_stream(&response, context))
+                }
                 // The platform does not end the object's requests, which may wait for a stalled database.
                 Either::Right(_) => forward_request(&env, &request, &history.namespace, object_timeout_ms(&env)).await,
             }

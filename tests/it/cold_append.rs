@@ -19,6 +19,17 @@ struct Fixture {
 }
 
 impl Fixture {
+    /// The object was interrupted while it wrote the message "1", which is committed.
+    async fn interrupted() -> Self {
+        let fixture = Self::new().await;
+        fixture.world.db.hold(BatchKind::Writes);
+        fixture.cli.emit("message", &message(&fixture.session, "1"));
+        run_until_idle().await;
+        fixture.world.restart();
+        fixture.world.db.release();
+        fixture
+    }
+
     async fn new() -> Self {
         let world = World::new();
         let session = world.create_session("/code").await;
@@ -146,24 +157,14 @@ async fn a_client_resumes_from_before_several_wakes_with_one_message_each() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_an_interrupted_object_committed_are_published_before_the_event_of_the_message() {
-    let mut fixture = Fixture::new().await;
-    fixture.world.db.hold(BatchKind::Writes);
-    fixture.cli.emit("message", &message(&fixture.session, "1"));
-    run_until_idle().await;
-    fixture.world.restart();
-    fixture.world.db.release();
+    let mut fixture = Fixture::interrupted().await;
     assert_eq!(fixture.send("2").await["seq"], 3);
     assert_eq!(fixture.events().await, [(2, json!("1")), (3, json!("2"))]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn web_clients_get_a_gap_if_the_events_of_an_interrupted_object_cannot_be_read() {
-    let mut fixture = Fixture::new().await;
-    fixture.world.db.hold(BatchKind::Writes);
-    fixture.cli.emit("message", &message(&fixture.session, "1"));
-    run_until_idle().await;
-    fixture.world.restart();
-    fixture.world.db.release();
+    let mut fixture = Fixture::interrupted().await;
     fixture.world.db.fail_all(BatchKind::Reads, unknown_outcome());
     assert_eq!(fixture.send("2").await["seq"], 3);
     fixture.world.db.repair();

@@ -3,6 +3,7 @@
 
 use crate::support::World;
 use crate::support::cli::Cli;
+use crate::support::live_session::live_session_with_machine;
 use crate::support::permissions::{request, start_answer};
 use serde_json::{Value, json};
 use session_gateway_hub::store::Statement;
@@ -20,12 +21,7 @@ struct Far {
 
 impl Far {
     async fn new() -> Self {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        world.register_machine("m").await;
-        let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-        cli.send_keep_alive(&world, &session).await;
-        cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+        let (world, session, mut cli) = live_session_with_machine().await;
         cli.register("permission").await;
         let state = json!({"requests": {"r1": request("Bash")}});
         assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");

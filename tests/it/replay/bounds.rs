@@ -1,7 +1,7 @@
 //! The limits of the event log: the number and size of the events, how long they are retained, and the number of queries.
 
 use crate::support::replay::{
-    TEN_MINUTES, count_rows, first_event, id, message, reconnect, replay_fixture, resume, texts,
+    TEN_MINUTES, count_rows, first_event, id, message, missed_message, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
@@ -220,12 +220,7 @@ async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_query
 /// A client that missed a message, and the memory, which another namespace holds after a restart. Returns the world, the query and
 /// the last event id of the client, and the memory.
 async fn resume_without_memory() -> (World, String, String, Vec<Reservation>) {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
-    cli.send_message(&session, "missed").await;
-    world.redeploy();
+    let (world, query, received) = missed_message().await;
     let neighbour = world.neighbour();
     let pool = std::iter::from_fn(|| neighbour.hub().reserve_memory(100_000).ok()).collect();
     (world, query, received, pool)

@@ -1,7 +1,7 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES, first_event, id, message, reconnect, replay_fixture, resume, texts,
+    FORMATS, TEN_MINUTES, first_event, id, message, missed_message, reconnect, replay_fixture, resume, texts,
 };
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
@@ -309,12 +309,7 @@ async fn the_object_may_hibernate_ten_minutes_after_the_database_began_to_reject
 
 #[tokio::test(start_paused = true)]
 async fn all_clients_that_resume_in_an_outage_fail_when_the_first_read_of_the_log_fails() {
-    let (world, session, mut cli, query) = replay_fixture().await;
-    let mut web = world.web(&query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
-    cli.send_message(&session, "missed").await;
-    world.redeploy();
+    let (world, query, received) = missed_message().await;
     first_event(&world, &query).await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let started_at = world.now();

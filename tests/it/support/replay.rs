@@ -21,6 +21,17 @@ pub async fn replay_fixture() -> (World, String, Cli, String) {
     (world, session, cli, query)
 }
 
+/// A redeployed hub, and the query and the last event id of a web client that has missed a message.
+pub async fn missed_message() -> (World, String, String) {
+    let (world, session, mut cli, query) = replay_fixture().await;
+    let mut web = world.web(&query).await;
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    cli.send_message(&session, "missed").await;
+    world.redeploy();
+    (world, query, received)
+}
+
 /// Connects a web client with the id of its last event. Returns `resume` of its first event, and the client.
 pub async fn reconnect(world: &World, query: &str, last_event_id: &str, format: Format) -> (String, Web) {
     let mut web = Web(world.open_event_stream(query, Some(last_event_id), format).await.unwrap());
