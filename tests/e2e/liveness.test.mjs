@@ -197,7 +197,7 @@ describe('the timeout', { concurrency: true }, () => {
     const cli = await connectCli(t, hub, { namespace: 'machine', auth: { machineId: 'm-clock' } });
     const earliest = Date.now() + MACHINE_MS;
     await cli.emitWithAck('machine-alive', { machineId: 'm-clock', time: Date.now() });
-    await feed.next(({ data }) => data.active === true, 'the machine to be online');
+    await feed.next(({ type, data }) => type === 'machine-updated' && data.active === true, 'the machine to be online');
     assert.equal((await web.get('/api/machines')).body.machines.length, 1);
     const matches = ({ type, data }) => type === 'machine-updated' && data.active === false;
     await feed.next(matches, 'the machine to be offline', MACHINE_MS + SLACK_MS);
