@@ -247,7 +247,7 @@ describe('a stream of events', () => {
     };
     const reader = eventStream(socket, 100, 50).getReader();
     const read = async () => new TextDecoder().decode((await reader.read()).value);
-    return { socket, read, receive: (data) => void listeners.message({ data }) };
+    return { socket, reader, read, receive: (data) => void listeners.message({ data }), end: () => listeners.close() };
   }
   const event = `id: 1\ndata: ${'x'.repeat(28)}\n\n`;
   const delta = `data: ${'d'.repeat(12)}\n\n`;
@@ -263,10 +263,31 @@ describe('a stream of events', () => {
     assert.equal(await read(), delta);
   });
 
-  test('closes its socket when its client leaves too much unread', () => {
-    const { socket, receive } = openStream();
-    for (const data of [event, event, event]) receive(data);
+  test('breaks and closes its socket when its client leaves too much unread', async () => {
+    const { socket, reader, receive, end } = openStream();
+    for (const data of [event, event]) receive(data);
+    assert.equal(socket.closed, false);
+    // The socket may have further messages until it is closed.
+    for (const data of [event, event, delta]) receive(data);
     assert.equal(socket.closed, true);
+    end();
+    await assert.rejects(reader.read(), /does not read/);
+  });
+
+  test('closes its socket when its client is gone', async () => {
+    const { socket, reader, receive, end } = openStream();
+    await reader.cancel();
+    assert.equal(socket.closed, true);
+    receive(event);
+    end();
+  });
+
+  test('ends with its socket, after the last event', async () => {
+    const { reader, read, receive, end } = openStream();
+    receive(event);
+    end();
+    assert.equal(await read(), event);
+    assert.equal((await reader.read()).done, true);
   });
 });
 

@@ -386,14 +386,13 @@ export class Inbox {
 }
 
 /**
- * Streams the messages of a socket, which are SSE text. Closes the socket when a write fails because the client is gone.
+ * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The queue of the stream counts
+ * the unread bytes, which costs less than a promise for each message. Does not use the runtime's `IdentityTransformStream`,
+ * which costs as much CPU time and reports later that the client has disconnected.
  * @param {number} maxUnread bytes that the client may leave unread
  * @param {number} maxUnreadDeltas unread bytes above which events without an id are dropped: the client may miss them
  */
 export function eventStream(socket, maxUnread, maxUnreadDeltas) {
-  const { readable, writable } = new TransformStream();
-  const writer = writable.getWriter();
-  const encoder = new TextEncoder();
   const closeSocket = () => {
     try {
       socket.close(1001, 'Client is gone');
@@ -401,22 +400,31 @@ export function eventStream(socket, maxUnread, maxUnreadDeltas) {
       // It is already closed.
     }
   };
-  let unread = 0;
-  socket.addEventListener('message', (event) => {
-    const bytes = encoder.encode(event.data);
-    // The hub writes the line `id:` first.
-    const hasId = !event.data.startsWith('data:');
-    if (!hasId && unread + bytes.length > maxUnreadDeltas) return undefined;
-    unread += bytes.length;
-    // The client reconnects and resumes after its last event.
-    if (unread > maxUnread) {
-      writer.abort('The client does not read').catch(() => {});
-      return closeSocket();
-    }
-    return writer.write(bytes).then(() => (unread -= bytes.length), closeSocket);
-  });
-  socket.addEventListener('close', () => writer.close().catch(() => {}));
-  writer.closed.catch(closeSocket);
+  const start = (controller) => {
+    socket.addEventListener('message', ({ data }) => {
+      const bytes = encodeUtf8(data);
+      // No space is left in a stream that has ended.
+      const unread = maxUnread - controller.desiredSize + bytes.length;
+      // The hub writes the line `id:` first.
+      if (unread > maxUnreadDeltas && data.startsWith('data:')) return;
+      if (unread > maxUnread) {
+        // The client reconnects and resumes after its last event.
+        controller.error(new Error('The client does not read'));
+        closeSocket();
+      } else {
+        controller.enqueue(bytes);
+      }
+    });
+    socket.addEventListener('close', () => {
+      try {
+        controller.close();
+      } catch {
+        // It has already ended.
+      }
+    });
+  };
+  const strategy = { highWaterMark: maxUnread, size: (bytes) => bytes.length };
+  const stream = new ReadableStream({ start, cancel: closeSocket }, strategy);
   socket.accept();
-  return readable;
+  return stream;
 }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
+import { eventually } from './lib/await.mjs';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -225,6 +226,23 @@ describe('visibility', () => {
     }
     assert.equal((await web.get('/api/events?visibility=perhaps')).status, 400);
   });
+});
+
+describe('a client that disconnects', () => {
+  for (const channel of Object.keys(CHANNELS)) {
+    test(`is no longer a subscriber of the ${channel} when events follow`, async (t) => {
+      const namespace = `gone-${channel}`;
+      const { session } = await liveSession(t, hub, { namespace, tag: 'gone' });
+      const web = hub.web(namespace);
+      const feed = await openFeed(t, web, channel, { sessionId: session.id });
+      const { subscriptionId } = (await feed.waitForGreeting()).data;
+      feed.close();
+      await eventually(async () => {
+        await web.post(`/api/sessions/${session.id}/messages`, { text: 'Still there?' });
+        return (await web.post('/api/visibility', { subscriptionId, visibility: 'visible' })).status === 404;
+      }, 'the subscription to end');
+    });
+  }
 });
 
 describe('a token that expires', { concurrency: true }, () => {
