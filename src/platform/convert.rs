@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use http::{HeaderMap, header};
 use js_sys::{JsString, Promise, Uint8Array};
-use wasm_bindgen::JsValue;
 use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Request, Response};
 
@@ -79,16 +79,18 @@ pub async fn discard_body(request: &Request) {
 }
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete, or for
-/// which there is no memory: the JavaScript function `reserve` waits for it.
+/// which there is no memory: the JavaScript function `reserve` waits for it. `declared` is the `Content-Length`.
 pub async fn read_body(
     request: &Request,
+    declared: Option<usize>,
     limit: usize,
     reserve: &JsValue,
 ) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let body = glue::read_body(request, limit, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, BODY_TIMEOUT_MS, reserve);
+    let (min_bytes, progress_ms) = (MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS);
+    let body = glue::read_body(request, declared, limit, min_bytes, progress_ms, BODY_TIMEOUT_MS, reserve);
     let body = JsFuture::from(body).await?;
     Ok(match body.as_string().as_deref() {
-        None => Ok(Uint8Array::new(&body).to_vec()),
+        None => Ok(body.unchecked_into::<Uint8Array>().to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
         Some("stalled") => Err(ErrorResponse::body_stalled()),
         Some("overloaded") => Err(Error::MemoryInUse.into()),
@@ -105,19 +107,22 @@ fn has_body(method: &str) -> bool {
     method != "GET" && method != "HEAD"
 }
 
-/// Converts a request for the router. Reserves memory for its body while it is received.
+/// Converts a request for the router. Reserves memory for its body while it is received. `content_length` is that of the request.
 pub async fn to_router_request(
     request: &Request,
     method: &str,
     url: &str,
+    content_length: Option<usize>,
     hub: &Arc<Hub>,
 ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
     let body = if !has_body(method) {
         Bytes::new()
     } else {
         let memory = Rc::new(RefCell::new(hub.account().empty_reservation()));
-        let reserve = reserve_function(Arc::clone(hub), Rc::clone(&memory));
-        match read_body(request, MAX_BODY_BYTES, reserve.as_ref()).await? {
+        let is_small = content_length.is_some_and(|bytes| bytes < MAX_UNRESERVED_BODY_BYTES);
+        let reserve = (!is_small).then(|| reserve_function(Arc::clone(hub), Rc::clone(&memory)));
+        let reserve = reserve.as_ref().map_or(JsValue::UNDEFINED, |reserve| reserve.as_ref().clone());
+        match read_body(request, content_length, MAX_BODY_BYTES, &reserve).await? {
             Ok(bytes) => {
                 let mut memory = memory.replace(hub.account().empty_reservation());
                 memory.resize(if bytes.len() > MAX_UNRESERVED_BODY_BYTES { bytes.len() } else { 0 });

@@ -23,8 +23,7 @@ function requestWithBody(chunks, declared) {
     return { value, done: value.length === 0 };
   };
   const reader = { readAtLeast, releaseLock: () => {}, cancel: async () => chunks.return() };
-  const headers = new Headers(declared === undefined ? {} : { 'content-length': String(declared) });
-  return { reads, request: { headers, body: { getReader: () => reader } } };
+  return { reads, declared, request: { body: { getReader: () => reader } } };
 }
 
 /** Chunks of a body that then stalls until it is cancelled. */
@@ -93,45 +92,54 @@ describe('the rest of a refused body', () => {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
-  const read = (request, reserve = async () => true) => readBody(request, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
+  const read = ({ request, declared }, reserve = async () => true) =>
+    readBody(request, declared, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
       const bytes = new Uint8Array(length).map((_, at) => at);
       for (const declared of [undefined, length]) {
         const chunks = [bytes.subarray(0, length / 3), bytes.subarray(length / 3)];
-        const { request } = requestWithBody(chunks.values(), declared);
-        assert.deepEqual(await read(request), bytes, `${length} bytes of ${declared}`);
+        assert.deepEqual(await read(requestWithBody(chunks.values(), declared)), bytes, `${length} bytes of ${declared}`);
       }
+    }
+  });
+
+  test('reserves no memory if its declared length is small', async () => {
+    const refuse = () => assert.fail('must not be called');
+    for (const length of [0, 1, 64 * KIB - 1]) {
+      const bytes = new Uint8Array(length);
+      assert.deepEqual(await read(requestWithBody([bytes].values(), length), refuse), bytes);
+      assert.equal(await read(requestWithBody([new Uint8Array(100 * KIB)].values(), length), refuse), 'too-large');
     }
   });
 
   test('allocates memory for the received bytes, not for the declared length', async () => {
     const { promise, resolve } = Promise.withResolvers();
     const chunks = { next: () => promise, return: () => {} };
-    const { reads, request } = requestWithBody(chunks, LIMIT);
+    const request = requestWithBody(chunks, LIMIT);
     const pending = read(request);
     resolve({ done: true });
-    assert.deepEqual([(await pending).length, reads], [0, [64 * KIB]]);
+    assert.deepEqual([(await pending).length, request.reads], [0, [64 * KIB]]);
   });
 
   test('needs memory for what was received, and is refused without it', async () => {
     const reserved = [];
     const bytes = new Uint8Array(200 * KIB);
-    await read(requestWithBody([bytes].values(), LIMIT).request, async (count) => reserved.push(count));
+    await read(requestWithBody([bytes].values(), LIMIT), async (count) => reserved.push(count));
     assert.deepEqual(reserved, [128 * KIB, 256 * KIB]);
-    const { request } = requestWithBody([bytes].values(), LIMIT);
+    const request = requestWithBody([bytes].values(), LIMIT);
     assert.equal(await read(request, async (count) => count <= 128 * KIB), 'overloaded');
   });
 
   test('is rejected above its limit or its declared length', async () => {
-    assert.equal(await read(requestWithBody([].values(), LIMIT + 1).request), 'too-large');
-    assert.equal(await read(requestWithBody([new Uint8Array(LIMIT + 1)].values()).request), 'too-large');
-    assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99).request), 'too-large');
+    assert.equal(await read(requestWithBody([].values(), LIMIT + 1)), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(LIMIT + 1)].values())), 'too-large');
+    assert.equal(await read(requestWithBody([new Uint8Array(100)].values(), 99)), 'too-large');
   });
 
   test('fails when it takes too long, however steadily it comes', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+    t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
     const { promise: cancelled, resolve: cancel } = Promise.withResolvers();
     let chunks = 0;
     const steady = {
@@ -142,7 +150,7 @@ describe('the body of a request', () => {
       },
       return: () => cancel(),
     };
-    const pending = read(requestWithBody(steady, LIMIT).request);
+    const pending = read(requestWithBody(steady, LIMIT));
     while (chunks <= 8) await new Promise((resolve) => setImmediate(resolve));
     t.mock.timers.tick(8_000);
     assert.equal(await pending, 'stalled');
@@ -151,13 +159,13 @@ describe('the body of a request', () => {
   test('fails when the client stalls or disconnects', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     for (const declared of [undefined, LIMIT]) {
-      const stalled = read(requestWithBody(stallingAfter(new Uint8Array(10)), declared).request);
+      const stalled = read(requestWithBody(stallingAfter(new Uint8Array(10)), declared));
       await new Promise((resolve) => setImmediate(resolve));
       t.mock.timers.tick(15_000);
       assert.equal(await stalled, 'stalled');
     }
     const gone = { next: async () => Promise.reject(new Error('Network connection lost.')) };
-    assert.equal(await read(requestWithBody(gone, 10).request), 'broken');
+    assert.equal(await read(requestWithBody(gone, 10)), 'broken');
   });
 });
 

@@ -45,25 +45,27 @@ export async function discardBody(request, maxBytes, pauseMs, totalMs) {
 /**
  * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
  * not with the declared length.
+ * @param {number | undefined} declared its `Content-Length`, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
  * @param {number} totalMs the time to send all of it
- * @param {(bytes: number) => Promise<boolean>} reserve waits for memory before the buffer grows to this size
+ * @param {((bytes: number) => Promise<boolean>) | undefined} reserve waits for memory before the buffer grows to this size;
+ *   undefined if `declared` or `limit` is below `chunkBytes`
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
  */
-export async function readBody(request, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
-  const declared = request.headers.get('content-length');
-  if (Number(declared) > limit) return 'too-large';
-  if (request.body === null) return new Uint8Array(0);
+export async function readBody(request, declared, limit, chunkBytes, progressTimeoutMs, totalMs, reserve) {
+  if (declared > limit) return 'too-large';
+  const { body } = request;
+  if (body === null) return new Uint8Array(0);
   // A chunked body may be longer than its declared length.
-  const maxBytes = declared === null ? limit : Number(declared);
-  const reader = request.body.getReader({ mode: 'byob' });
+  const maxBytes = declared ?? limit;
+  const reader = body.getReader({ mode: 'byob' });
   let stalled = false;
   const stop = () => {
     stalled = true;
     reader.cancel().catch(() => {});
   };
-  const totalTimer = setTimeout(stop, totalMs);
+  const deadline = Date.now() + totalMs;
   let timer;
   let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
@@ -79,7 +81,7 @@ export async function readBody(request, limit, chunkBytes, progressTimeoutMs, to
       }
       const free = new Uint8Array(buffer, length);
       const minBytes = Math.min(chunkBytes, free.length);
-      timer = setTimeout(stop, progressTimeoutMs);
+      timer = setTimeout(stop, Math.min(progressTimeoutMs, deadline - Date.now()));
       const { value, done } = await reader.readAtLeast(minBytes, free);
       clearTimeout(timer);
       if (stalled) return 'stalled';
@@ -96,7 +98,6 @@ export async function readBody(request, limit, chunkBytes, progressTimeoutMs, to
     return stalled ? 'stalled' : 'broken';
   } finally {
     clearTimeout(timer);
-    clearTimeout(totalTimer);
   }
 }
 

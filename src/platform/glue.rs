@@ -13,10 +13,12 @@ extern "C" {
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
-    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered.
+    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered: a body whose `declared` length
+    /// is smaller needs none.
     #[wasm_bindgen(js_name = readBody)]
     pub fn read_body(
         request: &web_sys::Request,
+        declared: Option<usize>,
         limit: usize,
         min_bytes: u32,
         progress_timeout_ms: u32,
@@ -186,9 +188,9 @@ pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
         .filter(|socket| !socket.is_null() && !socket.is_undefined())
 }
 
-/// The headers that the object reads from every request, set by the worker (`forward` in `glue.js`): the namespace, and the
-/// `SocketKind` of a WebSocket.
-pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket";
+/// The headers that the object reads from every request, set by the worker (`forward` in `glue.js`): the namespace, the
+/// `SocketKind` of a WebSocket, and the length of the body.
+pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket content-length";
 /// The headers that the object reads from a web client's WebSocket request: the expiry of the token, set by the worker, and the
 /// last received event.
 pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at last-event-id";

@@ -66,13 +66,15 @@ struct ObjectRequest<'a> {
     url: &'a str,
     namespace: &'a str,
     socket: &'a str,
+    content_length: Option<usize>,
 }
 
 impl<'a> ObjectRequest<'a> {
     fn parse(head: &'a str) -> Self {
         let mut lines = head.split('\n');
         let mut next = || lines.next().unwrap_or_default();
-        Self { method: next(), url: next(), namespace: next(), socket: next() }
+        let (method, url, namespace, socket) = (next(), next(), next(), next());
+        Self { method, url, namespace, socket, content_length: next().parse().ok() }
     }
 }
 
@@ -230,7 +232,7 @@ impl NamespaceObject {
     ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
         let (_, path, _) = split_url(head.url);
         if !is_upload(head.method, path) {
-            return convert::to_router_request(request, head.method, head.url, &running.hub).await;
+            return convert::to_router_request(request, head.method, head.url, head.content_length, &running.hub).await;
         }
         let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
         Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {

@@ -173,10 +173,13 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     if let Some(refusal) = count_attempt(env, request, "").await? {
         return Ok(refusal);
     }
-    let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
-        Ok(body) => body,
-        Err(error) => return Ok(convert::to_js_error(error)),
-    };
+    let body =
+        match convert::read_body(request, convert::declared_length(request), MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED)
+            .await?
+        {
+            Ok(body) => body,
+            Err(error) => return Ok(convert::to_js_error(error)),
+        };
     Ok(convert::to_js_response(&edge.authenticate(&body, now(), generate_secret).await))
 }
 
