@@ -65,12 +65,17 @@ use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
 pub use state::upload_slots::{FrameSlot, FrameTicket};
 
+/// How many random bytes for ids are read at once.
+const ID_BYTES: usize = 640;
+
 /// The hub of one namespace.
 pub struct Hub {
     pub config: Config,
     db: Retrying<Fenced>,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
+    /// Random bytes for the next ids.
+    id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
     /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
@@ -125,12 +130,23 @@ impl Hub {
 
     /// Returns unique, not secret bytes: random ones, or a counter when the random source fails.
     fn unique_bytes<const N: usize>(&self) -> [u8; N] {
-        let mut bytes = [0; N];
-        if self.rt.random(&mut bytes).is_err() {
-            let count = self.next_id.fetch_add(1, Ordering::Relaxed);
-            // The first bytes of a UUID have its version and variant in place of some bits.
-            bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
+        let mut unused = self.id_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if unused.len() < N {
+            // The platform's random source takes longer than the rest of an id.
+            unused.resize(ID_BYTES, 0);
+            if self.rt.random(&mut unused).is_err() {
+                unused.clear();
+            }
         }
+        if let Some(bytes) = unused.last_chunk().copied() {
+            let rest = unused.len() - N;
+            unused.truncate(rest);
+            return bytes;
+        }
+        let mut bytes = [0; N];
+        let count = self.next_id.fetch_add(1, Ordering::Relaxed);
+        // The first bytes of a UUID have its version and variant in place of some bits.
+        bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
         bytes
     }
 }

@@ -51,6 +51,7 @@ impl Hub {
             rt,
             state: Mutex::new(state),
             // Above every id that an earlier instance used.
+            id_bytes: Mutex::default(),
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
