@@ -73,9 +73,11 @@ pub fn copy_to_wasm(text: &JsString) -> String {
 
 /// Discards the unread part of the body of a request, so that its client gets the response.
 pub async fn discard_body(request: &Request) {
-    // The promise never rejects.
     let discarded = glue::discard_body(request, MAX_DISCARDED_BYTES, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS);
-    let _ = JsFuture::from(discarded).await;
+    if let Some(discarded) = discarded {
+        // The promise never rejects.
+        let _ = JsFuture::from(discarded).await;
+    }
 }
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete, or for

@@ -14,12 +14,15 @@ export function readHead(request, names) {
 
 /**
  * Reads and discards the unread part of a request's body: otherwise a client that is still sending would get a reset
- * connection instead of the response. Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`. Does
- * nothing if another function reads the body.
+ * connection instead of the response. Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `pauseMs`.
+ * @returns {Promise<void> | undefined} undefined if there is no body, or if another function reads it
  */
-export async function discardBody(request, maxBytes, pauseMs, totalMs) {
-  if (request.body === null || request.body.locked) return;
-  const reader = request.body.getReader();
+export function discardBody(request, maxBytes, pauseMs, totalMs) {
+  if (request.body === null || request.body.locked) return undefined;
+  return discardRest(request.body.getReader(), maxBytes, pauseMs, totalMs);
+}
+
+async function discardRest(reader, maxBytes, pauseMs, totalMs) {
   const timers = {};
   const timeout = (name, ms) =>
     new Promise((resolve) => {
@@ -99,63 +102,6 @@ export async function readBody(request, declared, limit, chunkBytes, progressTim
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** The objects of the namespaces. */
-export class Objects {
-  #objects;
-  #options;
-
-  /**
-   * Throws if the runtime does not support jurisdictions.
-   * @param {string} jurisdiction to which the objects are restricted; empty for none
-   * @param {string} location near which new objects are created; empty: near the first request
-   */
-  constructor(binding, jurisdiction, location) {
-    this.#objects = jurisdiction === '' ? binding : binding.jurisdiction(jurisdiction);
-    this.#options = location === '' ? {} : { locationHint: location };
-  }
-
-  /** Whether the object with this state is the one of a namespace. */
-  contains(state, namespace) {
-    return this.#objects.idFromName(namespace).equals(state.id);
-  }
-
-  /**
-   * Forwards a request to the object of a namespace.
-   * @param {string} socket the `SocketKind` of a WebSocket; empty for a plain request
-   * @param {string} expiresAt the expiry of the WebSocket's token; empty for none
-   * @returns {Promise<Response | undefined>} undefined after `timeoutMs`
-   */
-  forward(namespace, socket, expiresAt, request, timeoutMs) {
-    const object = this.#objects.get(this.#objects.idFromName(namespace), this.#options);
-    const headers = socket === '' ? plainHeaders(namespace, request) : socketHeaders(namespace, socket, expiresAt, request);
-    const response = object.fetch(request, { headers });
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(resolve, timeoutMs);
-      const clearTimerThen = (settle) => (value) => {
-        clearTimeout(timer);
-        settle(value);
-      };
-      response.then(clearTimerThen(resolve), clearTimerThen(reject));
-    });
-  }
-}
-
-/** Only the headers that the object reads, because each one is copied twice. */
-function plainHeaders(namespace, request) {
-  const length = request.headers.get('content-length');
-  return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
-}
-
-/** All headers of the client, except that `hub-*` headers are overwritten. */
-function socketHeaders(namespace, socket, expiresAt, request) {
-  const headers = new Headers(request.headers);
-  headers.set('hub-namespace', namespace);
-  headers.set('hub-socket', socket);
-  headers.set('hub-expires-at', expiresAt);
-  headers.set('upgrade', 'websocket');
-  return headers;
 }
 
 /** The headers of the last response: nearly all responses have the same. */

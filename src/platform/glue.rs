@@ -1,4 +1,4 @@
-//! Bindings to `glue.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
+//! Bindings to `glue.js`, `objects.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
 //!
 //! Lists of headers are alternating lines with a name and a value.
 
@@ -25,30 +25,14 @@ extern "C" {
         total_ms: u32,
         reserve: &JsValue,
     ) -> js_sys::Promise;
-    /// Reads and discards the unread part of the body of a request.
+    /// Reads and discards the unread part of the body of a request; `None` if there is nothing to read.
     #[wasm_bindgen(js_name = discardBody)]
-    pub fn discard_body(request: &web_sys::Request, max_bytes: u32, pause_ms: u32, total_ms: u32) -> js_sys::Promise;
-
-    /// The objects of the namespaces.
-    #[derive(Clone)]
-    pub type Objects;
-    /// The error says that the runtime does not support jurisdictions. Empty texts leave the place to the platform.
-    #[wasm_bindgen(constructor, catch)]
-    pub fn new(binding: &JsValue, jurisdiction: &str, location: &str) -> Result<Objects, js_sys::Error>;
-    /// Whether the object with the JavaScript object `state` is the one of a namespace.
-    #[wasm_bindgen(method)]
-    pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
-    /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.
-    #[wasm_bindgen(method, catch)]
-    pub fn forward(
-        this: &Objects,
-        namespace: &str,
-        socket: &str,
-        expires_at: &str,
+    pub fn discard_body(
         request: &web_sys::Request,
-        timeout_ms: u32,
-    ) -> Result<js_sys::Promise, JsValue>;
+        max_bytes: u32,
+        pause_ms: u32,
+        total_ms: u32,
+    ) -> Option<js_sys::Promise>;
 
     #[wasm_bindgen(js_name = createResponse)]
     pub fn create_response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
@@ -106,6 +90,47 @@ extern "C" {
     pub fn event_stream(socket: &JsValue, max_unread: usize, max_unread_deltas: usize) -> web_sys::ReadableStream;
 }
 
+#[wasm_bindgen(module = "/src/platform/objects.js")]
+extern "C" {
+    /// The objects of the namespaces.
+    #[derive(Clone)]
+    pub type Objects;
+    /// The error says that the runtime does not support jurisdictions. Empty texts leave the place to the platform.
+    /// `timed_out_body` is the body of the 503 response when an object does not answer in time.
+    #[wasm_bindgen(constructor, catch)]
+    pub fn new(
+        binding: &JsValue,
+        jurisdiction: &str,
+        location: &str,
+        timed_out_body: &str,
+    ) -> Result<Objects, js_sys::Error>;
+    /// Whether the object with the JavaScript object `state` is the one of a namespace.
+    #[wasm_bindgen(method)]
+    pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
+    /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
+    /// the expiry of its token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or
+    /// does not answer within `timeout_ms`.
+    #[wasm_bindgen(method)]
+    pub fn forward(
+        this: &Objects,
+        namespace: &str,
+        socket: &str,
+        expires_at: &str,
+        request: &web_sys::Request,
+        timeout_ms: u32,
+    ) -> js_sys::Promise;
+    /// Forwards a request that is not for a WebSocket, and adds headers to the response as [`with_headers`] does.
+    #[wasm_bindgen(method)]
+    pub fn respond(
+        this: &Objects,
+        namespace: &str,
+        request: &web_sys::Request,
+        timeout_ms: u32,
+        headers: &str,
+        started_at: Option<f64>,
+    ) -> js_sys::Promise;
+}
+
 #[wasm_bindgen(module = "/src/platform/timing.js")]
 extern "C" {
     /// Measures the requests of one object, and the batches that it sends to D1.
@@ -115,9 +140,12 @@ extern "C" {
     /// Returns a D1 database whose batches are counted.
     #[wasm_bindgen(method, js_name = countBatches)]
     pub fn count_batches(this: &Meter, db: &JsValue) -> JsValue;
-    /// Adds `Server-Timing` to the response of a request, except that of a WebSocket.
-    #[wasm_bindgen(method, js_name = addTiming)]
-    pub fn add_timing(this: &Meter, request: &web_sys::Request, result: &js_sys::Promise) -> js_sys::Promise;
+    /// Starts the measurement of a request.
+    #[wasm_bindgen(method)]
+    pub fn start(this: &Meter) -> JsValue;
+    /// Adds `Server-Timing` to the response of a request whose measurement was started.
+    #[wasm_bindgen(method)]
+    pub fn finish(this: &Meter, started: &JsValue, response: &web_sys::Response);
 
     /// Milliseconds on a monotonic clock.
     pub fn now() -> f64;
@@ -188,8 +216,8 @@ pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
         .filter(|socket| !socket.is_null() && !socket.is_undefined())
 }
 
-/// The headers that the object reads from every request, set by the worker (`forward` in `glue.js`): the namespace, the
-/// `SocketKind` of a WebSocket, and the length of the body.
+/// The headers that the object reads from every request, set by the worker (`objects.js`): the namespace, the `SocketKind` of a
+/// WebSocket, and the length of the body.
 pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket content-length";
 /// The headers that the object reads from a web client's WebSocket request: the expiry of the token, set by the worker, and the
 /// last received event.

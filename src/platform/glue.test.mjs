@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { encodeUtf8, Inbox, Objects, sendPost, smallText } from './glue.js';
+import { encodeUtf8, Inbox, sendPost, smallText } from './glue.js';
 
 /** A fake WebSocket. */
 class Socket extends EventTarget {
@@ -220,86 +220,5 @@ describe('a frame', () => {
 
   test('that is large is encoded as UTF-8', () => {
     assert.deepEqual(Buffer.from(encodeUtf8('aü😀')), Buffer.from('aü😀'));
-  });
-});
-
-describe('the objects of the namespaces', () => {
-  const request = new Request('http://hub/api/sessions', {
-    method: 'POST',
-    body: '{}',
-    headers: { 'content-length': '2', 'hub-namespace': 'forged', 'hub-socket': 'web', 'hub-expires-at': '1', 'last-event-id': '7' },
-  });
-
-  /** A binding of objects that return `result`; `received` has the headers of their requests. */
-  function binding(result) {
-    const received = [];
-    const fetch = (_, { headers }) => {
-      received.push(Object.fromEntries(new Headers(headers)));
-      return result;
-    };
-    return { received, idFromName: (name) => name, get: () => ({ fetch }) };
-  }
-
-  /** The objects of a binding, placed by the platform. */
-  const of = (binding) => new Objects(binding, '', '');
-
-  /** A binding that names its objects by jurisdiction and namespace; `created` has their location hints. */
-  function placedBinding() {
-    const created = [];
-    const restrictedTo = (jurisdiction) => ({
-      jurisdiction: restrictedTo,
-      idFromName: (name) => ({ id: `${jurisdiction} ${name}`, equals: (other) => other.id === `${jurisdiction} ${name}` }),
-      get({ id }, { locationHint }) {
-        created.push([id, locationHint]);
-        return { fetch: () => Promise.resolve('answer') };
-      },
-    });
-    return { created, ...restrictedTo('any') };
-  }
-
-  test('run in the jurisdiction and near the location of the settings', async () => {
-    for (const [jurisdiction, location, expected] of [
-      ['eu', 'weur', ['eu team', 'weur']],
-      ['', 'weur', ['any team', 'weur']],
-      ['', '', ['any team', undefined]],
-    ]) {
-      const binding = placedBinding();
-      assert.equal(await new Objects(binding, jurisdiction, location).forward('team', '', '', request, 1_000), 'answer');
-      assert.deepEqual(binding.created, [expected]);
-    }
-  });
-
-  test('do not contain the object of another namespace or jurisdiction', () => {
-    const binding = placedBinding();
-    const id = binding.jurisdiction('eu').idFromName('team');
-    const contains = (jurisdiction, namespace) => new Objects(binding, jurisdiction, '').contains({ id }, namespace);
-    assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
-  });
-
-  test('sends the namespace and the length of the body, and no other header of the client', async () => {
-    const objects = binding(Promise.resolve('answer'));
-    assert.equal(await of(objects).forward('team', '', '', request, 1_000), 'answer');
-    const bare = new Request('http://hub/api/sessions', { headers: request.headers });
-    bare.headers.delete('content-length');
-    await of(objects).forward('team', '', '', bare, 1_000);
-    assert.deepEqual(objects.received, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
-  });
-
-  test('overwrites the hub headers of a WebSocket request', async () => {
-    const objects = binding(Promise.resolve('answer'));
-    await of(objects).forward('team', 'cli', '', request, 1_000);
-    const { 'last-event-id': last, upgrade, ...hubHeaders } = objects.received[0];
-    assert.deepEqual([last, upgrade], ['7', 'websocket']);
-    assert.equal([hubHeaders['hub-namespace'], hubHeaders['hub-socket'], hubHeaders['hub-expires-at']].join(), 'team,cli,');
-  });
-
-  test('times out, and rejects when the object does', async () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = of(binding(new Promise(() => {}))).forward('team', '', '', request, 1_000);
-    mock.timers.tick(1_000);
-    assert.equal(await timedOut, undefined);
-    mock.timers.reset();
-    const failure = new Error('the object is gone');
-    await assert.rejects(of(binding(Promise.reject(failure))).forward('team', '', '', request, 1_000), failure);
   });
 });

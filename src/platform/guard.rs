@@ -3,8 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 
+use futures::future::LocalBoxFuture;
+use js_sys::Promise;
 use wasm_bindgen::handler;
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 use super::glue::intern_constants;
 use crate::http::error::ErrorResponse;
@@ -14,9 +17,6 @@ pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/guard.js")]
 extern "C" {
-    /// `body` is the body of the 503 responses after a loss of the instance.
-    #[wasm_bindgen(js_name = startInstance)]
-    fn start_instance(body: &str);
     /// Ends everything that the guard tracks, and closes `socket`.
     #[wasm_bindgen(js_name = instanceLost)]
     fn instance_lost(socket: &JsValue);
@@ -24,21 +24,48 @@ extern "C" {
     #[wasm_bindgen(js_name = wasInterrupted)]
     pub fn was_interrupted() -> bool;
 
-    /// Responds with 503 and these additional headers when the instance is lost.
-    #[wasm_bindgen(js_name = guardWorker)]
-    pub fn guard_worker(headers: &str, response: &js_sys::Promise) -> js_sys::Promise;
-    /// Rejects when the instance is lost.
-    #[wasm_bindgen(js_name = guardObject)]
-    pub fn guard_object(result: &js_sys::Promise) -> js_sys::Promise;
-    /// Closes the socket when the instance is lost before its frame is processed.
-    #[wasm_bindgen(js_name = guardSocket)]
-    pub fn guard_socket(processed: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
-    /// A background task of an object. All sockets of the object are closed when the instance is lost before `done`.
-    pub type BackgroundTask;
-    #[wasm_bindgen(constructor)]
-    pub fn new(state: &JsValue) -> BackgroundTask;
+    /// Work of the instance whose result JavaScript waits for. `promise` settles with its result, or when the instance is lost.
+    pub type Work;
+    #[wasm_bindgen(method, getter)]
+    fn promise(this: &Work) -> Promise;
     #[wasm_bindgen(method)]
-    pub fn done(this: &BackgroundTask);
+    fn resolve(this: &Work, value: &JsValue);
+    #[wasm_bindgen(method)]
+    fn reject(this: &Work, error: &JsValue);
+
+    /// A request to the worker: responds with 503 and these additional headers when the instance is lost.
+    #[wasm_bindgen(js_name = workerRequest)]
+    pub fn worker_request(headers: &str) -> Work;
+    /// A request to the object, or its alarm: rejects when the instance is lost.
+    #[wasm_bindgen(js_name = objectEvent)]
+    pub fn object_event() -> Work;
+    /// The processing of a frame: closes the socket when the instance is lost.
+    pub fn frame(socket: &JsValue) -> Work;
+    /// A background task of an object: closes all sockets of the object when the instance is lost.
+    #[wasm_bindgen(js_name = backgroundTask)]
+    pub fn background_task(state: &JsValue) -> Work;
+}
+
+#[wasm_bindgen(module = "/src/platform/unavailable.js")]
+extern "C" {
+    /// Sets the body of the 503 responses to interrupted requests.
+    #[wasm_bindgen(js_name = setInterruptedBody)]
+    fn set_interrupted_body(body: &str);
+}
+
+impl Work {
+    /// Starts a future, which settles the promise that is returned. It is boxed, because `spawn_local` is compiled for each type.
+    pub fn start(self, future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> Promise {
+        let promise = self.promise();
+        let future: LocalBoxFuture<'static, Result<JsValue, JsValue>> = Box::pin(future);
+        spawn_local(async move {
+            match future.await {
+                Ok(value) => self.resolve(&value),
+                Err(error) => self.reject(&error),
+            }
+        });
+        promise
+    }
 }
 
 /// Initializes the instance once: the panic hook, the abort handler, and the interned constants.
@@ -53,7 +80,7 @@ pub fn initialize() {
     console_error_panic_hook::set_once();
     reserve_low_memory();
     intern_constants();
-    start_instance(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
+    set_interrupted_body(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
     handler::set_on_abort(on_abort);
 }
 

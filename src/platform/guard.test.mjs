@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { BackgroundTask, guardObject, guardSocket, guardWorker, instanceLost, startInstance, wasInterrupted } from './guard.js';
-
-const FOREVER = new Promise(() => {});
+import { backgroundTask, frame, instanceLost, objectEvent, wasInterrupted, workerRequest } from './guard.js';
+import { setInterruptedBody } from './unavailable.js';
 
 /** A WebSocket that records its close codes. */
 function socket() {
@@ -14,7 +13,7 @@ function socket() {
 
 beforeEach(() => {
   globalThis.__worker_init_state = { criticalError: false };
-  startInstance('{"code":"hub_unavailable"}');
+  setInterruptedBody('{"code":"hub_unavailable"}');
 });
 
 test('wasInterrupted is true after a loss', () => {
@@ -26,10 +25,13 @@ test('wasInterrupted is true after a loss', () => {
 describe('work that settles before the loss', () => {
   test('has its own result', async () => {
     const [client, failure] = [socket(), new Error('failed')];
-    assert.equal(await guardWorker('', Promise.resolve('response')), 'response');
-    assert.equal(await guardSocket(Promise.resolve('done'), client), 'done');
-    await assert.rejects(guardObject(Promise.reject(failure)), failure);
+    const [response, processed, event] = [workerRequest(''), frame(client), objectEvent()];
+    response.resolve('response');
+    processed.resolve('done');
+    event.reject(failure);
     instanceLost();
+    assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
+    await assert.rejects(event.promise, failure);
     assert.deepEqual(client.closed, []);
   });
 });
@@ -37,9 +39,9 @@ describe('work that settles before the loss', () => {
 describe('the loss of the instance', () => {
   test('settles all pending work', async () => {
     const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('already closed') }];
-    new BackgroundTask({ getWebSockets: () => [closing, other] });
-    const pending = [guardWorker('vary\norigin\n', FOREVER), guardSocket(FOREVER, closing), guardSocket(FOREVER, client)];
-    const rejected = assert.rejects(guardObject(FOREVER), /interrupted/);
+    const task = backgroundTask({ getWebSockets: () => [closing, other] });
+    const pending = [workerRequest('vary\norigin\n'), frame(closing), frame(client), task].map(({ promise }) => promise);
+    const rejected = assert.rejects(objectEvent().promise, /interrupted/);
     instanceLost();
     const [response] = await Promise.all([...pending, rejected]);
     const headers = ['retry-after', 'vary'].map((name) => response.headers.get(name));

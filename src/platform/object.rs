@@ -127,10 +127,7 @@ impl NamespaceHub {
     /// Handles a request with the headers of [`OBJECT_HEADERS`].
     pub fn fetch(&self, request: Request) -> Promise {
         let object = Rc::clone(&self.0);
-        // Not `Request::clone`, which copies the body.
-        let received = Clone::clone(&request);
-        let result = convert::to_promise(async move { object.fetch(request).await.map(JsValue::from) });
-        self.0.meter.add_timing(&received, &guard::guard_object(&result))
+        guard::object_event().start(async move { object.fetch(request).await.map(JsValue::from) })
     }
 
     /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
@@ -146,7 +143,7 @@ impl NamespaceHub {
             Box::pin(async move { object.on_message(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
         match guard::with_socket(&js_socket, || process.as_mut().now_or_never()) {
             Some(result) => result.map(|_| None),
-            None => Ok(Some(guard::guard_socket(&convert::to_promise(process), &js_socket))),
+            None => Ok(Some(guard::frame(&js_socket).start(process))),
         }
     }
 
@@ -164,7 +161,7 @@ impl NamespaceHub {
 
     pub fn alarm(&self) -> Promise {
         let object = Rc::clone(&self.0);
-        guard::guard_object(&convert::to_promise(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) }))
+        guard::object_event().start(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) })
     }
 }
 
@@ -298,13 +295,23 @@ impl NamespaceObject {
     async fn fetch(&self, request: Request) -> Result<Response> {
         let lines = glue::read_head(&request, OBJECT_HEADERS);
         let head = ObjectRequest::parse(&lines);
+        // A WebSocket request may have no valid token yet.
+        let started = head.socket.is_empty().then(|| self.meter.start());
+        let response = self.handle(&request, head).await?;
+        if let Some(started) = started {
+            self.meter.finish(&started, &response);
+        }
+        Ok(response)
+    }
+
+    async fn handle(&self, request: &Request, head: ObjectRequest<'_>) -> Result<Response> {
         match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
             Ok(running) => {
                 if head.socket != SocketKind::Cli.as_str() {
                     running.hub.store_namespace();
                 }
-                let response = self.respond(&running, &request, head).await;
-                convert::discard_body(&request).await;
+                let response = self.respond(&running, request, head).await;
+                convert::discard_body(request).await;
                 response
             }
             Err(error) => Ok(convert::to_js_error(error.into())),

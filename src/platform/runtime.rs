@@ -16,7 +16,7 @@ use worker::{SqlStorage, State, Storage};
 
 use super::convert;
 use super::glue::{self, ObjectSocket};
-use super::guard::{BackgroundTask, was_interrupted};
+use super::guard;
 use super::time::{now, sleep};
 use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
@@ -147,10 +147,9 @@ impl Runtime for ObjectRuntime {
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        let guard = BackgroundTask::new(&self.state.0);
-        wasm_bindgen_futures::spawn_local(async move {
+        let _ = guard::background_task(&self.state.0).start(async move {
             task.await;
-            guard.done();
+            Ok(JsValue::UNDEFINED)
         });
     }
 
@@ -196,7 +195,7 @@ impl Runtime for ObjectRuntime {
     }
 
     fn was_interrupted(&self) -> bool {
-        was_interrupted()
+        guard::was_interrupted()
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {

@@ -13,6 +13,7 @@ use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
+use crate::http::error::ErrorResponse;
 use crate::http::placement::Placement;
 use crate::hub::FrameSlot;
 use crate::hub::config::{Config, UploadConfig, parse_max_upload};
@@ -114,7 +115,8 @@ pub fn objects(env: &Env) -> Result<Objects, String> {
     let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
     let binding =
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
-    Objects::new(&binding, &placement.jurisdiction, &placement.location).map_err(|error| {
+    let timed_out = ErrorResponse::hub_unavailable("The hub did not answer in time. Try again.").body();
+    Objects::new(&binding, &placement.jurisdiction, &placement.location, &timed_out).map_err(|error| {
         let (jurisdiction, why) = (placement.jurisdiction, error.message());
         format!(
             "HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it. For a local hub, set \
@@ -129,7 +131,7 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// Returns the worker's router. Validates all settings, also those of the objects, so that an error appears in every response.
+/// Returns the worker's router. Also validates settings of the objects, so that an error appears in every response.
 pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
@@ -140,9 +142,6 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
     vocabulary(env)?;
     push(env)?;
-    rpc_timeout_ms(env)?;
-    objects(env)?;
-    max_file_bytes(env)?;
     check_rate_limit(env)?;
     Ok(edge)
 }

@@ -21,20 +21,19 @@ export class Meter {
     return { prepare: (sql) => db.prepare(sql), batch: (statements) => this.#measure(db.batch(statements)) };
   }
 
+  /** Starts the measurement of a request. */
+  start() {
+    return { startedAt: now(), batches: this.#batches, batchMs: this.#batchMs };
+  }
+
   /**
-   * Adds the header to the response of a plain request: the time in the object, the time since the object was loaded, and the
-   * batches that ended during the request, which may be those of concurrent requests.
-   * @param {Promise<Response>} result
+   * Adds the header to a response: the time in the object, the time since the object was loaded, and the batches that ended
+   * during the request, which may be those of concurrent requests.
    */
-  async addTiming(request, result) {
-    // A WebSocket request may have no valid token yet.
-    if (request.headers.get('hub-socket')) return result;
-    const [startedAt, batches, batchMs] = [now(), this.#batches, this.#batchMs];
-    const response = await result;
+  finish({ startedAt, batches, batchMs }, response) {
     const region = this.#region && ` region=${this.#region}`;
     const d1 = `d1;dur=${this.#batchMs - batchMs};desc="batches=${this.#batches - batches}${region}"`;
     response.headers.set(HEADER, `object;dur=${now() - startedAt}, awake;dur=${now() - this.#loadedAt}, ${d1}`);
-    return response;
   }
 
   async #measure(batch) {

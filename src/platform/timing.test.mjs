@@ -7,8 +7,6 @@ import { Meter, now, withHeaders } from './timing.js';
 let time = 1_000_000;
 mock.method(performance, 'now', () => time);
 
-const request = new Request('http://hub/api/sessions');
-
 /** A D1 database whose batches take this long. */
 const slowDatabase = (ms, meta = {}) => ({
   prepare: (sql) => sql,
@@ -27,31 +25,21 @@ describe('the timing of an object', () => {
     const db = meter.countBatches(slowDatabase(40, { served_by_region: 'WEUR', served_by_colo: 'AMS' }));
     await db.batch([db.prepare('SELECT 1')]);
     time += 500;
-    const work = async () => {
-      await null;
-      await db.batch(['SELECT 2', 'SELECT 3']);
-      await db.batch(['SELECT 4']);
-      time += 5;
-      return new Response('{}');
-    };
-    const response = await meter.addTiming(request, work());
+    const [started, response] = [meter.start(), new Response('{}')];
+    await db.batch(['SELECT 2', 'SELECT 3']);
+    await db.batch(['SELECT 4']);
+    time += 5;
+    meter.finish(started, response);
     assert.equal(timingOf(response), 'object;dur=85, awake;dur=625, d1;dur=80;desc="batches=2 region=AMS"');
   });
 
   test('counts failed batches, and has no region without a successful one', async () => {
     const meter = new Meter();
     const db = meter.countBatches({ batch: () => Promise.reject(new Error('Network connection lost')) });
-    const work = async () => {
-      await null;
-      await assert.rejects(db.batch([]), /lost/);
-      return new Response('{}');
-    };
-    assert.equal(timingOf(await meter.addTiming(request, work())), 'object;dur=0, awake;dur=0, d1;dur=0;desc="batches=1"');
-  });
-
-  test('is absent from responses to WebSocket requests, whose token may be invalid', async () => {
-    const upgrade = new Request(request, { headers: { 'hub-socket': 'cli' } });
-    assert.equal(timingOf(await new Meter().addTiming(upgrade, Promise.resolve(new Response('', { status: 503 })))), null);
+    const [started, response] = [meter.start(), new Response('{}')];
+    await assert.rejects(db.batch([]), /lost/);
+    meter.finish(started, response);
+    assert.equal(timingOf(response), 'object;dur=0, awake;dur=0, d1;dur=0;desc="batches=1"');
   });
 });
 

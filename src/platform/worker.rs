@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures::future::{Either, select};
-use http::HeaderMap;
+use futures::FutureExt;
+use futures::future::{Either, ready, select};
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -29,9 +29,9 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, DEFAULT_RPC_TIMEOUT_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS,
-    MAX_AUTH_BODY_BYTES, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS,
-    MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
+    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES,
+    MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES,
+    MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
@@ -40,55 +40,83 @@ use crate::wire::engineio::open_frame;
 type Result<T> = std::result::Result<T, JsValue>;
 
 thread_local! {
-    // The configuration does not change during the lifetime of the isolate.
-    static EDGE: RefCell<Option<Rc<Edge>>> = const { RefCell::new(None) };
-    static OBJECTS: RefCell<Option<Objects>> = const { RefCell::new(None) };
+    // The settings do not change during the lifetime of the isolate.
+    static GATEWAY: RefCell<Option<Rc<Gateway>>> = const { RefCell::new(None) };
 }
 
-fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
-    if let Some(edge) = EDGE.with_borrow(Clone::clone) {
-        return Ok(edge);
+/// What the settings contain.
+struct Gateway {
+    edge: Edge,
+    objects: Objects,
+    /// How long an object may take to respond, without the time for the body of the request.
+    object_timeout_ms: u32,
+    /// The largest body of an upload.
+    max_upload_bytes: u64,
+}
+
+/// Returns an error for the operator if a setting is invalid.
+fn gateway(env: &Env) -> std::result::Result<Rc<Gateway>, String> {
+    if let Some(gateway) = GATEWAY.with_borrow(Clone::clone) {
+        return Ok(gateway);
     }
-    let edge = Rc::new(settings::edge(env)?);
-    EDGE.set(Some(Rc::clone(&edge)));
-    Ok(edge)
+    let gateway = Rc::new(Gateway {
+        edge: settings::edge(env)?,
+        objects: settings::objects(env)?,
+        object_timeout_ms: u32::try_from(settings::rpc_timeout_ms(env)? + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
+        max_upload_bytes: max_body_bytes(settings::max_file_bytes(env)?),
+    });
+    GATEWAY.set(Some(Rc::clone(&gateway)));
+    Ok(gateway)
 }
 
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
-    let (edge, head) = (edge(&env), convert::request_head(&request));
+    let head = convert::request_head(&request);
+    let gateway = match gateway(&env) {
+        Ok(gateway) => gateway,
+        Err(message) => return not_configured(request, message),
+    };
     // Computed before the response, because error responses need them, too: without them, a browser does not let a page of
     // another origin read a response.
-    let cors = edge.as_ref().map_or_else(
-        |_| HeaderMap::new(),
-        |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
-    );
+    let cors = gateway.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
-    let context = Rc::new(context);
-    let request_context = Rc::clone(&context);
-    let response = guard::guard_worker(
-        &cors.clone(),
-        &convert::to_promise(async move {
-            let ServedResponse { response, authenticated } =
-                match serve(edge, &head, request, env, &request_context).await {
-                    Ok(served) => served,
-                    Err(error) => {
-                        worker::console_error!("a request failed: {error:?}");
-                        convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
-                    }
-                };
-            // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
-            if head.is_upgrade {
-                return Ok(response.into());
+    let incoming = Rc::new(Incoming { gateway, head, request, env, context });
+    let mut routing = Box::pin(Rc::clone(&incoming).route());
+    let action = match routing.as_mut().now_or_never() {
+        // Most requests. JavaScript handles them alone, because a future of wasm costs as much as all the rest.
+        Some(Action::Object(namespace)) if !incoming.head.is_upgrade => {
+            return incoming.respond_from_object(&namespace, &cors, started_at);
+        }
+        Some(action) => Either::Left(ready(action)),
+        None => Either::Right(routing),
+    };
+    let (served, headers) = (Rc::clone(&incoming), cors.clone());
+    let response = guard::worker_request(&cors).start(async move {
+        let ServedResponse { response, authenticated } = match Rc::clone(&served).serve(action.await).await {
+            Ok(served) => served,
+            Err(error) => {
+                worker::console_error!("a request failed: {error:?}");
+                convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
             }
-            Ok(glue::with_headers(&response, &cors, authenticated.then_some(started_at))?.into())
-        }),
-    );
+        };
+        // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
+        if served.head.is_upgrade {
+            return Ok(response.into());
+        }
+        Ok(glue::with_headers(&response, &headers, authenticated.then_some(started_at))?.into())
+    });
     // When its client disconnects, the platform ends a request without dropping its future: reservations and calls would remain.
     // With this it may run for 30 s more.
-    let _ = context.wait_until(&response);
+    let _ = incoming.context.wait_until(&response);
     response
+}
+
+fn not_configured(request: Request, message: String) -> Promise {
+    guard::worker_request("").start(async move {
+        convert::discard_body(&request).await;
+        Ok(convert::to_js_error(ErrorResponse::not_configured(message)).into())
+    })
 }
 
 /// A response, and whether its request had a valid token: only then it has `Server-Timing`.
@@ -103,63 +131,198 @@ impl From<Response> for ServedResponse {
     }
 }
 
-async fn serve(
-    edge: std::result::Result<Rc<Edge>, String>,
-    head: &RequestHead,
+/// A request and its environment.
+struct Incoming {
+    gateway: Rc<Gateway>,
+    head: RequestHead,
     request: Request,
     env: Env,
-    context: &Context,
-) -> Result<ServedResponse> {
-    let edge = match edge {
-        Ok(edge) => edge,
-        Err(message) => {
-            convert::discard_body(&request).await;
-            return Ok(convert::to_js_error(ErrorResponse::not_configured(message)).into());
-        }
-    };
-    let action = edge.route(head, now(), generate_secret).await;
-    let authenticated = matches!(action, Action::History(_) | Action::Object(_));
-    let response = match action {
-        Action::Respond(response) => {
-            convert::discard_body(&request).await;
-            Ok(convert::to_js_response(&response))
-        }
-        Action::History(history) => {
-            let reading = Box::pin(edge.read_history(&history, &head.query));
-            match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
-                Either::Left((response, _)) => {
-                    convert::discard_body(&request).await;
-                    Ok(convert::to_js_response_or_stream(&response, context))
-                }
-                // The platform does not end the object's requests, which may wait for a stalled database.
-                Either::Right(_) => forward_request(&env, &request, &history.namespace, object_timeout_ms(&env)).await,
+    context: Context,
+}
+
+impl Incoming {
+    async fn route(self: Rc<Self>) -> Action {
+        self.gateway.edge.route(&self.head, now(), generate_secret).await
+    }
+
+    async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
+        let (edge, request) = (&self.gateway.edge, &self.request);
+        let authenticated = matches!(action, Action::History(_) | Action::Object(_));
+        let response = match action {
+            Action::Respond(response) => {
+                convert::discard_body(request).await;
+                Ok(convert::to_js_response(&response))
             }
+            Action::History(history) => {
+                let reading = Box::pin(edge.read_history(&history, &self.head.query));
+                match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
+                    Either::Left((response, _)) => {
+                        convert::discard_body(request).await;
+                        Ok(convert::to_js_response_or_stream(&response, &self.context))
+                    }
+                    // The platform does not end the object's requests, which may wait for a stalled database.
+                    Either::Right(_) => self.forward(&history.namespace, "", None).await,
+                }
+            }
+            Action::Authenticate => {
+                let response = self.authenticate().await;
+                convert::discard_body(request).await;
+                response
+            }
+            Action::CheckDatabase => self.check_database().await,
+            Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
+                self.forward(&namespace, SocketKind::Web.as_str(), expires_at).await
+            }
+            Action::Object(namespace) => self.forward(&namespace, "", None).await,
+            Action::Sse(token) => self.stream_events(&token).await,
+            Action::CliSocket { namespace, authenticated } => {
+                let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
+                self.forward(&namespace, kind.as_str(), None).await
+            }
+            Action::BridgedCliSocket => self.accept_bridged(),
+        };
+        Ok(ServedResponse { response: response?, authenticated })
+    }
+
+    async fn authenticate(&self) -> Result<Response> {
+        if let Some(refusal) = self.count_attempt("").await? {
+            return Ok(refusal);
         }
-        Action::Authenticate => {
-            let response = authenticate(&edge, &env, &request).await;
-            convert::discard_body(&request).await;
-            response
+        let declared = convert::declared_length(&self.request);
+        let body = match convert::read_body(&self.request, declared, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
+            Ok(body) => body,
+            Err(error) => return Ok(convert::to_js_error(error)),
+        };
+        Ok(convert::to_js_response(&self.gateway.edge.authenticate(&body, now(), generate_secret).await))
+    }
+
+    /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
+    async fn check_database(&self) -> Result<Response> {
+        if let Some(refusal) = self.count_attempt("health ").await? {
+            return Ok(refusal);
         }
-        Action::CheckDatabase => check_database(&edge, &env, &request).await,
-        Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
-            forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
+        let timeout = sleep(DB_STALL_MS);
+        let response = match select(Box::pin(self.gateway.edge.check_database()), timeout).await {
+            Either::Left((response, _)) => response,
+            Either::Right(_) => {
+                ErrorResponse::hub_unavailable("The database did not answer within 5 seconds. Try again.")
+                    .into_response()
+            }
+        };
+        Ok(convert::to_js_response(&response))
+    }
+
+    /// Counts a request of this client address. Returns the response if there were too many; those with another `prefix` are
+    /// counted separately.
+    async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
+        let address = self.request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
+        let key = prefix.to_owned() + &rate_limit_key(&address);
+        if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)
+            && !limiter.limit(key).await?.success
+        {
+            return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
         }
-        Action::Object(namespace) => {
-            let timeout_ms = if is_upload(&head.method, &head.path) {
-                upload_timeout_ms(&env, &request)
-            } else {
-                object_timeout_ms(&env) + body_time_ms(&request, MAX_BODY_BYTES as u64).min(BODY_TIMEOUT_MS)
-            };
-            forward_request(&env, &request, &namespace, timeout_ms).await
+        Ok(None)
+    }
+
+    /// Forwards the request. `socket` and `expires_at` are those of [`Objects::forward`].
+    async fn forward(&self, namespace: &Namespace, socket: &str, expires_at: Option<u64>) -> Result<Response> {
+        let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
+        let (objects, timeout_ms) = (&self.gateway.objects, self.object_timeout_ms());
+        let response = objects.forward(namespace.as_ref(), socket, &expires_at, &self.request, timeout_ms);
+        Ok(JsFuture::from(response).await?.into())
+    }
+
+    /// Forwards a request that is not for a WebSocket, and adds headers to the response.
+    fn respond_from_object(&self, namespace: &Namespace, headers: &str, started_at: f64) -> Promise {
+        let (objects, timeout_ms) = (&self.gateway.objects, self.object_timeout_ms());
+        let response = objects.respond(namespace.as_ref(), &self.request, timeout_ms, headers, Some(started_at));
+        if self.head.method != "GET" {
+            // When its client disconnects, the platform ends a request. With this a change is made nevertheless.
+            let _ = self.context.wait_until(&response);
         }
-        Action::Sse(token) => stream_events(&env, &request, &token).await,
-        Action::CliSocket { namespace, authenticated } => {
-            let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
-            forward_socket(&env, &request, &namespace, kind, None).await
+        response
+    }
+
+    /// Returns how long the object may take to respond.
+    fn object_timeout_ms(&self) -> u32 {
+        let timeout_ms = self.gateway.object_timeout_ms;
+        if self.head.method == "GET" {
+            return timeout_ms;
         }
-        Action::BridgedCliSocket => accept_bridged(edge, env, request, context),
-    };
-    Ok(ServedResponse { response: response?, authenticated })
+        if !is_upload(&self.head.method, &self.head.path) {
+            return timeout_ms + self.body_time_ms(MAX_BODY_BYTES as u64).min(BODY_TIMEOUT_MS);
+        }
+        // As long as the client and the CLI make progress. The CLI may take as long as the slowest client.
+        let transfer_ms = self.body_time_ms(self.gateway.max_upload_bytes).saturating_mul(2);
+        transfer_ms.saturating_add(timeout_ms + FRAME_UPLOAD_WAIT_MS)
+    }
+
+    /// Returns how long the client may take to send the body of the request.
+    fn body_time_ms(&self, max_bytes: u64) -> u32 {
+        if self.request.body().is_none() {
+            return 0;
+        }
+        longest_body_time_ms(convert::declared_length(&self.request).map(|length| length as u64), max_bytes)
+    }
+
+    /// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
+    async fn stream_events(&self, token: &VerifiedToken) -> Result<Response> {
+        let response = self.forward(&token.namespace, SocketKind::Sse.as_str(), token.expires_at).await?;
+        let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
+        let headers = Headers::new()?;
+        headers.set("content-type", "text/event-stream; charset=utf-8")?;
+        headers.set("cache-control", "no-store")?;
+        headers.set("x-content-type-options", "nosniff")?;
+        headers.set("x-accel-buffering", "no")?;
+        let init = ResponseInit::new();
+        init.set_headers(&headers);
+        let stream = glue::event_stream(&socket, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
+        Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
+    }
+
+    /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT
+    /// packet, opens a WebSocket to the object of the namespace in its token, and pipes the two sockets to each other.
+    fn accept_bridged(self: Rc<Self>) -> Result<Response> {
+        let pair = WebSocketPair::new()?;
+        pair.server.accept()?;
+        let mut random = [0; 10];
+        getrandom::getrandom(&mut random).map_err(|error| JsValue::from_str(&error.to_string()))?;
+        pair.server.send_with_str(open_frame(&uuid_v7(now(), &random)))?;
+        let server = pair.server;
+        let socket = JsValue::from(server.as_ref());
+        let incoming = Rc::clone(&self);
+        let connecting = guard::frame(&socket).start(async move {
+            if let Err(error) = incoming.connect_bridged(&server).await {
+                worker::console_error!("a bridged socket failed: {error:?}");
+                let _ = server.close(Some(1011), Some("The hub was interrupted. Reconnect."));
+            }
+            Ok(JsValue::UNDEFINED)
+        });
+        self.context.wait_until(&connecting)?;
+        Ok(worker::Response::from_websocket(pair.client)?.into())
+    }
+
+    async fn connect_bridged(&self, server: &worker::WebSocket) -> Result<()> {
+        let socket: &web_sys::WebSocket = server.as_ref();
+        let inbox = glue::Inbox::new(
+            socket,
+            MAX_UNAUTHENTICATED_FRAME_BYTES,
+            FRAME_TOO_LARGE,
+            MAX_QUEUED_FRAMES,
+            MAX_QUEUED_FRAME_BYTES,
+        );
+        let Some((namespace, connect)) = wait_for_connect(&self.gateway.edge, &inbox, server).await? else {
+            return Ok(());
+        };
+        let response = self.forward(&namespace, SocketKind::BridgedCli.as_str(), None).await?;
+        match glue::web_socket(&response) {
+            Some(object) => inbox.pipe(&connect, &object),
+            // Clients reconnect after a close, but not after a CONNECT_ERROR.
+            None => server.close(Some(1013), Some("The hub is not available. Reconnect."))?,
+        }
+        Ok(())
+    }
 }
 
 /// Generates a secret of 32 random bytes; `None` without a random source.
@@ -167,170 +330,6 @@ fn generate_secret() -> Option<String> {
     let mut bytes = [0; 32];
     getrandom::getrandom(&mut bytes).ok()?;
     Some(URL_SAFE_NO_PAD.encode(bytes))
-}
-
-async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
-    if let Some(refusal) = count_attempt(env, request, "").await? {
-        return Ok(refusal);
-    }
-    let body =
-        match convert::read_body(request, convert::declared_length(request), MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED)
-            .await?
-        {
-            Ok(body) => body,
-            Err(error) => return Ok(convert::to_js_error(error)),
-        };
-    Ok(convert::to_js_response(&edge.authenticate(&body, now(), generate_secret).await))
-}
-
-/// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
-async fn check_database(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
-    if let Some(refusal) = count_attempt(env, request, "health ").await? {
-        return Ok(refusal);
-    }
-    let timeout = sleep(DB_STALL_MS);
-    let response = match select(Box::pin(edge.check_database()), timeout).await {
-        Either::Left((response, _)) => response,
-        Either::Right(_) => {
-            ErrorResponse::hub_unavailable("The database did not answer within 5 seconds. Try again.").into_response()
-        }
-    };
-    Ok(convert::to_js_response(&response))
-}
-
-/// Counts a request of this client address. Returns the response if there were too many; those with another `prefix` are
-/// counted separately.
-async fn count_attempt(env: &Env, request: &Request, prefix: &str) -> Result<Option<Response>> {
-    let address = request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
-    let key = prefix.to_owned() + &rate_limit_key(&address);
-    if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
-        && !limiter.limit(key).await?.success
-    {
-        return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
-    }
-    Ok(None)
-}
-
-async fn forward_request(env: &Env, request: &Request, namespace: &Namespace, timeout_ms: u32) -> Result<Response> {
-    wait_for_object(objects(env)?.forward(namespace.as_ref(), "", "", request, timeout_ms)?).await
-}
-
-async fn forward_socket(
-    env: &Env,
-    request: &Request,
-    namespace: &Namespace,
-    kind: SocketKind,
-    expires_at: Option<u64>,
-) -> Result<Response> {
-    let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-    let (objects, timeout_ms) = (objects(env)?, object_timeout_ms(env));
-    wait_for_object(objects.forward(namespace.as_ref(), kind.as_str(), &expires_at, request, timeout_ms)?).await
-}
-
-async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
-    let message = match JsFuture::from(response).await {
-        Ok(response) if !response.is_undefined() => return Ok(response.into()),
-        Ok(_) => "The hub did not answer in time. Try again.",
-        Err(error) => {
-            worker::console_error!("the object of a namespace failed: {error:?}");
-            INTERRUPTED
-        }
-    };
-    Ok(convert::to_js_error(ErrorResponse::hub_unavailable(message)))
-}
-
-fn objects(env: &Env) -> Result<Objects> {
-    if let Some(objects) = OBJECTS.with_borrow(Clone::clone) {
-        return Ok(objects);
-    }
-    let objects = settings::objects(env)?;
-    OBJECTS.set(Some(objects.clone()));
-    Ok(objects)
-}
-
-/// Returns how long the object may take to answer an upload: as long as the client and the CLI make progress.
-fn upload_timeout_ms(env: &Env, request: &Request) -> u32 {
-    // `settings::edge` has rejected an invalid value.
-    let max_body = max_body_bytes(settings::max_file_bytes(env).unwrap_or_default());
-    // The CLI may take as long as the slowest client.
-    let transfer_ms = body_time_ms(request, max_body).saturating_mul(2);
-    transfer_ms.saturating_add(object_timeout_ms(env) + FRAME_UPLOAD_WAIT_MS)
-}
-
-/// Returns how long the client may take to send the body of a request.
-fn body_time_ms(request: &Request, max_bytes: u64) -> u32 {
-    if request.body().is_none() {
-        return 0;
-    }
-    longest_body_time_ms(convert::declared_length(request).map(|length| length as u64), max_bytes)
-}
-
-fn object_timeout_ms(env: &Env) -> u32 {
-    thread_local! {
-        static TIMEOUT_MS: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
-    }
-    let compute = || {
-        // `settings::edge` has rejected an invalid value.
-        let rpc_timeout_ms = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
-        u32::try_from(rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX)
-    };
-    TIMEOUT_MS.with(|timeout_ms| *timeout_ms.get_or_init(compute))
-}
-
-/// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
-async fn stream_events(env: &Env, request: &Request, token: &VerifiedToken) -> Result<Response> {
-    let VerifiedToken { namespace, expires_at } = token;
-    let response = forward_socket(env, request, namespace, SocketKind::Sse, *expires_at).await?;
-    let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
-    let headers = Headers::new()?;
-    headers.set("content-type", "text/event-stream; charset=utf-8")?;
-    headers.set("cache-control", "no-store")?;
-    headers.set("x-content-type-options", "nosniff")?;
-    headers.set("x-accel-buffering", "no")?;
-    let init = ResponseInit::new();
-    init.set_headers(&headers);
-    let stream = glue::event_stream(&socket, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
-    Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
-}
-
-/// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT
-/// packet, opens a WebSocket to the object of the namespace in its token, and pipes the two sockets to each other.
-fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Result<Response> {
-    let pair = WebSocketPair::new()?;
-    pair.server.accept()?;
-    let mut random = [0; 10];
-    getrandom::getrandom(&mut random).map_err(|error| JsValue::from_str(&error.to_string()))?;
-    pair.server.send_with_str(open_frame(&uuid_v7(now(), &random)))?;
-    let server = pair.server;
-    let socket = JsValue::from(server.as_ref());
-    let connecting = convert::to_promise(async move {
-        if let Err(error) = connect_bridged(&edge, &env, &request, &server).await {
-            worker::console_error!("a bridged socket failed: {error:?}");
-            let _ = server.close(Some(1011), Some("The hub was interrupted. Reconnect."));
-        }
-        Ok(JsValue::UNDEFINED)
-    });
-    context.wait_until(&guard::guard_socket(&connecting, &socket))?;
-    Ok(worker::Response::from_websocket(pair.client)?.into())
-}
-
-async fn connect_bridged(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
-    let socket: &web_sys::WebSocket = server.as_ref();
-    let inbox = glue::Inbox::new(
-        socket,
-        MAX_UNAUTHENTICATED_FRAME_BYTES,
-        FRAME_TOO_LARGE,
-        MAX_QUEUED_FRAMES,
-        MAX_QUEUED_FRAME_BYTES,
-    );
-    let Some((namespace, connect)) = wait_for_connect(edge, &inbox, server).await? else { return Ok(()) };
-    let response = forward_socket(env, request, &namespace, SocketKind::BridgedCli, None).await?;
-    match glue::web_socket(&response) {
-        Some(object) => inbox.pipe(&connect, &object),
-        // Clients reconnect after a close, but not after a CONNECT_ERROR.
-        None => server.close(Some(1013), Some("The hub is not available. Reconnect."))?,
-    }
-    Ok(())
 }
 
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.

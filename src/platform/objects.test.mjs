@@ -1,0 +1,102 @@
+/** Tests of the requests to the objects of the namespaces. */
+
+import assert from 'node:assert/strict';
+import { describe, mock, test } from 'node:test';
+import { Objects } from './objects.js';
+import { now } from './timing.js';
+import { setInterruptedBody } from './unavailable.js';
+
+const TIMED_OUT = '{"error":"timed out"}';
+const INTERRUPTED = '{"error":"interrupted"}';
+setInterruptedBody(INTERRUPTED);
+
+describe('the objects of the namespaces', () => {
+  const request = new Request('http://hub/api/sessions', {
+    method: 'POST',
+    body: '{}',
+    headers: { 'content-length': '2', 'hub-namespace': 'forged', 'hub-socket': 'web', 'hub-expires-at': '1', 'last-event-id': '7' },
+  });
+
+  /** A binding of objects that return `result`; `received` has the headers of their requests. */
+  function binding(result) {
+    const received = [];
+    const fetch = (_, { headers }) => {
+      received.push(Object.fromEntries(new Headers(headers)));
+      return result;
+    };
+    return { received, idFromName: (name) => name, get: () => ({ fetch }) };
+  }
+
+  /** The objects of a binding, placed by the platform. */
+  const of = (binding) => new Objects(binding, '', '', TIMED_OUT);
+
+  /** A binding that names its objects by jurisdiction and namespace; `created` has their location hints. */
+  function placedBinding() {
+    const created = [];
+    const restrictedTo = (jurisdiction) => ({
+      jurisdiction: restrictedTo,
+      idFromName: (name) => ({ id: `${jurisdiction} ${name}`, equals: (other) => other.id === `${jurisdiction} ${name}` }),
+      get({ id }, { locationHint }) {
+        created.push([id, locationHint]);
+        return { fetch: () => Promise.resolve('answer') };
+      },
+    });
+    return { created, ...restrictedTo('any') };
+  }
+
+  test('run in the jurisdiction and near the location of the settings', async () => {
+    for (const [jurisdiction, location, expected] of [
+      ['eu', 'weur', ['eu team', 'weur']],
+      ['', 'weur', ['any team', 'weur']],
+      ['', '', ['any team', undefined]],
+    ]) {
+      const binding = placedBinding();
+      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', '', '', request, 1_000), 'answer');
+      assert.deepEqual(binding.created, [expected]);
+    }
+  });
+
+  test('do not contain the object of another namespace or jurisdiction', () => {
+    const binding = placedBinding();
+    const id = binding.jurisdiction('eu').idFromName('team');
+    const contains = (jurisdiction, namespace) => new Objects(binding, jurisdiction, '', TIMED_OUT).contains({ id }, namespace);
+    assert.deepEqual([contains('eu', 'team'), contains('', 'team'), contains('eu', 'other')], [true, false, false]);
+  });
+
+  test('sends the namespace and the length of the body, and no other header of the client', async () => {
+    const objects = binding(Promise.resolve('answer'));
+    assert.equal(await of(objects).forward('team', '', '', request, 1_000), 'answer');
+    const bare = new Request('http://hub/api/sessions', { headers: request.headers });
+    bare.headers.delete('content-length');
+    await of(objects).forward('team', '', '', bare, 1_000);
+    assert.deepEqual(objects.received, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
+  });
+
+  test('overwrites the hub headers of a WebSocket request', async () => {
+    const objects = binding(Promise.resolve('answer'));
+    await of(objects).forward('team', 'cli', '', request, 1_000);
+    const { 'last-event-id': last, upgrade, ...hubHeaders } = objects.received[0];
+    assert.deepEqual([last, upgrade], ['7', 'websocket']);
+    assert.equal([hubHeaders['hub-namespace'], hubHeaders['hub-socket'], hubHeaders['hub-expires-at']].join(), 'team,cli,');
+  });
+
+  test('responds with 503 when the object does not answer in time, or fails', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const timedOut = of(binding(new Promise(() => {}))).forward('team', '', '', request, 1_000);
+    mock.timers.tick(1_000);
+    mock.timers.reset();
+    const log = mock.method(console, 'error', () => {});
+    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', '', request, 1_000);
+    for (const [response, body] of [[await timedOut, TIMED_OUT], [await failed, INTERRUPTED]]) {
+      assert.deepEqual([response.status, response.headers.get('retry-after'), await response.text()], [503, '1', body]);
+    }
+    assert.match(String(log.mock.calls[0].arguments[1]), /the object is gone/);
+  });
+
+  test('get a response with more headers', async () => {
+    const objects = of(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
+    const response = await objects.respond('team', request, 1_000, 'x-a\n1\n', now());
+    assert.match(response.headers.get('server-timing'), /^object;dur=1, worker;dur=\d+$/);
+    assert.deepEqual([response.headers.get('x-a'), await response.text()], ['1', '{}']);
+  });
+});
