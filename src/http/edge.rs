@@ -6,26 +6,24 @@
 //! everywhere: the object could get another path than the one whose token was checked.
 
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{StatusCode, header};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use super::authentication::{Authentication, VerifiedToken};
 use super::cors::Cors;
 use super::error::ErrorResponse;
-use super::extract::parse_body;
 use super::history::{HistoryRequest, Reader, read_messages};
 use super::query::Query;
-use super::response::{JsonText, Reply, Response, json_response, to_response};
-use crate::auth::jwt::{JwtKey, WebClaims};
+use super::response::{JsonText, Response, json_response};
+use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::hub::error::Error;
 use crate::ledger::Ledger;
-use crate::limits::{JWT_LIFETIME_SECS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
+use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
-use crate::store::{Database, DbError, Statement, query, secrets};
+use crate::store::{Database, DbError, Statement, query};
 
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -81,7 +79,7 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
-    /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
+    /// `POST /api/auth`: read the body and call [`Authentication::sign_in`].
     Authenticate,
     /// `GET /health?deep=1`: call [`Edge::check_database`].
     CheckDatabase,
@@ -103,43 +101,12 @@ pub enum Action {
     BridgedCliSocket,
 }
 
-/// The contents of a valid token.
-#[derive(Debug)]
-pub struct VerifiedToken {
-    pub namespace: Namespace,
-    /// Unix milliseconds; `None` for an access token, which does not expire.
-    pub expires_at: Option<u64>,
-}
-
 pub struct Edge {
-    pub tokens: TokenVerifier,
+    pub authentication: Authentication,
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
     ledger: Arc<Ledger>,
-    jwt: Mutex<Option<JwtKey>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuthBody {
-    access_token: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AuthResponse<'a> {
-    token: &'a str,
-    user: User<'a>,
-    namespace: &'a str,
-    expires_at: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct User<'a> {
-    id: u32,
-    first_name: &'a str,
 }
 
 impl Edge {
@@ -153,7 +120,7 @@ impl Edge {
         db: Arc<dyn Database>,
         ledger: Arc<Ledger>,
     ) -> Self {
-        Self { tokens, cors, routing, db, ledger, jwt: Mutex::new(jwt) }
+        Self { authentication: Authentication::new(tokens, jwt, Arc::clone(&db)), cors, routing, db, ledger }
     }
 
     /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None`
@@ -202,7 +169,7 @@ impl Edge {
                 Ok(route_session(head, Reader::Web, token.namespace))
             }
             _ if is_cli => {
-                let namespace = bearer_token(head).and_then(|token| self.tokens.verify(token));
+                let namespace = bearer_token(head).and_then(|token| self.authentication.verify_access_token(token));
                 Ok(route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?))
             }
             _ => Err(ErrorResponse::no_route()),
@@ -235,62 +202,7 @@ impl Edge {
             }
             None => return Err(ErrorResponse::unauthorized()),
         };
-        if let Some(namespace) = self.tokens.verify(token) {
-            return Ok(VerifiedToken { namespace, expires_at: None });
-        }
-        // Only a JWT needs the key, which may take a database query.
-        if token.split('.').count() != 3 {
-            return Err(ErrorResponse::unauthorized());
-        }
-        let jwt = self
-            .jwt_key(generate_secret)
-            .await?
-            .verify(token, to_seconds(now_ms))
-            .ok_or_else(ErrorResponse::unauthorized)?;
-        Ok(VerifiedToken { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) })
-    }
-
-    async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
-        if let Some(key) = self.cached_jwt_key().clone() {
-            return Ok(key);
-        }
-        let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
-        let generated = generate_secret().ok_or_else(unavailable)?;
-        let secret = secrets::get_or_insert(&*self.db, "JWT_SECRET", &generated).await.map_err(Error::from)?;
-        Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
-    }
-
-    fn cached_jwt_key(&self) -> std::sync::MutexGuard<'_, Option<JwtKey>> {
-        self.jwt.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// `POST /api/auth`: exchanges an access token for a JWT.
-    pub async fn authenticate(
-        &self,
-        body: &[u8],
-        now_ms: u64,
-        generate_secret: impl FnOnce() -> Option<String>,
-    ) -> Response {
-        let reply: Reply = async {
-            let body: AuthBody = parse_body(body)?;
-            let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
-                code: "invalid_access_token",
-                message:
-                    "The access token (`accessToken`) is not valid for this hub. Check its secret and its namespace."
-                        .into(),
-                ..ErrorResponse::unauthorized()
-            })?;
-            let claims = WebClaims { uid: user_id(&namespace), ns: namespace };
-            let key = self.jwt_key(generate_secret).await?;
-            let now = to_seconds(now_ms);
-            let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
-            let namespace = claims.ns.as_ref();
-            let user = User { id: claims.uid, first_name: namespace };
-            let expires_at = to_milliseconds(now + JWT_LIFETIME_SECS);
-            Ok(JsonText::serialize(&AuthResponse { token: &token, user, namespace, expires_at }))
-        }
-        .await;
-        to_response(reply)
+        self.authentication.verify(token, now_ms, generate_secret).await
     }
 
     /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits as long as it is retried.
@@ -319,7 +231,7 @@ impl Edge {
             Some(token) => Some(token),
             None => query.text("token")?,
         };
-        let verified = token.and_then(|token| self.tokens.verify(token));
+        let verified = token.and_then(|token| self.authentication.verify_access_token(token));
         let from_host = || Namespace::parse(head.host.split(['.', ':']).next().unwrap_or_default());
         let namespace = match &self.routing {
             Routing::Token => {
@@ -431,19 +343,4 @@ pub fn rate_limit_key(address: &str) -> String {
         }
         _ => address.to_owned(),
     }
-}
-
-/// Derives a stable user id from a namespace.
-fn user_id(namespace: &Namespace) -> u32 {
-    let digest: [u8; 32] = Sha256::digest(namespace.as_ref().as_bytes()).into();
-    let [a, b, c, d, ..] = digest;
-    u32::from_be_bytes([a, b, c, d]) >> 1
-}
-
-fn to_seconds(now_ms: u64) -> i64 {
-    i64::try_from(now_ms / 1000).unwrap_or(i64::MAX)
-}
-
-fn to_milliseconds(seconds: i64) -> u64 {
-    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
 }

@@ -5,6 +5,7 @@
 //! from [`extract`], which enforces that these belong to the namespace.
 //! Source: docs/openapi.yaml, PROTOCOL.md "HTTP".
 
+pub mod authentication;
 pub mod cli;
 pub mod config;
 pub mod cors;

@@ -22,7 +22,9 @@ use super::object::SocketKind;
 use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
-use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken, longest_body_time_ms, rate_limit_key};
+use crate::auth::token::TokenVerifier;
+use crate::http::authentication::VerifiedToken;
+use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms, rate_limit_key};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::hub::inbound::admission::{
@@ -193,7 +195,7 @@ impl Incoming {
             Ok(body) => body,
             Err(error) => return Ok(convert::to_js_error(error)),
         };
-        Ok(convert::to_js_response(&self.gateway.edge.authenticate(&body, now(), generate_secret).await))
+        Ok(convert::to_js_response(&self.gateway.edge.authentication.sign_in(&body, now(), generate_secret).await))
     }
 
     /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -312,7 +314,9 @@ impl Incoming {
             MAX_QUEUED_FRAMES,
             MAX_QUEUED_FRAME_BYTES,
         );
-        let Some((namespace, connect)) = wait_for_connect(&self.gateway.edge, &inbox, server).await? else {
+        let Some((namespace, connect)) =
+            wait_for_connect(&self.gateway.edge.authentication.access, &inbox, server).await?
+        else {
             return Ok(());
         };
         let response = self.forward(&namespace, SocketKind::BridgedCli.as_str(), None).await?;
@@ -334,7 +338,7 @@ fn generate_secret() -> Option<String> {
 
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
 async fn wait_for_connect(
-    edge: &Edge,
+    tokens: &TokenVerifier,
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
@@ -350,7 +354,7 @@ async fn wait_for_connect(
             break (1008, NO_CONNECT);
         }
         let frame = next.as_string();
-        let admission = frame.as_deref().map(|frame| admit_frame(&edge.tokens, None, frame));
+        let admission = frame.as_deref().map(|frame| admit_frame(tokens, None, frame));
         match admission.unwrap_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1)) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {

@@ -12,6 +12,7 @@ use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{
     Action, Edge, RequestHead, Routing, longest_body_time_ms, rate_limit_key, split_url,
 };
+use session_gateway_hub::limits::MAX_VERIFIED_TOKENS;
 use session_gateway_hub::model::namespace::Namespace;
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
@@ -60,7 +61,9 @@ async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
 }
 
 async fn log_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await)
+    Reply::of(
+        edge.authentication.sign_in(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await,
+    )
 }
 
 async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
@@ -187,7 +190,7 @@ async fn an_access_token_gives_access_to_its_namespace() {
         "team",
         "the scheme's case does not matter (RFC 9110)"
     );
-    let namespace_token = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
+    let namespace_token = edge.authentication.access.namespace_token(&Namespace::parse("team").unwrap());
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }
 
@@ -208,6 +211,19 @@ async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_only_for_we
 }
 
 #[tokio::test]
+async fn more_tokens_are_valid_than_the_worker_remembers() {
+    let edge = edge("token", "");
+    for _ in 0..2 {
+        for index in 0..=MAX_VERIFIED_TOKENS {
+            let token = format!("secret:team-{index}");
+            let namespace = object_namespace(&edge, &with_token("GET", "/cli/sessions/s", &token)).await;
+            assert_eq!(namespace, format!("team-{index}"));
+        }
+    }
+    respond(&edge, &with_token("GET", "/cli/sessions/s", "other:team-1")).await.assert_error(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn all_workers_use_the_jwt_secret_of_the_database() {
     let db = Arc::new(Sqlite::with_schema());
     let token = log_in(&edge_with_db(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
@@ -224,7 +240,7 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
 async fn without_random_bytes_no_secret_is_stored_and_the_next_login_creates_it() {
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_with_db(&db, "token", "");
-    let response = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
+    let response = edge.authentication.sign_in(br#"{"accessToken":"secret"}"#, START, || None).await;
     Reply::of(response).assert_error(503, "hub_unavailable");
     let login = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
     let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());

@@ -66,7 +66,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
     match edge.route(&head, now, generate_secret).await {
         Action::Respond(response) => response,
         Action::History(history) => edge.read_history(&history, &head.query).await,
-        Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
+        Action::Authenticate => edge.authentication.sign_in(&request.body, now, generate_secret).await,
         Action::CheckDatabase => edge.check_database().await,
         Action::Object(namespace) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
