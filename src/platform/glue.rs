@@ -107,11 +107,11 @@ extern "C" {
     /// Whether the object with the JavaScript object `state` is the one of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
-    /// the expiry of its token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or
-    /// does not answer within `timeout_ms`.
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is its `object::SocketKind` and `expires_at` the expiry
+    /// of its token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does not answer
+    /// within `timeout_ms`.
     #[wasm_bindgen(method)]
-    pub fn forward(
+    pub fn connect(
         this: &Objects,
         namespace: &str,
         socket: &str,
@@ -119,9 +119,9 @@ extern "C" {
         request: &web_sys::Request,
         timeout_ms: u32,
     ) -> js_sys::Promise;
-    /// Forwards a request that is not for a WebSocket, and adds headers to the response as [`with_headers`] does.
+    /// Forwards any other request, and adds headers to the response as [`with_headers`] does.
     #[wasm_bindgen(method)]
-    pub fn respond(
+    pub fn forward(
         this: &Objects,
         namespace: &str,
         request: &web_sys::Request,

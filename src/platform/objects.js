@@ -8,8 +8,8 @@ export class Objects {
   #objects;
   #options;
   #timedOutBody;
-  /** The id of the namespace of the last request: computing one takes a hash. */
-  #last = { namespace: undefined, id: undefined };
+  /** The namespace of the last request, with the id of its object and the headers of a request without a body. */
+  #last = { namespace: undefined, id: undefined, headers: undefined };
 
   /**
    * Throws if the runtime does not support jurisdictions.
@@ -25,46 +25,61 @@ export class Objects {
 
   /** Whether the object with this state is the one of a namespace. */
   contains(state, namespace) {
-    return this.#idOf(namespace).equals(state.id);
+    return this.#select(namespace).id.equals(state.id);
   }
 
-  #idOf(namespace) {
-    if (this.#last.namespace !== namespace) this.#last = { namespace, id: this.#objects.idFromName(namespace) };
-    return this.#last.id;
+  #select(namespace) {
+    if (this.#last.namespace !== namespace) {
+      const headers = new Headers({ 'hub-namespace': namespace });
+      this.#last = { namespace, id: this.#objects.idFromName(namespace), headers };
+    }
+    return this.#last;
+  }
+
+  /**
+   * Forwards a WebSocket request to the object of a namespace.
+   * @param {string} socket the `SocketKind`
+   * @param {string} expiresAt the expiry of its token; empty for none
+   * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
+   */
+  connect(namespace, socket, expiresAt, request, timeoutMs) {
+    return this.#fetch(namespace, request, socketHeaders(namespace, socket, expiresAt, request), timeoutMs);
   }
 
   /**
    * Forwards a request to the object of a namespace.
-   * @param {string} socket the `SocketKind` of a WebSocket; empty for a plain request
-   * @param {string} expiresAt the expiry of the WebSocket's token; empty for none
-   * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
+   * @param {string} headers that are added to the response (`withHeaders`)
+   * @param {number} startedAt see `withHeaders`
+   * @returns {Promise<Response>} as for `connect`
    */
-  async forward(namespace, socket, expiresAt, request, timeoutMs) {
-    let timer;
-    try {
-      const object = this.#objects.get(this.#idOf(namespace), this.#options);
-      const headers = socket === '' ? plainHeaders(namespace, request) : socketHeaders(namespace, socket, expiresAt, request);
-      const response = object.fetch(request, { headers });
-      return await new Promise((resolve, reject) => {
-        timer = setTimeout(() => resolve(unavailable(this.#timedOutBody)), timeoutMs);
-        response.then(resolve, reject);
-      });
-    } catch (error) {
-      console.error('the object of a namespace failed:', error);
-      return interrupted();
-    } finally {
-      clearTimeout(timer);
+  forward(namespace, request, timeoutMs, headers, startedAt) {
+    const complete = (response) => withHeaders(response, headers, startedAt);
+    if (request.method === 'GET') {
+      const { headers } = this.#select(namespace);
+      return this.#fetch(namespace, request.url, headers, timeoutMs, complete);
     }
+    return this.#fetch(namespace, request, bodyHeaders(namespace, request), timeoutMs, complete);
   }
 
-  /** Forwards a plain request, and adds headers to the response, as `withHeaders` does. */
-  async respond(namespace, request, timeoutMs, headers, startedAt) {
-    return withHeaders(await this.forward(namespace, '', '', request, timeoutMs), headers, startedAt);
+  /** @param {(response: Response) => Response} complete */
+  #fetch(namespace, request, headers, timeoutMs, complete = (response) => response) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(complete(unavailable(this.#timedOutBody))), timeoutMs);
+      const settle = (response) => {
+        clearTimeout(timer);
+        resolve(complete(response));
+      };
+      const object = this.#objects.get(this.#select(namespace).id, this.#options);
+      object.fetch(request, { headers }).then(settle, (error) => {
+        console.error('the object of a namespace failed:', error);
+        settle(interrupted());
+      });
+    });
   }
 }
 
 /** Only the headers that the object reads, because each one is copied twice. */
-function plainHeaders(namespace, request) {
+function bodyHeaders(namespace, request) {
   const length = request.headers.get('content-length');
   return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
 }

@@ -51,7 +51,7 @@ describe('the objects of the namespaces', () => {
       ['', '', ['any team', undefined]],
     ]) {
       const binding = placedBinding();
-      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', '', '', request, 1_000), 'answer');
+      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', request, 1_000, ''), 'answer');
       assert.deepEqual(binding.created, [expected]);
     }
   });
@@ -65,16 +65,16 @@ describe('the objects of the namespaces', () => {
 
   test('sends the namespace and the length of the body, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    assert.equal(await of(objects).forward('team', '', '', request, 1_000), 'answer');
+    assert.equal(await of(objects).forward('team', request, 1_000, ''), 'answer');
     const bare = new Request('http://hub/api/sessions', { headers: request.headers });
     bare.headers.delete('content-length');
-    await of(objects).forward('team', '', '', bare, 1_000);
+    await of(objects).forward('team', bare, 1_000, '');
     assert.deepEqual(objects.received, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
   });
 
   test('overwrites the hub headers of a WebSocket request', async () => {
     const objects = binding(Promise.resolve('answer'));
-    await of(objects).forward('team', 'cli', '', request, 1_000);
+    await of(objects).connect('team', 'cli', '', request, 1_000);
     const { 'last-event-id': last, upgrade, ...hubHeaders } = objects.received[0];
     assert.deepEqual([last, upgrade], ['7', 'websocket']);
     assert.equal([hubHeaders['hub-namespace'], hubHeaders['hub-socket'], hubHeaders['hub-expires-at']].join(), 'team,cli,');
@@ -82,11 +82,11 @@ describe('the objects of the namespaces', () => {
 
   test('responds with 503 when the object does not answer in time, or fails', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = of(binding(new Promise(() => {}))).forward('team', '', '', request, 1_000);
+    const timedOut = of(binding(new Promise(() => {}))).forward('team', request, 1_000, '');
     mock.timers.tick(1_000);
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
-    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', '', request, 1_000);
+    const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', request, 1_000, '');
     for (const [response, body] of [[await timedOut, TIMED_OUT], [await failed, INTERRUPTED]]) {
       assert.deepEqual([response.status, response.headers.get('retry-after'), await response.text()], [503, '1', body]);
     }
@@ -95,7 +95,7 @@ describe('the objects of the namespaces', () => {
 
   test('get a response with more headers', async () => {
     const objects = of(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
-    const response = await objects.respond('team', request, 1_000, 'x-a\n1\n', now());
+    const response = await objects.forward('team', request, 1_000, 'x-a\n1\n', now());
     assert.match(response.headers.get('server-timing'), /^object;dur=1, worker;dur=\d+$/);
     assert.deepEqual([response.headers.get('x-a'), await response.text()], ['1', '{}']);
   });

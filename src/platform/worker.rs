@@ -86,10 +86,8 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let incoming = Rc::new(Incoming { gateway, head, request, env, context });
     let mut routing = Box::pin(Rc::clone(&incoming).route());
     let action = match routing.as_mut().now_or_never() {
-        // Most requests. JavaScript handles them alone, because a future of wasm costs as much as all the rest.
-        Some(Action::Object(namespace)) if !incoming.head.is_upgrade => {
-            return incoming.respond_from_object(&namespace, &cors, started_at);
-        }
+        // Most requests. A future of wasm would cost more than the rest of the worker's work.
+        Some(Action::Object(namespace)) => return incoming.forward(&namespace, &cors, Some(started_at)),
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
     };
@@ -163,7 +161,7 @@ impl Incoming {
                         Ok(convert::to_js_response_or_stream(&response, &self.context))
                     }
                     // The platform does not end the object's requests, which may wait for a stalled database.
-                    Either::Right(_) => self.forward(&history.namespace, "", None).await,
+                    Either::Right(_) => Ok(JsFuture::from(self.forward(&history.namespace, "", None)).await?.into()),
                 }
             }
             Action::Authenticate => {
@@ -173,13 +171,13 @@ impl Incoming {
             }
             Action::CheckDatabase => self.check_database().await,
             Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
-                self.forward(&namespace, SocketKind::Web.as_str(), expires_at).await
+                self.connect(&namespace, SocketKind::Web, expires_at).await
             }
-            Action::Object(namespace) => self.forward(&namespace, "", None).await,
+            Action::Object(namespace) => Ok(JsFuture::from(self.forward(&namespace, "", None)).await?.into()),
             Action::Sse(token) => self.stream_events(&token).await,
             Action::CliSocket { namespace, authenticated } => {
                 let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
-                self.forward(&namespace, kind.as_str(), None).await
+                self.connect(&namespace, kind, None).await
             }
             Action::BridgedCliSocket => self.accept_bridged(),
         };
@@ -227,20 +225,20 @@ impl Incoming {
         Ok(None)
     }
 
-    /// Forwards the request. `socket` and `expires_at` are those of [`Objects::forward`].
-    async fn forward(&self, namespace: &Namespace, socket: &str, expires_at: Option<u64>) -> Result<Response> {
+    /// Forwards a WebSocket request. `expires_at` is the expiry of its token.
+    async fn connect(&self, namespace: &Namespace, kind: SocketKind, expires_at: Option<u64>) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let (objects, timeout_ms) = (&self.gateway.objects, self.object_timeout_ms());
-        let response = objects.forward(namespace.as_ref(), socket, &expires_at, &self.request, timeout_ms);
+        let (objects, timeout_ms) = (&self.gateway.objects, self.gateway.object_timeout_ms);
+        let response = objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
-    /// Forwards a request that is not for a WebSocket, and adds headers to the response.
-    fn respond_from_object(&self, namespace: &Namespace, headers: &str, started_at: f64) -> Promise {
+    /// Forwards any other request, and adds headers to the response as [`glue::with_headers`] does.
+    fn forward(&self, namespace: &Namespace, headers: &str, started_at: Option<f64>) -> Promise {
         let (objects, timeout_ms) = (&self.gateway.objects, self.object_timeout_ms());
-        let response = objects.respond(namespace.as_ref(), &self.request, timeout_ms, headers, Some(started_at));
+        let response = objects.forward(namespace.as_ref(), &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
-            // When its client disconnects, the platform ends a request. With this a change is made nevertheless.
+            // When its client disconnects, the platform ends a request. With this the object receives it nevertheless.
             let _ = self.context.wait_until(&response);
         }
         response
@@ -270,7 +268,7 @@ impl Incoming {
 
     /// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
     async fn stream_events(&self, token: &VerifiedToken) -> Result<Response> {
-        let response = self.forward(&token.namespace, SocketKind::Sse.as_str(), token.expires_at).await?;
+        let response = self.connect(&token.namespace, SocketKind::Sse, token.expires_at).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
         let headers = Headers::new()?;
         headers.set("content-type", "text/event-stream; charset=utf-8")?;
@@ -319,7 +317,7 @@ impl Incoming {
         else {
             return Ok(());
         };
-        let response = self.forward(&namespace, SocketKind::BridgedCli.as_str(), None).await?;
+        let response = self.connect(&namespace, SocketKind::BridgedCli, None).await?;
         match glue::web_socket(&response) {
             Some(object) => inbox.pipe(&connect, &object),
             // Clients reconnect after a close, but not after a CONNECT_ERROR.
