@@ -11,7 +11,10 @@ Error.stackTraceLimit = 100;
 const resolved = Promise.resolve();
 globalThis.queueMicrotask = (callback) => void resolved.then(callback);
 
-/** `criticalError`: the instance must be replaced. `instanceId`: the id of the current instance. */
+/**
+ * `criticalError`: the instance must be replaced. `instanceId`: the id of the current instance. `interrupted`: returns the
+ * response to the request in which the last instance was lost.
+ */
 const init = hub.__worker_init_state();
 
 /** Creates a new wasm instance if the last one was lost. */
@@ -25,7 +28,12 @@ function replaceLostInstance() {
 export default class extends WorkerEntrypoint {
   fetch(request) {
     replaceLostInstance();
-    return hub.fetch(request, this.env, this.ctx);
+    try {
+      return hub.fetch(request, this.env, this.ctx);
+    } catch (error) {
+      if (!init.criticalError) throw error;
+      return init.interrupted();
+    }
   }
 }
 

@@ -11,11 +11,15 @@ const pending = new Set();
 let wasLost = false;
 
 /**
- * Called when the instance is lost. The entry module creates a new instance when `criticalError` is set.
+ * Called when the instance is lost. The entry module creates a new instance when `criticalError` is set, and returns the result
+ * of `interrupted` to a request that was being routed.
  * @param {WebSocket | undefined} socket whose frame was being processed synchronously
+ * @param {string} headers of the 503 to the request that was being routed, alternating lines with a name and a value
  */
-export function instanceLost(socket) {
-  globalThis.__worker_init_state.criticalError = true;
+export function instanceLost(socket, headers) {
+  const state = globalThis.__worker_init_state;
+  state.criticalError = true;
+  state.interrupted = () => withHeaders(interrupted(), headers);
   wasLost = true;
   if (socket !== undefined) requestReconnect(socket);
   for (const work of [...pending]) {

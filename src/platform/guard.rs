@@ -17,9 +17,10 @@ pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/guard.js")]
 extern "C" {
-    /// Ends everything that the guard tracks, and closes `socket`.
+    /// Ends everything that the guard tracks, closes `socket`, and responds to the request that is being routed with 503 and
+    /// these additional headers.
     #[wasm_bindgen(js_name = instanceLost)]
-    fn instance_lost(socket: &JsValue);
+    fn instance_lost(socket: &JsValue, headers: &str);
     /// Whether an earlier instance was lost. Its last database writes may be delayed.
     #[wasm_bindgen(js_name = wasInterrupted)]
     pub fn was_interrupted() -> bool;
@@ -99,12 +100,22 @@ const LOW_MEMORY_BYTES: usize = 512 * 1024;
 
 /// Runs after a panic or trap. It can call JavaScript only once: the instance traps when the call returns.
 fn on_abort() {
-    instance_lost(&CURRENT_SOCKET.replace(JsValue::UNDEFINED));
+    instance_lost(&CURRENT_SOCKET.replace(JsValue::UNDEFINED), &CURRENT_HEADERS.take());
 }
 
 thread_local! {
     /// The socket whose frame is being processed synchronously, else undefined.
     static CURRENT_SOCKET: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
+    /// The additional headers of the response to the request that is being routed.
+    static CURRENT_HEADERS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Routes a request synchronously; its response is a 503 with these additional headers if the instance is lost during it.
+pub fn with_headers<T>(headers: &str, route: impl FnOnce() -> T) -> T {
+    CURRENT_HEADERS.set(headers.to_owned());
+    let result = route();
+    CURRENT_HEADERS.take();
+    result
 }
 
 /// Processes a frame synchronously; its socket is closed if the instance is lost during it.

@@ -18,7 +18,7 @@ beforeEach(() => {
 
 test('wasInterrupted is true after a loss', () => {
   assert.equal(wasInterrupted(), false);
-  instanceLost();
+  instanceLost(undefined, '');
   assert.equal(wasInterrupted(), true);
 });
 
@@ -29,7 +29,7 @@ describe('work that settles before the loss', () => {
     response.resolve('response');
     processed.resolve('done');
     event.reject(failure);
-    instanceLost();
+    instanceLost(undefined, '');
     assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
     await assert.rejects(event.promise, failure);
     assert.deepEqual(client.closed, []);
@@ -42,7 +42,7 @@ describe('the loss of the instance', () => {
     const task = backgroundTask({ getWebSockets: () => [closing, other] });
     const pending = [workerRequest('vary\norigin\n'), frame(closing), frame(client), task].map(({ promise }) => promise);
     const rejected = assert.rejects(objectEvent().promise, /interrupted/);
-    instanceLost();
+    instanceLost(undefined, '');
     const [response] = await Promise.all([...pending, rejected]);
     const headers = ['retry-after', 'vary'].map((name) => response.headers.get(name));
     assert.deepEqual([response.status, ...headers], [503, '1', 'origin']);
@@ -53,7 +53,13 @@ describe('the loss of the instance', () => {
 
   test('closes the socket whose frame was being processed', () => {
     const client = socket();
-    instanceLost(client);
+    instanceLost(client, '');
     assert.deepEqual(client.closed, [1012]);
+  });
+
+  test('has a response for the request that was being routed', () => {
+    instanceLost(undefined, 'vary\norigin\n');
+    const response = globalThis.__worker_init_state.interrupted();
+    assert.deepEqual([response.status, response.headers.get('vary')], [503, 'origin']);
   });
 });

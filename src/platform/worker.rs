@@ -85,7 +85,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
     let incoming = Rc::new(Incoming { gateway, head, request, env, context });
     let mut routing = Box::pin(Rc::clone(&incoming).route());
-    let action = match routing.as_mut().now_or_never() {
+    let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
         // Most requests. A future of wasm would cost more than the rest of the worker's work.
         Some(Action::Object(namespace)) => return incoming.forward(&namespace, &cors, Some(started_at)),
         Some(action) => Either::Left(ready(action)),
