@@ -162,7 +162,7 @@ struct Calls {
     faults: u64,
     /// The namespaces that ever had a write with an unknown outcome.
     had_unknown_outcome: BTreeSet<String>,
-    /// The namespaces that may not have determined the outcome of such a write yet.
+    /// The namespaces that may not have determined the outcome of such a write of events yet.
     unknown_outcome: BTreeSet<String>,
     /// Whether the error of a fault may not have arrived at the sender yet.
     has_unreported_fault: bool,
@@ -173,8 +173,8 @@ impl Calls {
         self.now + if self.is_far { half_round_trip_ms(id) } else { 0 }
     }
 
-    /// Records that a namespace does not know the outcome of a write. A later write, or a read of the event log, determines the
-    /// outcome if it has no fault.
+    /// Records that a namespace does not know the outcome of a write. If the write has events, a later write or a read of the
+    /// event log without a fault must determine it. A write without events, such as of a push subscription, only fails its request.
     fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
         let Operation::Batch(statements, _) = operation else { return };
         let names_namespace = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
@@ -187,7 +187,9 @@ impl Calls {
             self.unknown_outcome.remove(namespace);
         } else if operation.kind() == BatchKind::Writes && fault.is_some_and(Fault::may_have_committed) {
             self.had_unknown_outcome.insert(namespace.clone());
-            self.unknown_outcome.insert(namespace.clone());
+            if statements.iter().any(|s| s.sql.contains("INSERT INTO events") || s.sql.contains("UPDATE events")) {
+                self.unknown_outcome.insert(namespace.clone());
+            }
         }
     }
 }
@@ -270,7 +272,7 @@ impl RemoteDatabase {
         lock(&self.calls).had_unknown_outcome.contains(namespace)
     }
 
-    /// Whether a namespace may have a write with an unknown outcome.
+    /// Whether a namespace may have a write of events with an unknown outcome.
     pub fn has_unknown_outcome(&self, namespace: &str) -> bool {
         lock(&self.calls).unknown_outcome.contains(namespace)
     }

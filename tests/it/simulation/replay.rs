@@ -84,12 +84,13 @@ impl World {
         log
     }
 
-    /// Reads the event of a message to which the log refers; null if the message was deleted.
+    /// Reads the event of a message to which the log refers; null if the message or its session was deleted.
     fn read_message_event(&self, session: &str, seq: &str) -> Value {
         let rows = self.db.sqlite.select(&format!(
             "SELECT json_object('type', 'message-received', 'sessionId', '{session}', 'message', json_object('id', id, 'seq', seq,
              'localId', local_id, 'content', json(content), 'createdAt', created_at))
-             FROM messages WHERE session_id = (SELECT coalesce(history, id) FROM sessions WHERE id = '{session}') AND seq = {seq}"
+             FROM messages WHERE seq = {seq} AND session_id =
+               (SELECT coalesce(history, id) FROM sessions WHERE id = '{session}' AND namespace NOT GLOB '/*')"
         ));
         rows.into_iter().next().map_or(Value::Null, |row| serde_json::from_str(&text(row.into_iter().next())).unwrap())
     }
