@@ -105,7 +105,7 @@ impl Hub {
 
     async fn commit_until_empty(&self) {
         loop {
-            self.await_burst().await;
+            self.await_burst(BURST_CHANGES, |state| state.journal.queued_changes()).await;
             let batch = {
                 let mut state = self.state();
                 let State { journal, cache, reservations, .. } = &mut *state;
@@ -138,16 +138,16 @@ impl Hub {
         }
     }
 
-    /// Waits for the end of a burst of changes, so that they share a batch. Fewer than [`BURST_CHANGES`] are committed
-    /// immediately. Each `sleep(0)` lets the runtime deliver more events.
-    async fn await_burst(&self) {
-        let mut queued = self.state().journal.queued_changes();
+    /// Waits for the end of a burst, so that its changes or look-ups share a batch. Does not wait if fewer than `min` are queued.
+    /// Each `sleep(0)` lets the runtime deliver more events.
+    pub(super) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
+        let mut queued = count_queued(&self.state());
         for _ in 0..MAX_BURST_TURNS {
-            if queued < BURST_CHANGES {
+            if queued < min {
                 return;
             }
             self.rt.sleep(0).await;
-            let now_queued = self.state().journal.queued_changes();
+            let now_queued = count_queued(&self.state());
             if now_queued == queued {
                 return;
             }

@@ -21,6 +21,7 @@ pub mod events;
 pub mod inbound;
 pub mod keep_alive;
 pub mod large;
+pub mod look_ups;
 pub mod machines;
 pub mod memory;
 pub mod outbox;
@@ -58,6 +59,7 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
+use state::look_up::LookUp;
 use state::reminders::Reminders;
 use state::reservations::Reservations;
 use state::schedule::Schedule;
@@ -100,6 +102,8 @@ struct State {
     log: Option<EventLog>,
     schedule: Schedule,
     cache: Cache,
+    /// The look-ups whose batch has not begun.
+    look_ups: Vec<LookUp>,
     journal: Journal<Effect>,
     /// Whether the namespace's name is in the object's storage.
     namespace_stored: bool,

@@ -116,8 +116,8 @@ pub fn append_event(
 /// Reads the results of [`append`] and [`append_event`].
 pub fn read(namespace: &Namespace, results: &mut [Vec<Row>]) -> Result<Appended, DbError> {
     let mut rows = results.iter_mut().map(std::mem::take).skip(1);
+    let session = read_found(namespace, &mut rows);
     let mut next = || rows.next().unwrap_or_default();
-    let session = read_found(namespace, next(), next());
     let message = next().pop().map(|row| {
         let mut c = Columns::new("messages", row);
         Ok::<_, DbError>(MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? })

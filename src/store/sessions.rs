@@ -209,30 +209,22 @@ pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iter
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
-    Ok(load_by_id_with(db, namespace, id, Vec::new()).await?.0)
+    let results = db.batch(&mut select_by_id(namespace, id).into()).await?;
+    read_found(namespace, &mut results.into_iter())
 }
 
-/// Loads a session. Returns it with the results of `other_statements`, which are in the same batch.
-pub async fn load_by_id_with(
-    db: &dyn Database,
-    namespace: &Namespace,
-    id: &str,
-    other_statements: Vec<Statement>,
-) -> Result<(Found<Session>, Vec<Vec<Row>>), DbError> {
+/// The statements for [`read_found`].
+pub fn select_by_id(namespace: &Namespace, id: &str) -> [Statement; 2] {
     let params = [id.into(), namespace.as_ref().into()];
-    let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
-    statements.extend(other_statements);
-    let mut results = db.batch(&mut statements).await?.into_iter();
-    let found = read_found(namespace, results.next().unwrap_or_default(), results.next().unwrap_or_default())?;
-    Ok((found, results.collect()))
+    [Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)]
 }
 
 /// Reads the rows of [`SELECT_BY_ID`] and [`SELECT_OWNED`].
-pub(super) fn read_found(
+pub fn read_found(
     namespace: &Namespace,
-    mut sessions: Vec<Row>,
-    owned: Vec<Row>,
+    results: &mut impl Iterator<Item = Vec<Row>>,
 ) -> Result<Found<Session>, DbError> {
+    let (mut sessions, owned) = (results.next().unwrap_or_default(), results.next().unwrap_or_default());
     Ok(match sessions.pop() {
         Some(row) => Found::Owned(from_row(namespace, row)?),
         None if owned.is_empty() => Found::Missing,
@@ -240,9 +232,13 @@ pub(super) fn read_found(
     })
 }
 
-pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
-    let statement = Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()]);
-    query(db, statement).await?.pop().map(|row| from_row(namespace, row)).transpose()
+/// The statement for [`read_by_tag`].
+pub fn select_by_tag(namespace: &Namespace, tag: &str) -> Statement {
+    Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()])
+}
+
+pub fn read_by_tag(namespace: &Namespace, mut rows: Vec<Row>) -> Result<Option<Session>, DbError> {
+    rows.pop().map(|row| from_row(namespace, row)).transpose()
 }
 
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {

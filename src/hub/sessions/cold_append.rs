@@ -47,7 +47,7 @@ impl Hub {
     fn begin_cold_append(&self, draft: &Draft) -> bool {
         let content = draft.content.text();
         let changes_session = || todo::extract(content, &self.config.vocabulary).is_some();
-        if content.len() > LARGE_MESSAGE_BYTES || !self.db.is_idle() || changes_session() {
+        if content.len() > LARGE_MESSAGE_BYTES || !self.is_database_idle() || changes_session() {
             return false;
         }
         let mut state = self.state();

@@ -20,7 +20,7 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::journal::Extent;
-use crate::store::{Found, Row, Statement, completed_requests, messages, query, sessions as store};
+use crate::store::{Database, Found, Row, Statement, completed_requests, messages, query, sessions as store};
 
 /// What is read in one batch with a session, if the session must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,18 +91,26 @@ impl Hub {
                 let generation = self.state().cache.evictions.generation();
                 self.flushed().await?;
                 let namespace = &self.config.namespace;
-                let detail_statements = details.select(namespace, id);
+                let mut statements = Vec::from(store::select_by_id(namespace, id));
+                statements.extend(details.select(namespace, id));
                 // The next change needs the end of the event log, so it is read at the same time.
-                let syncs_log = self.db.is_idle();
+                let syncs_log = self.is_database_idle();
                 let sync_log = async move {
                     if syncs_log {
                         // A change that needs it reads it again.
                         let _ = self.sync_event_log(None).await;
                     }
                 };
-                let (loaded, ()) =
-                    join(store::load_by_id_with(&self.db, namespace, id, detail_statements), sync_log).await;
-                let (found, rows) = loaded?;
+                let read = async move {
+                    match details {
+                        Details::None | Details::LocalIds => self.look_up(statements).await,
+                        // A record of completed requests may have 10 MB.
+                        Details::CompletedRequests | Details::Shown => self.db.batch(&mut statements).await,
+                    }
+                };
+                let (results, ()) = join(read, sync_log).await;
+                let mut results = results?.into_iter();
+                let found = store::read_found(namespace, &mut results)?;
                 let mut state = self.state();
                 if state.cache.evictions.contains_since(generation, Key::Id(id)) {
                     continue;
@@ -111,7 +119,7 @@ impl Hub {
                     Found::Owned(session) => {
                         let is_new = state.cache.entry(id).is_none();
                         self.insert_loaded(&mut state, session);
-                        if is_new { insert_details(&mut state, id, details, rows) } else { Ok(()) }
+                        if is_new { insert_details(&mut state, id, details, results) } else { Ok(()) }
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -144,7 +152,9 @@ impl Hub {
             }
             let generation = self.state().cache.evictions.generation();
             self.flushed().await?;
-            let found = store::load_by_tag(&self.db, &self.config.namespace, tag).await?;
+            let namespace = &self.config.namespace;
+            let mut results = self.look_up(vec![store::select_by_tag(namespace, tag)]).await?;
+            let found = store::read_by_tag(namespace, results.pop().unwrap_or_default())?;
             let mut state = self.state();
             if state.cache.evictions.contains_since(generation, Key::Tag(tag)) {
                 continue;
@@ -246,14 +256,14 @@ impl Hub {
         let generation = self.state().cache.evictions.generation();
         self.flushed().await?;
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
-        let rows = query(&self.db, select).await?;
+        let results = self.look_up(vec![select]).await?;
         let mut state = self.state();
         if state.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         match state.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut state, session, Details::LocalIds, vec![rows]),
+            true => insert_details(&mut state, session, Details::LocalIds, results),
             false => Ok(()),
         }
     }
@@ -281,7 +291,12 @@ impl Hub {
 }
 
 /// Inserts the results of [`Details::select`] into a cached session.
-fn insert_details(state: &mut State, id: &str, details: Details, results: Vec<Vec<Row>>) -> Result<(), Error> {
+fn insert_details(
+    state: &mut State,
+    id: &str,
+    details: Details,
+    results: impl IntoIterator<Item = Vec<Row>>,
+) -> Result<(), Error> {
     let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(()) };
     let mut results = results.into_iter();
     let mut next = || results.next().unwrap_or_default();

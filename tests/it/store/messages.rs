@@ -2,7 +2,7 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, account, commit_as, journal_of, json, message, put, put_messages, seqs, session, stored, team,
+    Cache, account, commit_as, journal_of, json, load_by_tag, message, put, put_messages, seqs, session, stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -57,7 +57,7 @@ async fn a_message_does_not_write_the_row_of_its_session_which_is_read_with_its_
     assert_eq!(db.number("SELECT seq FROM sessions"), 0);
     let expected = Session { seq: 2, updated_at: 9_000, ..owner };
     assert_eq!(stored(&db, "s").await, expected);
-    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap(), Some(expected));
+    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(expected));
     assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap()[0].updated_at, 9_000);
 }
 
@@ -205,7 +205,7 @@ proptest! {
             let owner = session("s", &tag);
             put(&db, &owner).await;
             put_messages(&db, &owner, [message(1, Some(&local))]).await;
-            let found = sessions::load_by_tag(&db, &team(), &tag).await.unwrap();
+            let found = load_by_tag(&db, &team(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let found = messages::find_by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));

@@ -6,8 +6,8 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, account, commit, commit_as, journal_of, json, message, other, put, put_messages, seqs, session,
-    stored, team,
+    Cache, NoEffect, account, commit, commit_as, journal_of, json, load_by_tag, message, other, put, put_messages,
+    seqs, session, stored, team,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -38,7 +38,7 @@ async fn a_session_is_read_back_as_it_was_written() {
     };
     put(&db, &full).await;
     assert_eq!(stored(&db, "s").await, full);
-    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
+    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
     let summaries: Vec<SessionSummary> =
         sessions::load_summaries(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
     assert_eq!(summaries, [SessionSummary::of(SummaryFields::of(&full))]);
@@ -124,8 +124,8 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
     journal.queue_session("t", Extent::Whole);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
-    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
-    assert_eq!(sessions::load_by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
+    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
+    assert_eq!(load_by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
     journal.delete_session("s");
     commit(&db, journal, &Cache::with(&successor)).await;
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
-    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
+    assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
         read_page(&db, &account(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
         Found::Missing

@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{account, team};
+use crate::support::store::{account, load_by_tag, team};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -109,7 +109,7 @@ async fn invalid_columns_of_sessions_are_errors() {
         ("agent_state_parts", Nullable(&Parts)),
     ];
     check("sessions", &columns, async |db| sessions::load_by_id(db, &team(), "s").await.map(drop)).await;
-    check("sessions", &columns, async |db| sessions::load_by_tag(db, &team(), "t").await.map(drop)).await;
+    check("sessions", &columns, async |db| load_by_tag(db, &team(), "t").await.map(drop)).await;
 }
 
 #[tokio::test]

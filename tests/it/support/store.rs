@@ -12,7 +12,7 @@ use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::sessions;
-use session_gateway_hub::store::{Database, DbError, Found};
+use session_gateway_hub::store::{Database, DbError, Found, query};
 
 use super::sqlite::Sqlite;
 
@@ -22,6 +22,10 @@ pub fn team() -> Namespace {
 
 pub fn other() -> Namespace {
     Namespace::parse("other").unwrap()
+}
+
+pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
+    sessions::read_by_tag(namespace, query(db, sessions::select_by_tag(namespace, tag)).await?)
 }
 
 pub fn json(text: &str) -> Json {

@@ -1,0 +1,11 @@
+//! A look-up in the database that waits for its batch.
+
+use futures::channel::oneshot;
+
+use crate::store::{DbError, Row, Statement};
+
+pub struct LookUp {
+    pub statements: Vec<Statement>,
+    /// Receives the rows of each statement.
+    pub sender: oneshot::Sender<Result<Vec<Vec<Row>>, DbError>>,
+}

@@ -1,0 +1,55 @@
+//! Look-ups of sessions in the database: how many batches concurrent requests take.
+
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
+use serde_json::json;
+use session_gateway_hub::limits::MAX_GROUPED_LOOK_UPS;
+
+fn creation(tag: &str) -> String {
+    json!({"tag": tag, "metadata": {"path": tag, "host": "box"}}).to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tags_of_concurrent_creators_are_looked_up_together() {
+    const CREATORS: usize = 2 * MAX_GROUPED_LOOK_UPS;
+    let world = World::new();
+    world.create_session("/code").await;
+    let before = world.db.read_count();
+    let create = |creator| world.start("POST", "/cli/sessions", creation(&format!("/code/{creator}")));
+    let replies: Vec<_> = (0..CREATORS).map(create).collect();
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+    assert_eq!(world.db.read_count() - before, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_are_changed_together_after_a_wake_are_read_together() {
+    let world = World::new();
+    let mut ids = Vec::new();
+    for n in 0..MAX_GROUPED_LOOK_UPS {
+        ids.push(world.create_session(&format!("/code/{n}")).await);
+    }
+    world.hibernate_and_wake().await;
+    let before = world.db.read_count();
+    let rename = |id: &String| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"new"}"#);
+    let replies: Vec<_> = ids.iter().map(rename).collect();
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+    assert_eq!(world.db.read_count() - before, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_survives_the_request_that_began_its_batch() {
+    let world = World::new();
+    let existing = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
+    let create = || world.start("POST", "/cli/sessions", creation("/code"));
+    let (first, second) = (create(), create());
+    run_until_idle().await;
+    first.abort();
+    world.db.release();
+    assert_eq!(second.reply().await.ok()["session"]["id"], *existing);
+}
