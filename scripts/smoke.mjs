@@ -1,6 +1,7 @@
 // `npm run smoke -- --hub URL --token T`: checks a running hub from outside, measures it, and removes what it created.
 
 import { parseCommandLine } from './lib/command-line.mjs';
+import { accessToken, devVarsExist, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { ensurePackages } from './lib/setup.mjs';
 import { onStop } from './lib/signals.mjs';
@@ -12,8 +13,9 @@ and 200 CLIs that reconnect at once. Prints latencies and what the hub reports a
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 
   --hub URL      address of the hub, such as https://hub.example.com
-  --token TOKEN  access token; default: the environment variable CLI_API_TOKEN. Use a namespace without other users:
-                 SECRET:smoke, or what \`CLI_API_TOKEN=SECRET npm run token -- smoke\` prints
+  --token TOKEN  access token; default: the environment variable CLI_API_TOKEN, or for a hub on this machine the token of
+                 the namespace smoke from .dev.vars. Use a namespace without other users: SECRET:smoke, or what
+                 \`CLI_API_TOKEN=SECRET npm run token -- smoke\` prints
   --json         print the report as JSON
   --help         this text`;
 
@@ -26,6 +28,12 @@ function parseAddress(hub) {
     throw new UsageError(`The address \`${hub}\` must be http or https without a path.`, 'Example: --hub https://hub.example.com');
   }
   return origin;
+}
+
+/** The token of the namespace smoke if `npm run dev` runs the hub, which has its secret from .dev.vars. */
+function localToken(url) {
+  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname);
+  return isLocal && devVarsExist() ? namespaceToken(accessToken(), 'smoke') : undefined;
 }
 
 /** @param {import('./lib/smoke/run.mjs').CheckReport} check */
@@ -46,13 +54,14 @@ await main(async () => {
     return 0;
   }
   const url = parseAddress(options.hub);
-  if (!options.token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
+  const token = options.token ?? localToken(url);
+  if (!token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
   await ensurePackages();
   // Only now: they need the npm packages.
   const [{ SmokeClient }, { runSmoke }, { describeReport }] = await Promise.all(
     ['client', 'run', 'report'].map((name) => import(`./lib/smoke/${name}.mjs`)),
   );
-  const smoke = new SmokeClient({ url, token: options.token });
+  const smoke = new SmokeClient({ url, token });
   onStop(async () => {
     console.error('\nRemoving the sessions of this run.');
     await smoke.cleanUp().catch(({ message }) => console.error(message));

@@ -1,9 +1,12 @@
-// Handles SIGINT, SIGTERM and SIGHUP: runs the script's stop handler, then exits.
+// Handles SIGINT, SIGTERM, SIGHUP and a closed output: runs the script's stop handler, then exits.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+
+/** What a shell reports of a program that writes to a closed pipe. */
+const CLOSED_OUTPUT = 141;
 
 /** @type {(() => Promise<number | void>) | undefined} */
 let handler;
@@ -26,6 +29,7 @@ export function onStop(stop) {
   if (installed) return;
   installed = true;
   for (const [signal, code] of Object.entries(EXIT_CODES)) process.on(signal, () => end(code));
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => isEnding || end(CLOSED_OUTPUT));
 }
 
 /** @param {number} code */

@@ -1,7 +1,8 @@
 /** `npm run smoke`: passes on a working hub, says what is wrong with a broken one, and leaves nothing behind. */
 
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { freePort, start } from './lib/children.mjs';
@@ -93,8 +94,23 @@ describe('npm run smoke', { concurrency: true }, () => {
     assert.equal(bystander.cli.socket.connected, true);
   });
 
+  test('removes its sessions when its output is closed', async (t) => {
+    const smoke = spawn(process.execPath, [SCRIPT, '--hub', hub.url, '--token', hub.token('closed')]);
+    t.after(() => smoke.kill());
+    const exited = once(smoke, 'exit');
+    let text = '';
+    for await (const chunk of smoke.stderr) {
+      text += chunk;
+      if (text.includes('✓ rpc')) break;
+    }
+    assert.equal((await sessionIds(hub, 'closed')).length, 1);
+    smoke.stdout.destroy();
+    assert.deepEqual(await exited, [141, null]);
+    assert.deepEqual(await sessionIds(hub, 'closed'), []);
+  });
+
   test('refuses a command line without a hub or token', async () => {
-    for (const [args, message] of [[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', hub.url], /no access token/]]) {
+    for (const [args, message] of [[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', 'https://hub.example.com'], /no access token/]]) {
       const { code, stderr } = await runSmoke(...args);
       assert.equal(code, 2);
       assert.match(stderr, message);
