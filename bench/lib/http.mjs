@@ -57,6 +57,8 @@ export class Connection {
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('');
     this.socket = null;
+    /** The longest wait for bytes of a response. */
+    this.timeoutMs = 60_000;
   }
 
   /** The text of a GET request, which can be sent many times. */
@@ -73,12 +75,13 @@ export class Connection {
     );
   }
 
-  /** Sends a text of `get` or `withBody`. Resolves to the HttpResponse, rejects when the connection closes. */
+  /** Sends a text of `get` or `withBody`. Resolves to the HttpResponse, rejects when the connection closes or times out. */
   send(request) {
     if (this.socket === null) this.open();
     return new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
+      this.request = request;
       this.socket.write(request);
     });
   }
@@ -96,6 +99,10 @@ export class Connection {
     };
     socket.on('error', fail);
     socket.on('close', () => fail());
+    socket.setTimeout(this.timeoutMs, () => {
+      const [line] = this.request.split('\r\n', 1);
+      socket.destroy(new Error(`timed out after ${this.timeoutMs / 1000} s waiting for the response to ${line}`));
+    });
   }
 
   /** Discards the state of the current response. */

@@ -124,9 +124,36 @@ export async function waitUntil(what, check) {
   }
 }
 
+/** Rejects, with what was awaited, when a promise takes longer than a minute. */
+export async function withTimeout(promise, what, timeoutMs = 60_000) {
+  let timer;
+  const timeout = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`timed out after ${timeoutMs / 1000} s waiting for ${what}`)), timeoutMs);
+  });
+  return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
+}
+
+/** Resolves to the CPU time of a process while `work` runs, in percent of one processor. */
+export async function cpuPercent(pid, work) {
+  const before = { at: performance.now(), seconds: cpuSeconds(pid) };
+  await work();
+  return ((cpuSeconds(pid) - before.seconds) / ((performance.now() - before.at) / 1000)) * 100;
+}
+
 /** Sleeps until `index / perSecond` seconds after `start`, a time of `performance.now()`: for requests at a constant rate. */
 export async function waitForTurn(start, index, perSecond) {
   await sleep(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
+}
+
+/** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops it. */
+export function repeat(perSecond, act) {
+  const start = performance.now();
+  let done = 0;
+  const timer = setInterval(() => {
+    const due = ((performance.now() - start) / 1000) * perSecond;
+    for (; done < due; done += 1) act(done);
+  }, 10);
+  return () => clearInterval(timer);
 }
 
 /** Runs `work(item, lane)` for each item, in `width` parallel lanes with the numbers 0 to `width` - 1. */

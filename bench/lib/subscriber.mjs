@@ -2,18 +2,23 @@
 
 import { get } from 'node:http';
 
+import { withTimeout } from './measure.mjs';
+
 /** Like `subscribe`, over a WebSocket. */
 export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
   const bearer = /^Authorization: Bearer (.*)\r$/m.exec(commonHeaders)[1];
   const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
-  return new Promise((resolve, reject) => {
-    socket.addEventListener('error', () => reject(new Error(`the event socket ${path} failed`)));
+  const opened = new Promise((resolve, reject) => {
+    const fail = () => reject(new Error(`the event socket ${path} failed`));
+    socket.addEventListener('error', fail);
+    socket.addEventListener('close', fail);
     socket.addEventListener('message', ({ data }) => {
       const at = performance.now();
       listener(JSON.parse(data), at);
       resolve(() => socket.close());
     });
   });
+  return withTimeout(opened, `the first event of the socket ${path}`);
 }
 
 /**
@@ -25,7 +30,7 @@ export function subscribe(connection, path, listener) {
     .split('\r\n')
     .filter(Boolean)
     .map((line) => line.split(/: (.*)/).slice(0, 2));
-  return new Promise((resolve, reject) => {
+  const opened = new Promise((resolve, reject) => {
     const options = { host: connection.host, port: connection.port, path, headers: Object.fromEntries(headers), agent: false };
     const request = get(options, (response) => {
       if (response.statusCode !== 200) {
@@ -49,4 +54,5 @@ export function subscribe(connection, path, listener) {
     });
     request.once('error', reject);
   });
+  return withTimeout(opened, `the first event of the stream ${path}`);
 }

@@ -1,6 +1,6 @@
 /** 1,000 CLIs in one namespace: their connection rate, their memory while idle, and the CPU time of their keep-alives. */
 
-import { inLanes, sleep } from '../lib/measure.mjs';
+import { cpuPercent, inLanes, repeat, sleep } from '../lib/measure.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
 
 const CLIS = 1000;
@@ -26,20 +26,12 @@ async function connectAll(side, sessions) {
 
 /** Sends the keep-alives of all CLIs, evenly spread. Resolves to workerd's CPU use in percent of one processor. */
 async function measureKeepAlives(side, sockets, sessions, seconds) {
-  const start = performance.now();
-  let sent = 0;
-  const timer = setInterval(() => {
-    const due = ((performance.now() - start) / KEEP_ALIVE_MS) * sockets.length;
-    for (; sent < due; sent += 1) side.keepAlive(sockets[sent % sockets.length], sessions[sent % sessions.length]);
-  }, 10);
+  const stop = repeat((sockets.length * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % sockets.length], sessions[n % sessions.length]));
   // The first round activates every session, which is written to D1. The following rounds are the steady state.
   await sleep(KEEP_ALIVE_MS + 1000);
-  const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
-  await sleep(seconds * 1000);
-  const used = cpuSeconds(side.pid) - before.cpuSeconds;
-  const elapsed = (performance.now() - before.at) / 1000;
-  clearInterval(timer);
-  return (used / elapsed) * 100;
+  const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
+  stop();
+  return percent;
 }
 
 export async function run({ sides, quick, report, addNote, reportProblem, hostPid }) {

@@ -6,9 +6,9 @@
  */
 
 import { expectOk } from '../lib/http.mjs';
-import { inLanes, latencies, median, sleep, waitUntil } from '../lib/measure.mjs';
+import { cpuPercent, inLanes, latencies, median, repeat, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
-import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
+import { residentMegabytes } from '../lib/processes.mjs';
 import { openStream } from '../lib/stream.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 
@@ -60,17 +60,6 @@ async function areAllActive(side) {
   return expectOk(answer, 'GET sessions').json().sessions.every(({ active }) => active);
 }
 
-/** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops it. */
-function repeat(perSecond, act) {
-  const start = performance.now();
-  let done = 0;
-  const timer = setInterval(() => {
-    const due = ((performance.now() - start) / 1000) * perSecond;
-    for (; done < due; done += 1) act(done);
-  }, 10);
-  return () => clearInterval(timer);
-}
-
 /** Growth of the median from the third quarter of the samples to the last quarter, in percent. */
 function growthOf(samples) {
   const quarter = Math.floor(samples.length / 4);
@@ -103,7 +92,6 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];
-  const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
   const stopMessages = repeat(PER_SECOND, (n) => {
     const number = n % WATCHERS;
     const { sent } = watchers[number];
@@ -116,10 +104,9 @@ export async function run({ sides, quick, report, addNote, reportProblem }) {
     });
   });
   const stopMemory = repeat(2, () => memory.push(residentMegabytes(side.pid)));
-  await sleep(seconds * 1000);
+  const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
   stopMessages();
   stopMemory();
-  const percent = ((cpuSeconds(side.pid) - before.cpuSeconds) / ((performance.now() - before.at) / 1000)) * 100;
   const sentCount = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
   await waitUntil('the last message to reach its web client', async () => watchers.every(({ receivedCount, sent }) => receivedCount === sent.length)).catch(() =>
     reportProblem(`of ${sentCount} messages the web clients received ${watchers.reduce((sum, { receivedCount }) => sum + receivedCount, 0)}`),

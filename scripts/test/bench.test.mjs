@@ -1,10 +1,12 @@
 // Tests of the bench's arithmetic: figures of slices, ratios of two builds, verdicts; and of its command line.
 
 import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
 import { resolve } from 'node:path';
 import test from 'node:test';
 import { formatComparisons, joinPasses, makeComparison } from '../../bench/lib/comparison.mjs';
-import { compare, paceOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
+import { compare, paceOf, summarize, takeTurns, withTimeout } from '../../bench/lib/measure.mjs';
+import { Connection } from '../../bench/lib/http.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
 import { rankOfInterval, ratioOf } from '../../bench/lib/ratio.mjs';
@@ -82,6 +84,20 @@ test('the CPU time of a process counts all of its threads and grows while it com
   const used = cpuSeconds(process.pid) - before.all;
   const own = process.cpuUsage(before.own);
   assert.ok(Math.abs(used - (own.user + own.system) / 1e6) < 0.03, `${used} s`);
+});
+
+test('what hangs is named', async (t) => {
+  await assert.rejects(withTimeout(new Promise(() => {}), 'the last event', 1), /waiting for the last event/);
+  const sockets = [];
+  const server = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  await new Promise((done) => server.once('listening', done));
+  const connection = new Connection(`http://127.0.0.1:${server.address().port}`);
+  connection.timeoutMs = 10;
+  await assert.rejects(connection.send(connection.get('/api/sessions')), /waiting for the response to GET \/api\/sessions/);
 });
 
 test('the interval of a median has the ranks of the sign test', () => {

@@ -1,0 +1,159 @@
+/**
+ * What one namespace carries: the CPU share of workerd at several rates of messages, numbers of web clients, rates of RPC, and
+ * numbers of CLIs with keep-alives. There is no floor. The results are in docs/CAPACITY.md.
+ */
+
+import { expectOk } from '../lib/http.mjs';
+import { cpuPercent, inLanes, latencies, repeat, sleep, waitUntil } from '../lib/measure.mjs';
+import { agentMessage, indexOf } from '../lib/messages.mjs';
+import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
+import { subscribe } from '../lib/subscriber.mjs';
+
+/** Messages per second from 20 CLIs, each with a web client. */
+const MESSAGE_RATES = [50, 200, 500, 1000, 2000, 4000];
+const CLIS = 20;
+/** Web clients of one session, which has this many messages per second. */
+const FAN_OUTS = [20, 100, 200, 400];
+const FAN_OUT_RATE = 20;
+/** Concurrent calls of one CLI. */
+const CALLERS = [1, 16, 64];
+const CLI_COUNTS = [1000, 4000, 10_000];
+const KEEP_ALIVE_MS = 10_000;
+
+const count = (number) => number.toLocaleString('en-US');
+
+export const rows = [
+  ...MESSAGE_RATES.map((rate) => ({ id: `messages-${rate}`, work: `${count(rate)} messages/s of 1 KB, ${CLIS} CLIs, ${CLIS} web clients: CPU`, headline: 'percent' })),
+  ...FAN_OUTS.map((clients) => ({ id: `events-${clients}`, work: `${FAN_OUT_RATE} messages/s to ${clients} web clients (${count(FAN_OUT_RATE * clients)} events/s): CPU`, headline: 'percent' })),
+  ...CALLERS.map((callers) => ({ id: `rpc-${callers}`, work: `RPC of 1 KB, ${callers} at once: CPU`, headline: 'percent' })),
+  ...CLI_COUNTS.flatMap((clis) => [
+    { id: `clis-${clis}`, work: `${count(clis)} idle CLIs, keep-alive every 10 s: CPU`, headline: 'percent' },
+    { id: `clis-${clis}-memory`, work: `${count(clis)} idle CLIs: resident memory for each CLI`, headline: 'kilobytes' },
+  ]),
+];
+
+/** Opens a session with a CLI and web clients. `send` sends a message; `samples` has the latencies of its events. */
+async function openSession(side, tag, clients, samples, reportProblem) {
+  const session = await side.openSession(tag);
+  const socket = await side.connectCli(session);
+  const sent = [];
+  const received = new Array(clients).fill(0);
+  const closers = await Promise.all(
+    [...received.keys()].map((client) =>
+      subscribe(side.newConnection(), side.paths(session).events, (event, at) => {
+        if (event.type !== 'message-received') return;
+        const index = indexOf(event.message.content);
+        if (index !== received[client]) reportProblem(`${tag}: web client ${client} got message ${index} instead of ${received[client]}`);
+        received[client] = index + 1;
+        samples.push(at - sent[index]);
+      }),
+    ),
+  );
+  const send = () => {
+    const index = sent.push(performance.now()) - 1;
+    socket.emit('message', { sid: session.id, message: agentMessage(index) });
+  };
+  const isComplete = () => received.every((next) => next === sent.length);
+  const close = () => {
+    for (const unsubscribe of closers) unsubscribe();
+    socket.close();
+  };
+  return { send, isComplete, close };
+}
+
+/** Sends messages of sessions in turns, at a constant rate, and resolves to the figures of their events. */
+async function sendMessages(side, sessions, rate, seconds, samples) {
+  const stop = repeat(rate, (n) => sessions[n % sessions.length].send());
+  await sleep(1000);
+  samples.length = 0;
+  const start = performance.now();
+  const percent = await cpuPercent(side.pid, () => sleep(seconds * 1000));
+  const figures = { percent, ...latencies(samples), perSecond: samples.length / ((performance.now() - start) / 1000) };
+  stop();
+  await waitUntil('the last message to reach each web client', async () => sessions.every(({ isComplete }) => isComplete()));
+  return { hub: figures };
+}
+
+async function measureMessages(hub, seconds, report, reportProblem) {
+  const side = await hub.inNamespace('messages');
+  const samples = [];
+  const tags = Array.from({ length: CLIS }, (_, n) => `messages-${n}`);
+  const sessions = await Promise.all(tags.map((tag) => openSession(side, tag, 1, samples, reportProblem)));
+  for (const rate of MESSAGE_RATES) report(`messages-${rate}`, await sendMessages(side, sessions, rate, seconds, samples));
+  for (const { close } of sessions) close();
+}
+
+async function measureEvents(hub, seconds, report, reportProblem) {
+  const side = await hub.inNamespace('events');
+  for (const clients of FAN_OUTS) {
+    const samples = [];
+    const session = await openSession(side, `events-${clients}`, clients, samples, reportProblem);
+    report(`events-${clients}`, await sendMessages(side, [session], FAN_OUT_RATE, seconds, samples));
+    session.close();
+  }
+}
+
+async function measureCalls(hub, seconds, report) {
+  const side = await hub.inNamespace('calls');
+  const session = await side.openSession('calls');
+  const socket = await side.connectCli(session);
+  const answer = JSON.stringify({ success: true, diff: 'x'.repeat(1000) });
+  socket.on('rpc-request', (_, respond) => respond(answer));
+  const path = side.paths(session).diff;
+  await side.serve(socket, session, ['gitDiffFile'], path);
+  for (const callers of CALLERS) {
+    const samples = [];
+    const start = performance.now();
+    const end = start + seconds * 1000;
+    const call = async () => {
+      const connection = side.newConnection();
+      for (let sent = performance.now(); sent < end; sent = performance.now()) {
+        expectOk(await connection.send(connection.get(path)), `GET ${path}`);
+        samples.push(performance.now() - sent);
+      }
+      connection.close();
+    };
+    const percent = await cpuPercent(side.pid, () => Promise.all(Array.from({ length: callers }, call)));
+    const perSecond = samples.length / ((performance.now() - start) / 1000);
+    report(`rpc-${callers}`, { hub: { percent, ...latencies(samples), perSecond } });
+  }
+  socket.close();
+}
+
+async function measureClis(hub, quick, report, addNote, reportProblem) {
+  const side = await hub.inNamespace('clis');
+  const emptyMegabytes = residentMegabytes(side.pid);
+  const [sessions, sockets] = [[], []];
+  for (const clis of quick ? CLI_COUNTS.slice(0, 1) : CLI_COUNTS) {
+    const added = await side.openSessions(Array.from({ length: clis - sockets.length }, (_, n) => `cli-${sockets.length + n}`));
+    const before = { at: performance.now(), cpuSeconds: cpuSeconds(side.pid) };
+    const connected = new Array(added.length);
+    await inLanes([...added.entries()], 32, async ([index, session]) => {
+      connected[index] = await side.connectCli(session);
+    });
+    const [elapsed, used] = [(performance.now() - before.at) / 1000, cpuSeconds(side.pid) - before.cpuSeconds];
+    addNote(`${count(added.length)} CLIs connected in ${elapsed.toFixed(1)} s, ${((used / elapsed) * 100).toFixed(0)} % CPU`);
+    sessions.push(...added);
+    sockets.push(...connected);
+    const stop = repeat((clis * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % clis], sessions[n % clis]));
+    // The first round activates every session, which is written to D1.
+    await sleep(1.2 * KEEP_ALIVE_MS);
+    const percent = await cpuPercent(side.pid, () => sleep((quick ? 1 : 2) * KEEP_ALIVE_MS));
+    stop();
+    report(`clis-${clis}`, { hub: { percent } });
+    report(`clis-${clis}-memory`, { hub: { kilobytes: ((residentMegabytes(side.pid) - emptyMegabytes) * 1000) / clis } });
+    const lost = sockets.filter((socket) => !socket.connected).length;
+    if (lost > 0) reportProblem(`${lost} of ${count(clis)} CLIs lost their connection`);
+  }
+  for (const socket of sockets) socket.close();
+}
+
+export async function run({ sides, quick, report, addNote, reportProblem }) {
+  const hub = sides.find(({ kind }) => kind === 'hub');
+  if (!hub) return;
+  const seconds = quick ? 2 : 10;
+  await measureMessages(hub, seconds, report, reportProblem);
+  await measureEvents(hub, seconds, report, reportProblem);
+  await measureCalls(hub, seconds, report);
+  await measureClis(hub, quick, report, addNote, reportProblem);
+}
