@@ -23,7 +23,7 @@ function connectSocket(url, { token, sessionId, way }) {
     socket.once('connect', () => resolve(socket));
     socket.once('connect_error', (error) => {
       socket.close();
-      reject(new Error(`a CLI could not connect: ${error.message}`));
+      reject(new Error(`a CLI could not connect: ${[error.message, error.description?.message].filter(Boolean).join(': ')}`));
     });
   });
 }
