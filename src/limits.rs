@@ -166,8 +166,8 @@ pub const DB_SILENCE_MS: u64 = 2_000;
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit or a look-up waits for a growing burst.
 pub const MAX_BURST_TURNS: usize = 64;
-/// The number of look-ups of sessions in one batch: each may return a row of 2 MB, and 1.5 MB of local ids.
-pub const MAX_GROUPED_LOOK_UPS: usize = 8;
+/// The number of look-ups of sessions in one batch: each may return a row of 2 MB.
+pub const MAX_GROUPED_LOOK_UPS: usize = 16;
 /// A commit of more bytes than this is followed by eviction from the cache.
 pub const EVICT_AFTER_BYTES: usize = 100_000;
 /// The pause after a batch of a sweep, as a multiple of its duration: requests come first.

@@ -103,9 +103,9 @@ impl Hub {
                 };
                 let read = async move {
                     match details {
-                        Details::None | Details::LocalIds => self.look_up(statements).await,
-                        // A record of completed requests may have 10 MB.
-                        Details::CompletedRequests | Details::Shown => self.db.batch(&mut statements).await,
+                        Details::None => self.look_up(statements).await,
+                        // Local ids may have 1.5 MB, a record of completed requests 10 MB.
+                        _ => self.db.batch(&mut statements).await,
                     }
                 };
                 let (results, ()) = join(read, sync_log).await;
@@ -256,14 +256,14 @@ impl Hub {
         let generation = self.state().cache.evictions.generation();
         self.flushed().await?;
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
-        let results = self.look_up(vec![select]).await?;
+        let rows = query(&self.db, select).await?;
         let mut state = self.state();
         if state.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
         match state.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut state, session, Details::LocalIds, results),
+            true => insert_details(&mut state, session, Details::LocalIds, vec![rows]),
             false => Ok(()),
         }
     }
