@@ -54,7 +54,8 @@ export class Objects {
    */
   forward(namespace, request, timeoutMs, headers, startedAt) {
     const complete = (response) => withHeaders(response, headers, startedAt);
-    if (request.method === 'GET') {
+    // The object discards a body, so that a client that still sends it gets the response.
+    if (request.method === 'GET' && request.body === null) {
       const { headers } = this.#select(namespace);
       return this.#fetch(namespace, request.url, headers, timeoutMs, complete);
     }

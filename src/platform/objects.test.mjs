@@ -72,6 +72,15 @@ describe('the objects of the namespaces', () => {
     assert.deepEqual(objects.received, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
   });
 
+  test('forwards a GET request with its body, which the object discards', async () => {
+    const fetched = [];
+    const objects = of({ idFromName: (name) => name, get: () => ({ fetch: async (what) => fetched.push(what) }) });
+    const read = { method: 'GET', url: 'http://hub/api/sessions', headers: new Headers(), body: null };
+    const withBody = { ...read, body: new Blob(['x']).stream() };
+    for (const request of [read, withBody]) await objects.forward('team', request, 1_000, '');
+    assert.deepEqual(fetched, [read.url, withBody]);
+  });
+
   test('overwrites the hub headers of a WebSocket request', async () => {
     const objects = binding(Promise.resolve('answer'));
     await of(objects).connect('team', 'cli', '', request, 1_000);
