@@ -43,7 +43,8 @@ export class Objects {
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
   connect(namespace, socket, expiresAt, request, timeoutMs) {
-    return this.#fetch(namespace, request, socketHeaders(namespace, socket, expiresAt, request), timeoutMs);
+    const headers = socketHeaders(namespace, socket, expiresAt, request);
+    return this.#fetch(namespace, request.body === null ? request.url : request, headers, timeoutMs);
   }
 
   /**
@@ -85,12 +86,9 @@ function bodyHeaders(namespace, request) {
   return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
 }
 
-/** All headers of the client, except that `hub-*` headers are overwritten. */
+/** Only the headers that the object reads, and the upgrade, which the runtime requires. */
 function socketHeaders(namespace, socket, expiresAt, request) {
-  const headers = new Headers(request.headers);
-  headers.set('hub-namespace', namespace);
-  headers.set('hub-socket', socket);
-  headers.set('hub-expires-at', expiresAt);
-  headers.set('upgrade', 'websocket');
-  return headers;
+  const headers = { upgrade: 'websocket', 'hub-namespace': namespace, 'hub-socket': socket, 'hub-expires-at': expiresAt };
+  const lastEventId = request.headers.get('last-event-id');
+  return lastEventId === null ? headers : { ...headers, 'last-event-id': lastEventId };
 }
