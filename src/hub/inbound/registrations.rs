@@ -22,9 +22,18 @@ fn stored_bytes(text: &str) -> usize {
 /// Has as many digits as any time in Unix milliseconds until the year 2286.
 const SAMPLE_TIME: u64 = 1_800_000_000_000;
 
+/// The most bytes that a byte of an id or name needs: a control character is escaped as six characters of UTF-16.
+const MAX_STORED_BYTES_PER_BYTE: usize = 12;
+/// The most bytes of an id or name without its own text: field names, punctuation, times.
+const MAX_STORED_BYTES_PER_TEXT: usize = 120;
+
 /// Whether the attachment of a CLI's socket is within the limit of the platform, also with an activity time for each session
 /// and machine.
 fn fits_attachment(cli: &Cli) -> bool {
+    let (texts, bytes) = cli.texts().fold((0, 0), |(texts, bytes), text| (texts + 1, bytes + text.len()));
+    if MAX_STORED_BYTES_PER_BYTE * bytes + MAX_STORED_BYTES_PER_TEXT * (texts + 1) <= MAX_ATTACHMENT_BYTES {
+        return true;
+    }
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
         cli.record_keep_alive(&owner, SAMPLE_TIME);

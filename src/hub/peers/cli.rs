@@ -83,6 +83,21 @@ impl Cli {
         named.into_iter().flatten().chain(self.others.iter().map(|Other(owner, ..)| owner.clone()))
     }
 
+    /// Whether another state of the same CLI serves the same sessions and machines.
+    pub fn serves_same(&self, other: &Self) -> bool {
+        let same_others = self.others.len() == other.others.len()
+            && self.others.iter().zip(&other.others).all(|(Other(a, ..), Other(b, ..))| a == b);
+        same_others && self.session == other.session && self.machine == other.machine
+    }
+
+    /// Returns the ids of the sessions and machines, and the names of the methods.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let named = self.session.iter().chain(&self.machine).chain(&self.methods);
+        let ids_of_others = self.others.iter().map(|Other(owner, ..)| owner.id());
+        let methods_of_others = self.others.iter().flat_map(|Other(_, methods, _)| methods);
+        named.chain(methods_of_others).map(String::as_str).chain(ids_of_others)
+    }
+
     /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
     /// the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
     pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &'n Vocabulary) -> Option<(Owner, &'n str)> {

@@ -122,26 +122,38 @@ pub struct Connections {
 impl Connections {
     /// Inserts a socket, or replaces the peer of a socket.
     pub fn insert(&mut self, conn: ConnId, peer: Peer) {
-        if let Some(old) = self.all.get(&conn).map(|c| c.peer.clone()) {
-            self.unindex(conn, &old);
-        }
-        if let Peer::Connecting(_) = &peer {
-            self.connecting.insert(conn);
-        }
-        if let Peer::Cli(cli) = &peer {
-            for owner in cli.served() {
-                self.by_owner.entry(owner).or_default().push(conn);
+        let is_indexed = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
+            (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same(new),
+            _ => false,
+        };
+        if !is_indexed {
+            if let Some(old) = self.all.get(&conn).map(|connection| connection.peer.clone()) {
+                self.unindex(conn, &old);
             }
-        }
-        if let Peer::Web(subscription) = &peer {
-            self.web.insert(conn);
-            let session = subscription.session.iter();
-            session.for_each(|id| self.web_by_session.entry(id.clone()).or_default().push(conn));
+            self.index(conn, &peer);
         }
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
             None => {
                 self.all.insert(conn, Connection::new(peer));
+            }
+        }
+    }
+
+    fn index(&mut self, conn: ConnId, peer: &Peer) {
+        match peer {
+            Peer::Connecting(_) => {
+                self.connecting.insert(conn);
+            }
+            Peer::Cli(cli) => {
+                for owner in cli.served() {
+                    self.by_owner.entry(owner).or_default().push(conn);
+                }
+            }
+            Peer::Web(subscription) => {
+                self.web.insert(conn);
+                let session = subscription.session.iter();
+                session.for_each(|id| self.web_by_session.entry(id.clone()).or_default().push(conn));
             }
         }
     }
