@@ -1,6 +1,6 @@
 /** Runs the built hub in the real runtime, with its own D1 database and Durable Objects, which survive a restart. */
 
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -138,6 +138,11 @@ export class Hub {
   /** The hub's D1 database. */
   database() {
     return this.#miniflare.getD1Database('DB', 'hub');
+  }
+
+  /** Copies the files of the hub's D1 database, to which nothing may be written meanwhile. @param {string} folder */
+  copyDatabase(folder) {
+    cpSync(path.join(this.#state, 'd1'), folder, { recursive: true });
   }
 
   /** The names of the tables in the storage of each Durable Object. */

@@ -1,0 +1,46 @@
+// Repairs JSON that `d1 export` has changed.
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const ESCAPES = new Map([[0x0a, Buffer.from('\\n')], [0x0d, Buffer.from('\\r')]]);
+
+/** A line of a row of the event log: number, audience, and the event. */
+const EVENT = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
+
+/**
+ * Reverts an error of D1: in an exported text with line breaks, it writes the two characters `\n` as a line break, too
+ * (https://github.com/cloudflare/workers-sdk/issues/9042), and `\r` alike. Strings in JSON contain no line breaks, and `\n` is
+ * only in strings. So each line break in a string was an escape, and no other was.
+ * @param {Buffer} bytes a text
+ * @returns {Buffer} the same object when nothing is to be repaired, or when the result is neither JSON nor a row of the event
+ *   log. Parts of large values are not: whether they begin in a string is unknown
+ */
+export function repairJson(bytes) {
+  if (![...ESCAPES.keys()].some((byte) => bytes.includes(byte))) return bytes;
+  const parts = [];
+  let start = 0;
+  let isInString = false;
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i];
+    if (byte === QUOTE) isInString = !isInString;
+    else if (isInString && byte === BACKSLASH && !ESCAPES.has(bytes[i + 1])) i += 1;
+    else if (isInString && ESCAPES.has(byte)) {
+      parts.push(bytes.subarray(start, i), ESCAPES.get(byte));
+      start = i + 1;
+    }
+  }
+  if (parts.length === 0) return bytes;
+  const repaired = Buffer.concat([...parts, bytes.subarray(start)]);
+  const text = repaired.toString();
+  return isJson(text) || text.trimEnd().split('\n').every((line) => isJson(EVENT.exec(line)?.[1])) ? repaired : bytes;
+}
+
+/** @param {string | undefined} text */
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

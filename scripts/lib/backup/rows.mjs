@@ -1,0 +1,197 @@
+// Writes the rows of an INSERT statement as several short statements.
+
+import { isUtf8 } from 'node:buffer';
+import { DatabaseSync } from 'node:sqlite';
+import { isDeepStrictEqual } from 'node:util';
+import { UserError } from '../errors.mjs';
+import { repairJson } from './json.mjs';
+
+const QUOTE = 0x27;
+
+/**
+ * @typedef {object} Column
+ * @property {string} name quoted
+ * @property {boolean} isKey whether it is a part of the primary key
+ *
+ * @typedef {object} Value of a type with `bytes` (text, blob) or `literal` (integer, real, null)
+ * @property {'text' | 'blob' | 'integer' | 'real' | 'null'} type
+ * @property {string} [literal]
+ * @property {Buffer} [bytes]
+ * @property {boolean} [asHex] whether the literal has hexadecimal digits
+ */
+
+/** An empty database with the tables of an export, which parses the rows. */
+export class Rows {
+  #database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false });
+  #maxBytes;
+  /** @type {Map<string, Column[]>} by the quoted name of the table */
+  #tables = new Map();
+
+  /** @param {number} maxBytes the longest statement that is returned */
+  constructor(maxBytes) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** @param {string} sql CREATE TABLE. The table has no indexes and no triggers, as during the import of rows */
+  createTable(sql) {
+    this.#database.exec(sql);
+    const names = this.#database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").all();
+    this.#tables = new Map(names.map(({ name }) => [quoted(name), this.#columns(quoted(name))]));
+  }
+
+  /** Generated columns are not in the list. @returns {Column[]} */
+  #columns(table) {
+    const columns = this.#database.prepare(`PRAGMA table_info(${table})`).all();
+    return columns.map(({ name, pk }) => ({ name: quoted(name), isKey: pk > 0 }));
+  }
+
+  /**
+   * @param {string} insert
+   * @returns {{repaired: number, statements: () => string[]}} how many rows the export has changed (`repairJson`), and the
+   *   statements that store the rows in their order. `statements` throws a UserError when they would store other values
+   * @throws {UserError} when it inserts no row
+   */
+  parse(insert) {
+    this.#database.prepare(insert).run();
+    for (const [table, columns] of this.#tables) {
+      const exported = this.#takeRows(table, columns);
+      if (exported.length === 0) continue;
+      const rows = exported.map((row) => row.map(repairValue));
+      const repaired = rows.filter((row, r) => row.some((value, i) => value !== exported[r][i])).length;
+      return { repaired, statements: () => rows.flatMap((row) => this.#splitRow(table, columns, row)) };
+    }
+    throw new UserError('It inserts no row.');
+  }
+
+  /** Returns the rows of a table, and deletes them. @returns {Value[][]} */
+  #takeRows(table, columns) {
+    const cells = columns.map(
+      ({ name }) => `typeof(${name}), CASE WHEN typeof(${name}) IN ('text', 'blob') THEN CAST(${name} AS BLOB) ELSE quote(${name}) END`,
+    );
+    const select = this.#database.prepare(`SELECT ${cells.join(', ')} FROM ${table}`);
+    select.setReturnArrays(true);
+    const rows = select.all();
+    if (rows.length > 0) this.#database.exec(`DELETE FROM ${table}`);
+    return rows.map((row) => columns.map((_, i) => toValue(row[2 * i], row[2 * i + 1])));
+  }
+
+  /**
+   * @param {string} table
+   * @param {Column[]} columns
+   * @param {Value[]} row
+   */
+  #splitRow(table, columns, row) {
+    const statements = this.#statements(table, columns, row);
+    for (const statement of statements) this.#database.exec(statement);
+    // A prefix of a value may have another type in its column, or violate a constraint.
+    if (!isDeepStrictEqual(this.#takeRows(table, columns), [row])) {
+      throw new UserError(`A row of the table ${table} cannot be stored in parts.`);
+    }
+    return statements;
+  }
+
+  #statements(table, columns, row) {
+    const canBeSplit = (i) => !columns[i].isKey && row[i].bytes !== undefined;
+    const literals = row.map((value, i) => (canBeSplit(i) ? emptyLiteral(value) : literal(value)));
+    const insert = () => `INSERT INTO ${table} (${columns.map(({ name }) => name).join(',')}) VALUES(${literals.join(',')});`;
+    const condition = keyCondition(table, columns, row);
+
+    // Short values are stored whole: a unique one must differ from those of other rows.
+    const order = [...row.keys()].filter(canBeSplit).sort((a, b) => row[a].bytes.length - row[b].bytes.length);
+    let room = this.#room(table, insert());
+    const updates = [];
+    for (const i of order) {
+      const { part, rest } = firstPart(row[i], room);
+      room -= Buffer.byteLength(literal(part)) - literals[i].length;
+      literals[i] = literal(part);
+      updates.push(...this.#updates(table, columns[i].name, rest, condition));
+    }
+    return [insert(), ...updates];
+  }
+
+  /** Appends `value` to a column. `||` returns text, also for blobs. */
+  #updates(table, column, value, condition) {
+    const [before, after] = value.type === 'blob' ? ['CAST(', ' AS BLOB)'] : ['', ''];
+    const update = (part) => `UPDATE ${table} SET ${column} = ${before}${column} || ${part}${after} WHERE ${condition};`;
+    const room = this.#room(table, update(emptyLiteral(value)));
+    const updates = [];
+    for (let rest = value; rest.bytes.length > 0; ) {
+      const next = firstPart(rest, room);
+      updates.push(update(literal(next.part)));
+      rest = next.rest;
+    }
+    return updates;
+  }
+
+  /** How many bytes fit into a statement, between those of its empty literals. One byte is for the line break. */
+  #room(table, statement) {
+    const room = this.#maxBytes - Buffer.byteLength(statement) - 1;
+    // A part has at least one character, which has four bytes, or eight digits.
+    if (room < 8) throw new UserError(`A row of the table ${table} has too long a primary key.`);
+    return room;
+  }
+}
+
+/** @param {string} name @returns {string} the SQL identifier */
+const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
+
+/** @returns {Value} */
+function toValue(type, value) {
+  if (typeof value === 'string') return { type, literal: value };
+  return { type, bytes: Buffer.from(value), asHex: type === 'blob' || needsHex(value) };
+}
+
+/** @param {Value} value @returns {Value} the same object when nothing is to be repaired */
+function repairValue(value) {
+  if (value.type !== 'text') return value;
+  const bytes = repairJson(value.bytes);
+  return bytes === value.bytes ? value : toValue('text', bytes);
+}
+
+/** Line breaks in literals would depend on how each importer reads lines, and SQL text ends with NUL. */
+function needsHex(bytes) {
+  return [0, 0x0a, 0x0d].some((byte) => bytes.includes(byte)) || !isUtf8(bytes);
+}
+
+/** @param {Value} value @returns {string} */
+function literal({ type, literal: number, bytes, asHex }) {
+  if (bytes === undefined) return number;
+  if (!asHex) return `'${bytes.toString().replaceAll("'", "''")}'`;
+  const hex = `X'${bytes.toString('hex')}'`;
+  return type === 'blob' ? hex : `CAST(${hex} AS TEXT)`;
+}
+
+/** The literal of an empty value that is written as `value` is. @param {Value} value @returns {string} */
+const emptyLiteral = (value) => literal({ ...value, bytes: value.bytes.subarray(0, 0) });
+
+/**
+ * Cuts a value between characters.
+ * @param {Value} value
+ * @param {number} room the most bytes of the first part's literal, without those of an empty literal
+ * @returns {{part: Value, rest: Value}}
+ */
+function firstPart(value, room) {
+  const { type, bytes, asHex } = value;
+  let end = 0;
+  for (let used = 0; end < bytes.length; end += 1) {
+    used += asHex || bytes[end] === QUOTE ? 2 : 1;
+    if (used > room) break;
+  }
+  // A character has at most three continuation bytes. Text that is not UTF-8 may have more of them.
+  const limit = Math.max(0, end - 3);
+  while (type === 'text' && end > limit && (bytes[end] & 0xc0) === 0x80) end -= 1;
+  return { part: { ...value, bytes: bytes.subarray(0, end) }, rest: { ...value, bytes: bytes.subarray(end) } };
+}
+
+/**
+ * @param {string} table
+ * @param {Column[]} columns
+ * @param {Value[]} row
+ * @returns {string} what is true for this row only, directly after its INSERT
+ */
+function keyCondition(table, columns, row) {
+  const key = [...columns.keys()].filter((i) => columns[i].isKey);
+  // A table without a primary key, or with NULL in it, numbers its rows in the order of their INSERTs.
+  if (key.length === 0 || key.some((i) => row[i].type === 'null')) return `rowid = (SELECT max(rowid) FROM ${table})`;
+  return key.map((i) => `${columns[i].name} = ${literal(row[i])}`).join(' AND ');
+}

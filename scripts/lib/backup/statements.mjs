@@ -1,0 +1,105 @@
+// Splits SQL text into its statements, without parsing them.
+
+const NEWLINE = 0x0a;
+const DASH = 0x2d;
+const STAR = 0x2a;
+const SLASH = 0x2f;
+const SEMICOLON = 0x3b;
+
+/** The end of each kind of quoted text, by its first byte: '…', "…", `…` and […]. */
+const QUOTE_ENDS = new Map([[0x27, 0x27], [0x22, 0x22], [0x60, 0x60], [0x5b, 0x5d]]);
+
+const IS_WORD_BYTE = Array.from({ length: 256 }, (_, byte) => byte >= 0x80 || /[A-Za-z0-9_$]/.test(String.fromCharCode(byte)));
+
+const TRIGGER = /^CREATE (?:(?:TEMP|TEMPORARY) )?TRIGGER\b/;
+
+/**
+ * @typedef {object} Statement
+ * @property {Buffer} bytes the statement with its semicolon, and the white space and comments before it
+ * @property {string} words its first three words in upper case, such as `CREATE TABLE IF`. Quoted text is no word
+ */
+
+/** Finds the ends of statements as sqlite3_complete() does. A statement may begin and end in any chunk. */
+export class StatementScanner {
+  /** The chunks of the statement that has not ended. */
+  #chunks = [];
+  #words = [];
+  #word = '';
+  /** The last two words or semicolons, in upper case. */
+  #tokens = ['', ''];
+  /** The last byte of the quoted text or comment that the scanner is in, or undefined. */
+  #end;
+  #inBlockComment = false;
+  #previous = 0;
+
+  /** Whether a statement has begun and not ended. */
+  get isInStatement() {
+    return this.#words.length > 0 || this.#word !== '';
+  }
+
+  /** The bytes after the last statement. */
+  get rest() {
+    return Buffer.concat(this.#chunks);
+  }
+
+  /**
+   * @param {Buffer} chunk the next bytes of the text
+   * @returns {Generator<Statement>} the statements that end in it
+   */
+  *push(chunk) {
+    let start = 0;
+    for (let i = 0; i < chunk.length; i += 1) {
+      if (this.#end !== undefined) {
+        // Most bytes of a file are in quoted text. A doubled quote ends it and begins it again.
+        i = chunk.indexOf(this.#end, i);
+        if (i === -1) break;
+        this.#end = undefined;
+        this.#previous = 0;
+        continue;
+      }
+      const byte = chunk[i];
+      const wasInBlockComment = this.#inBlockComment;
+      if (wasInBlockComment) this.#inBlockComment = !(byte === SLASH && this.#previous === STAR);
+      else if (this.#endsStatement(byte)) {
+        yield { bytes: Buffer.concat([...this.#chunks, chunk.subarray(start, i + 1)]), words: this.#words.join(' ') };
+        start = i + 1;
+        this.#chunks = [];
+        this.#words = [];
+        this.#tokens = ['', ''];
+      }
+      this.#previous = this.#inBlockComment === wasInBlockComment ? byte : 0;
+    }
+    if (start < chunk.length) this.#chunks.push(chunk.subarray(start));
+  }
+
+  /** Takes a byte outside of quoted text and comments. */
+  #endsStatement(byte) {
+    if (IS_WORD_BYTE[byte]) {
+      this.#word += String.fromCharCode(byte);
+      return false;
+    }
+    if (this.#word !== '') this.#addWord();
+    if (byte === SEMICOLON) return this.#addSemicolon();
+    if (byte === DASH && this.#previous === DASH) this.#end = NEWLINE;
+    else if (byte === STAR && this.#previous === SLASH) this.#inBlockComment = true;
+    else this.#end = QUOTE_ENDS.get(byte);
+    return false;
+  }
+
+  #addWord() {
+    const word = this.#word.toUpperCase();
+    if (this.#words.length < 3) this.#words.push(word);
+    this.#tokens = [this.#tokens[1], word];
+    this.#word = '';
+  }
+
+  /** A trigger contains statements, and ends with `; END;`. */
+  #addSemicolon() {
+    const [beforeLast, last] = this.#tokens;
+    this.#tokens = [last, ';'];
+    return !TRIGGER.test(this.#words.join(' ')) || (beforeLast === ';' && last === 'END');
+  }
+}
+
+/** @param {Statement} statement */
+export const createsTrigger = ({ words }) => TRIGGER.test(words);
