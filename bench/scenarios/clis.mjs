@@ -48,13 +48,14 @@ async function measureGrowth(side, sessions, way, quick) {
 export async function run({ sides, quick, report, addNote, reportProblem, hostPid }) {
   const figures = { connect: {}, memory: {}, header: {}, alive: {} };
   for (const side of sides) {
-    const sessions = await side.openSessions(Array.from({ length: 2 * CLIS }, (_, index) => `cli-${index}`));
-    const { sockets, connect, memory } = await measureGrowth(side, sessions.slice(0, CLIS), undefined, quick);
+    const openSessions = (name) => side.openSessions(Array.from({ length: CLIS }, (_, index) => `${name}-${index}`));
+    const sessions = await openSessions('cli');
+    const { sockets, connect, memory } = await measureGrowth(side, sessions, undefined, quick);
     figures.connect[side.name] = connect;
     figures.memory[side.name] = memory;
     addNote(`${side.name}: workerd used ${memory.before.toFixed(0)} MB before 1,000 CLIs connected, ${memory.megabytes.toFixed(0)} MB after`);
-    figures.alive[side.name] = { percent: await measureKeepAlives(side, sockets, sessions.slice(0, CLIS), quick ? 5 : 20) };
-    const more = await measureGrowth(side, sessions.slice(CLIS), 'header', quick);
+    figures.alive[side.name] = { percent: await measureKeepAlives(side, sockets, sessions, quick ? 5 : 20) };
+    const more = await measureGrowth(side, await openSessions('header'), 'header', quick);
     figures.header[side.name] = more.memory;
     sockets.push(...more.sockets);
     const lost = sockets.filter((socket) => !socket.connected).length;
