@@ -20,6 +20,8 @@ impl Hub {
         if state.liveness.record_keep_alive(owner.clone(), at) {
             self.store_timer(state, &owner);
         }
+        let deadline = state.liveness.deadline(&owner);
+        self.request_alarm(state, deadline);
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         // A socket that does not serve the owner yet does so after this event ([`Hub::add_served`]).
         if state.connections.of_owner(&owner).contains(&from)
@@ -29,8 +31,6 @@ impl Hub {
             cli.record_keep_alive(&owner, at);
             self.set_peer(state, from, Peer::Cli(cli));
         }
-        let next = state.liveness.next_deadline();
-        self.request_alarm(state, next);
     }
 
     /// Restarts the timeout of an owner that is active, or whose expiry is being written, as soon as a frame with activity
@@ -47,8 +47,8 @@ impl Hub {
         if state.liveness.begin(owner.clone(), self.rt.now()) {
             self.store_timer(state, &owner);
         }
-        let next = state.liveness.next_deadline();
-        self.request_alarm(state, next);
+        let deadline = state.liveness.deadline(&owner);
+        self.request_alarm(state, deadline);
     }
 
     /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.

@@ -127,8 +127,6 @@ impl Hub {
             }
             _ => {}
         }
-        let next = state.liveness.next_deadline();
-        self.request_alarm(state, next);
     }
 
     /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
@@ -137,6 +135,8 @@ impl Hub {
             state.cache.set_active_at(owner, now);
             // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
             self.store_timer(state, owner);
+            let deadline = state.liveness.deadline(owner);
+            self.request_alarm(state, deadline);
         }
     }
 }

@@ -158,6 +158,11 @@ impl Liveness {
         owners
     }
 
+    /// Returns the time when an owner's timer expires; `None` if it does not run.
+    pub fn deadline(&self, owner: &Owner) -> Option<u64> {
+        self.running.get(owner).map(|timer| deadline(owner, timer))
+    }
+
     /// Returns the time when the next timer expires.
     pub fn next_deadline(&self) -> Option<u64> {
         self.running.iter().map(|(owner, timer)| deadline(owner, timer)).min()
