@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
-/** What a shell reports of a program that writes to a closed pipe. */
+/** The exit code that a shell reports for a program that writes to a closed pipe (128 + SIGPIPE). */
 const CLOSED_OUTPUT = 141;
 
 /** @type {(() => Promise<number | void>) | undefined} */

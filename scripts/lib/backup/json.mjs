@@ -13,7 +13,7 @@ const EVENT = /^\d+\t[a-z]"[^\t]*"\t(.*)$/s;
  * only in strings. So each line break in a string was an escape, and no other was.
  * @param {Buffer} bytes a text
  * @returns {Buffer} the same object when nothing is to be repaired, or when the result is neither JSON nor a row of the event
- *   log. Parts of large values are not: whether they begin in a string is unknown
+ *   log, such as a part of a large value, which may begin inside a string
  */
 export function repairJson(bytes) {
   if (![...ESCAPES.keys()].some((byte) => bytes.includes(byte))) return bytes;

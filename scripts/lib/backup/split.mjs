@@ -35,7 +35,7 @@ export async function* splitBackup(chunks, counts) {
       } else if (createsTrigger(statement)) {
         triggers.push(bytes);
       } else {
-        if (words.startsWith('CREATE TABLE')) explain(bytes, () => rows.createTable(bytes.toString()));
+        if (words.startsWith('CREATE TABLE')) withContext(bytes, () => rows.createTable(bytes.toString()));
         yield bytes;
       }
     }
@@ -55,7 +55,7 @@ function rewrite({ bytes, words }, rows) {
   const isInsert = words.startsWith('INSERT');
   const isLong = bytes.length > MAX_STATEMENT_BYTES;
   if (!isLong && !(isInsert && HAS_LINE_BREAKS.some((call) => bytes.includes(call)))) return undefined;
-  return explain(bytes, () => {
+  return withContext(bytes, () => {
     if (!isInsert) throw new UserError('Only an INSERT can be split.');
     if (!isUtf8(bytes)) throw new UserError('It is not valid UTF-8.');
     const { repaired, statements } = rows.parse(bytes.toString());
@@ -68,9 +68,9 @@ function rewrite({ bytes, words }, rows) {
  * @param {Buffer} bytes the statement
  * @param {() => T} act
  * @returns {T}
- * @throws {UserError} that names the statement
+ * @throws {UserError} the error of `act`, with the statement
  */
-function explain(bytes, act) {
+function withContext(bytes, act) {
   try {
     return act();
   } catch (error) {
