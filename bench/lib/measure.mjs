@@ -124,7 +124,7 @@ export async function waitUntil(what, check) {
   }
 }
 
-/** Rejects, with what was awaited, when a promise takes longer than a minute. */
+/** Resolves as a promise does. Rejects with an error that names `what` when it takes longer than `timeoutMs`. */
 export async function withTimeout(promise, what, timeoutMs = 60_000) {
   let timer;
   const timeout = new Promise((_, reject) => {

@@ -1,4 +1,7 @@
-/** 1,000 CLIs in one namespace: their connection rate, their memory while idle, in both ways, and the CPU time of their keep-alives. */
+/**
+ * 1,000 CLIs in one namespace: their connection rate, the CPU time of their keep-alives, and their memory while idle, with the
+ * token in CONNECT and in the upgrade.
+ */
 
 import { cpuPercent, inLanes, repeat, sleep } from '../lib/measure.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
