@@ -1,4 +1,4 @@
-//! The authentication in the stateless worker: access tokens, and the JWTs of web clients.
+//! Authentication in the stateless worker: access tokens, and the JWTs of web clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,11 +32,11 @@ impl VerifiedToken {
 
 /// Verifies tokens, and issues JWTs.
 pub struct Authentication {
-    pub access: TokenVerifier,
+    pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
-    /// Tokens that were valid. To verify one takes hashes, a tenth of the CPU time of a request.
-    verified: Mutex<HashMap<String, VerifiedToken>>,
+    /// Valid tokens. Verifying one computes hashes, which takes a tenth of the CPU time of a request.
+    tokens: Mutex<HashMap<String, VerifiedToken>>,
 }
 
 #[derive(Deserialize)]
@@ -63,17 +63,17 @@ struct User<'a> {
 
 impl Authentication {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
-    pub fn new(access: TokenVerifier, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        Self { access, jwt: Mutex::new(jwt), db, verified: Mutex::default() }
+    pub fn new(access_tokens: TokenVerifier, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
+        Self { access_tokens, jwt: Mutex::new(jwt), db, tokens: Mutex::default() }
     }
 
     /// Verifies the access token of a CLI or script.
     pub fn verify_access_token(&self, token: &str) -> Option<Namespace> {
-        if let Some(known) = self.verified().get(token).filter(|known| known.expires_at.is_none()) {
-            return Some(known.namespace.clone());
+        if let Some(cached) = self.cached_tokens().get(token).filter(|cached| cached.expires_at.is_none()) {
+            return Some(cached.namespace.clone());
         }
-        let namespace = self.access.verify(token)?;
-        self.remember(token, &VerifiedToken { namespace: namespace.clone(), expires_at: None });
+        let namespace = self.access_tokens.verify(token)?;
+        self.cache_token(token, &VerifiedToken { namespace: namespace.clone(), expires_at: None });
         Some(namespace)
     }
 
@@ -84,8 +84,8 @@ impl Authentication {
         now_ms: u64,
         generate_secret: impl FnOnce() -> Option<String>,
     ) -> Result<VerifiedToken, ErrorResponse> {
-        if let Some(known) = self.verified().get(token).filter(|known| known.is_valid(now_ms)) {
-            return Ok(known.clone());
+        if let Some(cached) = self.cached_tokens().get(token).filter(|cached| cached.is_valid(now_ms)) {
+            return Ok(cached.clone());
         }
         if let Some(namespace) = self.verify_access_token(token) {
             return Ok(VerifiedToken { namespace, expires_at: None });
@@ -100,20 +100,20 @@ impl Authentication {
             .verify(token, to_seconds(now_ms))
             .ok_or_else(ErrorResponse::unauthorized)?;
         let verified = VerifiedToken { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) };
-        self.remember(token, &verified);
+        self.cache_token(token, &verified);
         Ok(verified)
     }
 
-    fn verified(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached_tokens(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, token: &str, contents: &VerifiedToken) {
-        let mut verified = self.verified();
-        if verified.len() >= MAX_VERIFIED_TOKENS {
-            verified.clear();
+    fn cache_token(&self, token: &str, contents: &VerifiedToken) {
+        let mut tokens = self.cached_tokens();
+        if tokens.len() >= MAX_VERIFIED_TOKENS {
+            tokens.clear();
         }
-        verified.insert(token.to_owned(), contents.clone());
+        tokens.insert(token.to_owned(), contents.clone());
     }
 
     async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
@@ -139,7 +139,7 @@ impl Authentication {
     ) -> Response {
         let reply: Reply = async {
             let body: AuthBody = parse_body(body)?;
-            let namespace = self.access.verify(&body.access_token).ok_or_else(|| ErrorResponse {
+            let namespace = self.access_tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
                 code: "invalid_access_token",
                 message:
                     "The access token (`accessToken`) is not valid for this hub. Check its secret and its namespace."

@@ -1,5 +1,4 @@
-//! The routing in the stateless worker: it authenticates a request, and either responds or selects the object of the
-//! namespace.
+//! Routing in the stateless worker: authenticates a request, and either responds or selects the object of the namespace.
 //!
 //! Outside `/api` and `/cli`, an unknown path gets a 404. Inside, a request without a valid token gets a 401; any other error,
 //! also for an unknown path, is the object's response. A URL that parsers read differently ([`is_ambiguous`]) gets a 404

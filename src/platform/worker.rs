@@ -313,7 +313,7 @@ impl Incoming {
             MAX_QUEUED_FRAME_BYTES,
         );
         let Some((namespace, connect)) =
-            wait_for_connect(&self.gateway.edge.authentication.access, &inbox, server).await?
+            wait_for_connect(&self.gateway.edge.authentication.access_tokens, &inbox, server).await?
         else {
             return Ok(());
         };

@@ -190,7 +190,7 @@ async fn an_access_token_gives_access_to_its_namespace() {
         "team",
         "the scheme's case does not matter (RFC 9110)"
     );
-    let namespace_token = edge.authentication.access.namespace_token(&Namespace::parse("team").unwrap());
+    let namespace_token = edge.authentication.access_tokens.namespace_token(&Namespace::parse("team").unwrap());
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }
 
