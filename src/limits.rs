@@ -8,7 +8,7 @@
 
 /// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// The largest number of valid tokens that the worker remembers.
+/// The largest number of valid tokens in the worker's cache.
 pub const MAX_VERIFIED_TOKENS: usize = 256;
 /// The lifetime of the JWT of a web client, in seconds (PROTOCOL.md "Authentication").
 pub const JWT_LIFETIME_SECS: i64 = 15 * 60;
@@ -164,10 +164,10 @@ pub const DB_TIMEOUT_MS: u64 = 35_000;
 pub const DB_SILENCE_MS: u64 = 2_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
-/// How many turns of the event loop a commit or a look-up waits for a growing burst.
+/// How many turns of the event loop a commit or a lookup waits for a growing burst.
 pub const MAX_BURST_TURNS: usize = 64;
-/// The number of look-ups of sessions in one batch: each may return a row of 2 MB.
-pub const MAX_GROUPED_LOOK_UPS: usize = 16;
+/// The largest number of session lookups in one batch: each may return a row of 2 MB.
+pub const MAX_GROUPED_LOOKUPS: usize = 16;
 /// A commit of more bytes than this is followed by eviction from the cache.
 pub const EVICT_AFTER_BYTES: usize = 100_000;
 /// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
@@ -216,7 +216,7 @@ pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 /// How many bytes of sessions stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
-/// more than half as many concurrent look-ups, some are repeated. Each takes about 50 bytes.
+/// more than half as many concurrent lookups, some are repeated. Each takes about 50 bytes.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;

@@ -21,7 +21,7 @@ pub mod events;
 pub mod inbound;
 pub mod keep_alive;
 pub mod large;
-pub mod look_ups;
+pub mod lookups;
 pub mod machines;
 pub mod memory;
 pub mod outbox;
@@ -59,7 +59,7 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
-use state::look_up::LookUp;
+use state::lookup::Lookup;
 use state::reminders::Reminders;
 use state::reservations::Reservations;
 use state::schedule::Schedule;
@@ -67,8 +67,8 @@ use state::sweep::Sweep;
 use state::upload_slots::UploadSlots;
 pub use state::upload_slots::{FrameSlot, FrameTicket};
 
-/// How many random bytes for ids are read at once.
-const ID_BYTES: usize = 640;
+/// How many random bytes are read at once, for several ids.
+const RANDOM_READ_BYTES: usize = 640;
 
 /// The hub of one namespace.
 pub struct Hub {
@@ -102,8 +102,8 @@ struct State {
     log: Option<EventLog>,
     schedule: Schedule,
     cache: Cache,
-    /// The look-ups whose batch has not begun.
-    look_ups: Vec<LookUp>,
+    /// The lookups whose batch has not begun.
+    lookups: Vec<Lookup>,
     journal: Journal<Effect>,
     /// Whether the namespace's name is in the object's storage.
     namespace_stored: bool,
@@ -136,8 +136,8 @@ impl Hub {
     fn unique_bytes<const N: usize>(&self) -> [u8; N] {
         let mut unused = self.id_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if unused.len() < N {
-            // The platform's random source takes longer than the rest of an id.
-            unused.resize(ID_BYTES, 0);
+            // A call of the platform's random source takes longer than everything else that an id needs.
+            unused.resize(RANDOM_READ_BYTES, 0);
             if self.rt.random(&mut unused).is_err() {
                 unused.clear();
             }

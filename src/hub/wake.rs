@@ -50,8 +50,8 @@ impl Hub {
             db,
             rt,
             state: Mutex::new(state),
-            // Above every id that an earlier instance used.
             id_bytes: Mutex::default(),
+            // Above every id that an earlier instance used.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
@@ -138,7 +138,7 @@ impl State {
             log: None,
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
-            look_ups: Vec::new(),
+            lookups: Vec::new(),
             journal: Default::default(),
             namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),

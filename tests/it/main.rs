@@ -46,7 +46,7 @@ mod layers;
 mod lifecycle;
 mod live_text;
 mod liveness;
-mod look_ups;
+mod lookups;
 mod machines;
 mod memory;
 mod merge {

@@ -22,14 +22,15 @@ fn stored_bytes(text: &str) -> usize {
 /// Has as many digits as any time in Unix milliseconds until the year 2286.
 const SAMPLE_TIME: u64 = 1_800_000_000_000;
 
-/// The most bytes that a byte of an id or name needs: a control character is escaped as six characters of UTF-16.
+/// The most bytes that one byte of an id or name takes in the attachment: a control character is escaped as six UTF-16 units.
 const MAX_STORED_BYTES_PER_BYTE: usize = 12;
-/// The most bytes of an id or name without its own text: field names, punctuation, times.
+/// The most bytes that an id or name takes besides its own text: field names, punctuation, times.
 const MAX_STORED_BYTES_PER_TEXT: usize = 120;
 
 /// Whether the attachment of a CLI's socket is within the limit of the platform, also with an activity time for each session
 /// and machine.
 fn fits_attachment(cli: &Cli) -> bool {
+    // Serializing the attachment takes longer, and most are far below the limit.
     let (texts, bytes) = cli.texts().fold((0, 0), |(texts, bytes), text| (texts + 1, bytes + text.len()));
     if MAX_STORED_BYTES_PER_BYTE * bytes + MAX_STORED_BYTES_PER_TEXT * (texts + 1) <= MAX_ATTACHMENT_BYTES {
         return true;

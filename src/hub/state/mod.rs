@@ -13,7 +13,7 @@ pub mod kept_requests;
 pub mod live_text;
 pub mod liveness;
 pub mod local_ids;
-pub mod look_up;
+pub mod lookup;
 pub mod reminders;
 pub mod reservations;
 pub mod schedule;

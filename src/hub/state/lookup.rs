@@ -1,10 +1,10 @@
-//! A look-up in the database that waits for its batch.
+//! A lookup in the database that waits for its batch.
 
 use futures::channel::oneshot;
 
 use crate::store::{DbError, Row, Statement};
 
-pub struct LookUp {
+pub struct Lookup {
     pub statements: Vec<Statement>,
     /// Receives the rows of each statement.
     pub sender: oneshot::Sender<Result<Vec<Vec<Row>>, DbError>>,

@@ -1,9 +1,9 @@
-//! Look-ups of sessions in the database: how many batches concurrent requests take.
+//! Lookups of sessions in the database: how many batches concurrent requests take.
 
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::MAX_GROUPED_LOOK_UPS;
+use session_gateway_hub::limits::MAX_GROUPED_LOOKUPS;
 
 fn creation(tag: &str) -> String {
     json!({"tag": tag, "metadata": {"path": tag, "host": "box"}}).to_string()
@@ -11,7 +11,7 @@ fn creation(tag: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_tags_of_concurrent_creators_are_looked_up_together() {
-    const CREATORS: usize = 2 * MAX_GROUPED_LOOK_UPS;
+    const CREATORS: usize = 2 * MAX_GROUPED_LOOKUPS;
     let world = World::new();
     world.create_session("/code").await;
     let before = world.db.read_count();
@@ -27,7 +27,7 @@ async fn the_tags_of_concurrent_creators_are_looked_up_together() {
 async fn sessions_that_are_changed_together_after_a_wake_are_read_together() {
     let world = World::new();
     let mut ids = Vec::new();
-    for n in 0..MAX_GROUPED_LOOK_UPS {
+    for n in 0..MAX_GROUPED_LOOKUPS {
         ids.push(world.create_session(&format!("/code/{n}")).await);
     }
     world.hibernate_and_wake().await;
@@ -41,7 +41,7 @@ async fn sessions_that_are_changed_together_after_a_wake_are_read_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_up_survives_the_request_that_began_its_batch() {
+async fn a_lookup_survives_the_request_that_began_its_batch() {
     let world = World::new();
     let existing = world.create_session("/code").await;
     world.hibernate_and_wake().await;
