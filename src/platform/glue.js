@@ -334,8 +334,8 @@ export class Inbox {
 
 /**
  * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The queue of the stream counts
- * the unread bytes, which costs less than a promise for each message. Does not use the runtime's `IdentityTransformStream`,
- * which costs as much CPU time and reports later that the client has disconnected.
+ * the unread bytes, which costs less than a promise for each message. The runtime's `IdentityTransformStream` costs as much and
+ * reports later that the client has disconnected.
  * @param {number} maxUnread bytes that the client may leave unread
  * @param {number} maxUnreadDeltas unread bytes above which events without an id are dropped: the client may miss them
  */
@@ -350,9 +350,9 @@ export function eventStream(socket, maxUnread, maxUnreadDeltas) {
   const start = (controller) => {
     socket.addEventListener('message', ({ data }) => {
       const bytes = encodeUtf8(data);
-      // No space is left in a stream that has ended.
+      // `desiredSize` is 0 or null in a stream that has ended, so its socket is closed.
       const unread = maxUnread - controller.desiredSize + bytes.length;
-      // The hub writes the line `id:` first.
+      // An event with an id begins with the line `id:`.
       if (unread > maxUnreadDeltas && data.startsWith('data:')) return;
       if (unread > maxUnread) {
         // The client reconnects and resumes after its last event.

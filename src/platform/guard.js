@@ -4,7 +4,7 @@
 import { withHeaders } from './timing.js';
 import { interrupted } from './unavailable.js';
 
-/** The work of the instance that is not done. */
+/** The tasks of the instance that have not ended. */
 const pending = new Set();
 
 /** Whether an instance was lost. */
@@ -22,9 +22,9 @@ export function instanceLost(socket, headers) {
   state.interrupted = () => withHeaders(interrupted(), headers);
   wasLost = true;
   if (socket !== undefined) requestReconnect(socket);
-  for (const work of [...pending]) {
+  for (const task of [...pending]) {
     try {
-      work.resolve(LOST);
+      task.resolve(LOST);
     } catch {
       // The others must be settled nevertheless.
     }
@@ -38,8 +38,8 @@ export function wasInterrupted() {
 
 const LOST = Symbol('lost');
 
-/** Work of the instance. wasm settles its promise, or the loss of the instance does. */
-class Work {
+/** A task of the instance. wasm settles its promise, or the loss of the instance does. */
+class Task {
   #resolve;
   #reject;
 
@@ -65,28 +65,28 @@ class Work {
 }
 
 /**
- * A request to the worker: responds with 503 when the instance is lost.
+ * Handles a request to the worker: responds with 503 if the instance is lost.
  * @param {string} headers of the 503, alternating lines with a name and a value
  */
-export function workerRequest(headers) {
-  return new Work(() => withHeaders(interrupted(), headers));
+export function workerTask(headers) {
+  return new Task(() => withHeaders(interrupted(), headers));
 }
 
-/** A request to the object, or its alarm: rejects when the instance is lost; the worker responds. */
-export function objectEvent() {
-  return new Work(() => {
+/** Handles a request to the object, or its alarm: rejects if the instance is lost. The worker then responds with 503. */
+export function objectTask() {
+  return new Task(() => {
     throw new Error('The hub was interrupted');
   });
 }
 
-/** The processing of a frame: the client must reconnect and send it again, because it gets no acknowledgement. */
-export function frame(socket) {
-  return new Work(() => requestReconnect(socket));
+/** Processes a frame: closes its socket if the instance is lost, because the client gets no acknowledgement. */
+export function frameTask(socket) {
+  return new Task(() => requestReconnect(socket));
 }
 
-/** A background task of an object, such as a write. All its clients must reconnect: each may wait for the task. */
+/** A background task of an object, such as a write: closes all sockets of the object, because each client may wait for it. */
 export function backgroundTask(state) {
-  return new Work(() => state.getWebSockets().forEach(requestReconnect));
+  return new Task(() => state.getWebSockets().forEach(requestReconnect));
 }
 
 /** Closes a socket with a code after which clients reconnect. */

@@ -17,34 +17,34 @@ pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/guard.js")]
 extern "C" {
-    /// Ends everything that the guard tracks, closes `socket`, and responds to the request that is being routed with 503 and
-    /// these additional headers.
+    /// Settles all pending tasks and closes `socket`. The request that is being routed gets a 503 with these additional headers.
     #[wasm_bindgen(js_name = instanceLost)]
     fn instance_lost(socket: &JsValue, headers: &str);
     /// Whether an earlier instance was lost. Its last database writes may be delayed.
     #[wasm_bindgen(js_name = wasInterrupted)]
     pub fn was_interrupted() -> bool;
 
-    /// Work of the instance whose result JavaScript waits for. `promise` settles with its result, or when the instance is lost.
-    pub type Work;
+    /// A task of the instance. `promise` settles with its result, or when the instance is lost.
+    pub type Task;
     #[wasm_bindgen(method, getter)]
-    fn promise(this: &Work) -> Promise;
+    fn promise(this: &Task) -> Promise;
     #[wasm_bindgen(method)]
-    fn resolve(this: &Work, value: &JsValue);
+    fn resolve(this: &Task, value: &JsValue);
     #[wasm_bindgen(method)]
-    fn reject(this: &Work, error: &JsValue);
+    fn reject(this: &Task, error: &JsValue);
 
-    /// A request to the worker: responds with 503 and these additional headers when the instance is lost.
-    #[wasm_bindgen(js_name = workerRequest)]
-    pub fn worker_request(headers: &str) -> Work;
-    /// A request to the object, or its alarm: rejects when the instance is lost.
-    #[wasm_bindgen(js_name = objectEvent)]
-    pub fn object_event() -> Work;
-    /// The processing of a frame: closes the socket when the instance is lost.
-    pub fn frame(socket: &JsValue) -> Work;
-    /// A background task of an object: closes all sockets of the object when the instance is lost.
+    /// A request to the worker: responds with 503 and these additional headers if the instance is lost.
+    #[wasm_bindgen(js_name = workerTask)]
+    pub fn worker_task(headers: &str) -> Task;
+    /// A request to the object, or its alarm: rejects if the instance is lost.
+    #[wasm_bindgen(js_name = objectTask)]
+    pub fn object_task() -> Task;
+    /// The processing of a frame: closes the socket if the instance is lost.
+    #[wasm_bindgen(js_name = frameTask)]
+    pub fn frame_task(socket: &JsValue) -> Task;
+    /// A background task of an object: closes all sockets of the object if the instance is lost.
     #[wasm_bindgen(js_name = backgroundTask)]
-    pub fn background_task(state: &JsValue) -> Work;
+    pub fn background_task(state: &JsValue) -> Task;
 }
 
 #[wasm_bindgen(module = "/src/platform/unavailable.js")]
@@ -54,8 +54,8 @@ extern "C" {
     fn set_interrupted_body(body: &str);
 }
 
-impl Work {
-    /// Starts a future, which settles the promise that is returned. It is boxed, because `spawn_local` is compiled for each type.
+impl Task {
+    /// Starts a future, whose result settles the returned promise. It is boxed, because `spawn_local` is compiled for each type.
     pub fn start(self, future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> Promise {
         let promise = self.promise();
         let future: LocalBoxFuture<'static, Result<JsValue, JsValue>> = Box::pin(future);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { backgroundTask, frame, instanceLost, objectEvent, wasInterrupted, workerRequest } from './guard.js';
+import { backgroundTask, frameTask, instanceLost, objectTask, wasInterrupted, workerTask } from './guard.js';
 import { setInterruptedBody } from './unavailable.js';
 
 /** A WebSocket that records its close codes. */
@@ -22,10 +22,10 @@ test('wasInterrupted is true after a loss', () => {
   assert.equal(wasInterrupted(), true);
 });
 
-describe('work that settles before the loss', () => {
+describe('a task that settles before the loss', () => {
   test('has its own result', async () => {
     const [client, failure] = [socket(), new Error('failed')];
-    const [response, processed, event] = [workerRequest(''), frame(client), objectEvent()];
+    const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
     response.resolve('response');
     processed.resolve('done');
     event.reject(failure);
@@ -37,11 +37,11 @@ describe('work that settles before the loss', () => {
 });
 
 describe('the loss of the instance', () => {
-  test('settles all pending work', async () => {
+  test('settles all pending tasks', async () => {
     const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('already closed') }];
     const task = backgroundTask({ getWebSockets: () => [closing, other] });
-    const pending = [workerRequest('vary\norigin\n'), frame(closing), frame(client), task].map(({ promise }) => promise);
-    const rejected = assert.rejects(objectEvent().promise, /interrupted/);
+    const pending = [workerTask('vary\norigin\n'), frameTask(closing), frameTask(client), task].map(({ promise }) => promise);
+    const rejected = assert.rejects(objectTask().promise, /interrupted/);
     instanceLost(undefined, '');
     const [response] = await Promise.all([...pending, rejected]);
     const headers = ['retry-after', 'vary'].map((name) => response.headers.get(name));

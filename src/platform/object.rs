@@ -127,7 +127,7 @@ impl NamespaceHub {
     /// Handles a request with the headers of [`OBJECT_HEADERS`].
     pub fn fetch(&self, request: Request) -> Promise {
         let object = Rc::clone(&self.0);
-        guard::object_event().start(async move { object.fetch(request).await.map(JsValue::from) })
+        guard::object_task().start(async move { object.fetch(request).await.map(JsValue::from) })
     }
 
     /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
@@ -143,7 +143,7 @@ impl NamespaceHub {
             Box::pin(async move { object.on_message(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
         match guard::with_socket(&js_socket, || process.as_mut().now_or_never()) {
             Some(result) => result.map(|_| None),
-            None => Ok(Some(guard::frame(&js_socket).start(process))),
+            None => Ok(Some(guard::frame_task(&js_socket).start(process))),
         }
     }
 
@@ -161,7 +161,7 @@ impl NamespaceHub {
 
     pub fn alarm(&self) -> Promise {
         let object = Rc::clone(&self.0);
-        guard::object_event().start(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) })
+        guard::object_task().start(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) })
     }
 }
 

@@ -8,7 +8,7 @@ export class Objects {
   #objects;
   #options;
   #timedOutBody;
-  /** The namespace of the last request, with the id of its object and the headers of a request without a body. */
+  /** The result of `#target` for the last namespace. */
   #last = { namespace: undefined, id: undefined, headers: undefined };
 
   /**
@@ -25,10 +25,11 @@ export class Objects {
 
   /** Whether the object with this state is the one of a namespace. */
   contains(state, namespace) {
-    return this.#select(namespace).id.equals(state.id);
+    return this.#target(namespace).id.equals(state.id);
   }
 
-  #select(namespace) {
+  /** Returns the id of a namespace's object, and the headers of a request without a body. */
+  #target(namespace) {
     if (this.#last.namespace !== namespace) {
       const headers = new Headers({ 'hub-namespace': namespace });
       this.#last = { namespace, id: this.#objects.idFromName(namespace), headers };
@@ -49,29 +50,29 @@ export class Objects {
 
   /**
    * Forwards a request to the object of a namespace.
-   * @param {string} headers that are added to the response (`withHeaders`)
+   * @param {string} addedHeaders of the response (`withHeaders`)
    * @param {number} startedAt see `withHeaders`
    * @returns {Promise<Response>} as for `connect`
    */
-  forward(namespace, request, timeoutMs, headers, startedAt) {
-    const complete = (response) => withHeaders(response, headers, startedAt);
-    // The object discards a body, so that a client that still sends it gets the response.
+  forward(namespace, request, timeoutMs, addedHeaders, startedAt) {
+    const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
+    // A GET request with a body is forwarded with it: the object discards it, so that a client that still sends gets the response.
     if (request.method === 'GET' && request.body === null) {
-      const { headers } = this.#select(namespace);
-      return this.#fetch(namespace, request.url, headers, timeoutMs, complete);
+      const { headers } = this.#target(namespace);
+      return this.#fetch(namespace, request.url, headers, timeoutMs, addHeaders);
     }
-    return this.#fetch(namespace, request, bodyHeaders(namespace, request), timeoutMs, complete);
+    return this.#fetch(namespace, request, bodyHeaders(namespace, request), timeoutMs, addHeaders);
   }
 
-  /** @param {(response: Response) => Response} complete */
-  #fetch(namespace, request, headers, timeoutMs, complete = (response) => response) {
+  /** @param {(response: Response) => Response} convert the response of the object, or the 503 */
+  #fetch(namespace, request, headers, timeoutMs, convert = (response) => response) {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve(complete(unavailable(this.#timedOutBody))), timeoutMs);
+      const timer = setTimeout(() => resolve(convert(unavailable(this.#timedOutBody))), timeoutMs);
       const settle = (response) => {
         clearTimeout(timer);
-        resolve(complete(response));
+        resolve(convert(response));
       };
-      const object = this.#objects.get(this.#select(namespace).id, this.#options);
+      const object = this.#objects.get(this.#target(namespace).id, this.#options);
       object.fetch(request, { headers }).then(settle, (error) => {
         console.error('the object of a namespace failed:', error);
         settle(interrupted());

@@ -43,11 +43,11 @@ type Result<T> = std::result::Result<T, JsValue>;
 
 thread_local! {
     // The settings do not change during the lifetime of the isolate.
-    static GATEWAY: RefCell<Option<Rc<Gateway>>> = const { RefCell::new(None) };
+    static STATE: RefCell<Option<Rc<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// What the settings contain.
-struct Gateway {
+/// What all requests of an isolate share: created from the settings.
+struct WorkerState {
     edge: Edge,
     objects: Objects,
     /// How long an object may take to respond, without the time for the body of the request.
@@ -56,45 +56,45 @@ struct Gateway {
     max_upload_bytes: u64,
 }
 
-/// Returns an error for the operator if a setting is invalid.
-fn gateway(env: &Env) -> std::result::Result<Rc<Gateway>, String> {
-    if let Some(gateway) = GATEWAY.with_borrow(Clone::clone) {
-        return Ok(gateway);
+/// Returns the state of the isolate, or an error for the operator if a setting is invalid.
+fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
+    if let Some(state) = STATE.with_borrow(Clone::clone) {
+        return Ok(state);
     }
-    let gateway = Rc::new(Gateway {
+    let state = Rc::new(WorkerState {
         edge: settings::edge(env)?,
         objects: settings::objects(env)?,
         object_timeout_ms: u32::try_from(settings::rpc_timeout_ms(env)? + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
         max_upload_bytes: max_body_bytes(settings::max_file_bytes(env)?),
     });
-    GATEWAY.set(Some(Rc::clone(&gateway)));
-    Ok(gateway)
+    STATE.set(Some(Rc::clone(&state)));
+    Ok(state)
 }
 
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
     let head = convert::request_head(&request);
-    let gateway = match gateway(&env) {
-        Ok(gateway) => gateway,
+    let state = match worker_state(&env) {
+        Ok(state) => state,
         Err(message) => return not_configured(request, message),
     };
     // Computed before the response, because error responses need them, too: without them, a browser does not let a page of
     // another origin read a response.
-    let cors = gateway.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
+    let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
-    let incoming = Rc::new(Incoming { gateway, head, request, env, context });
+    let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
     let mut routing = Box::pin(Rc::clone(&incoming).route());
     let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
-        // Most requests. A future of wasm would cost more than the rest of the worker's work.
+        // Most requests: a wasm future would cost more CPU time than the rest of the worker's part.
         Some(Action::Object(namespace)) => return incoming.forward(&namespace, &cors, Some(started_at)),
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
     };
     let (served, headers) = (Rc::clone(&incoming), cors.clone());
-    let response = guard::worker_request(&cors).start(async move {
-        let ServedResponse { response, authenticated } = match Rc::clone(&served).serve(action.await).await {
-            Ok(served) => served,
+    let response = guard::worker_task(&cors).start(async move {
+        let ServedResponse { response, has_timing } = match Rc::clone(&served).serve(action.await).await {
+            Ok(response) => response,
             Err(error) => {
                 worker::console_error!("a request failed: {error:?}");
                 convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
@@ -104,50 +104,50 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         if served.head.is_upgrade {
             return Ok(response.into());
         }
-        Ok(glue::with_headers(&response, &headers, authenticated.then_some(started_at))?.into())
+        Ok(glue::with_headers(&response, &headers, has_timing.then_some(started_at))?.into())
     });
-    // When its client disconnects, the platform ends a request without dropping its future: reservations and calls would remain.
-    // With this it may run for 30 s more.
+    // The platform ends a request when its client disconnects, without dropping its future: reservations and calls would remain.
+    // With `wait_until`, the request may run for another 30 s.
     let _ = incoming.context.wait_until(&response);
     response
 }
 
 fn not_configured(request: Request, message: String) -> Promise {
-    guard::worker_request("").start(async move {
+    guard::worker_task("").start(async move {
         convert::discard_body(&request).await;
         Ok(convert::to_js_error(ErrorResponse::not_configured(message)).into())
     })
 }
 
-/// A response, and whether its request had a valid token: only then it has `Server-Timing`.
+/// A response, and whether it gets `Server-Timing`: its request had a valid token, and it is no event stream or upgrade.
 struct ServedResponse {
     response: Response,
-    authenticated: bool,
+    has_timing: bool,
 }
 
 impl From<Response> for ServedResponse {
     fn from(response: Response) -> Self {
-        Self { response, authenticated: false }
+        Self { response, has_timing: false }
     }
 }
 
 /// A request and its environment.
-struct Incoming {
-    gateway: Rc<Gateway>,
+struct IncomingRequest {
+    state: Rc<WorkerState>,
     head: RequestHead,
     request: Request,
     env: Env,
     context: Context,
 }
 
-impl Incoming {
+impl IncomingRequest {
     async fn route(self: Rc<Self>) -> Action {
-        self.gateway.edge.route(&self.head, now(), generate_secret).await
+        self.state.edge.route(&self.head, now(), generate_secret).await
     }
 
     async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
-        let (edge, request) = (&self.gateway.edge, &self.request);
-        let authenticated = matches!(action, Action::History(_) | Action::Object(_));
+        let (edge, request) = (&self.state.edge, &self.request);
+        let has_timing = matches!(action, Action::History(_) | Action::Object(_));
         let response = match action {
             Action::Respond(response) => {
                 convert::discard_body(request).await;
@@ -181,7 +181,7 @@ impl Incoming {
             }
             Action::BridgedCliSocket => self.accept_bridged(),
         };
-        Ok(ServedResponse { response: response?, authenticated })
+        Ok(ServedResponse { response: response?, has_timing })
     }
 
     async fn authenticate(&self) -> Result<Response> {
@@ -193,7 +193,7 @@ impl Incoming {
             Ok(body) => body,
             Err(error) => return Ok(convert::to_js_error(error)),
         };
-        Ok(convert::to_js_response(&self.gateway.edge.authentication.sign_in(&body, now(), generate_secret).await))
+        Ok(convert::to_js_response(&self.state.edge.authentication.sign_in(&body, now(), generate_secret).await))
     }
 
     /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -202,7 +202,7 @@ impl Incoming {
             return Ok(refusal);
         }
         let timeout = sleep(DB_STALL_MS);
-        let response = match select(Box::pin(self.gateway.edge.check_database()), timeout).await {
+        let response = match select(Box::pin(self.state.edge.check_database()), timeout).await {
             Either::Left((response, _)) => response,
             Either::Right(_) => {
                 ErrorResponse::hub_unavailable("The database did not answer within 5 seconds. Try again.")
@@ -228,17 +228,17 @@ impl Incoming {
     /// Forwards a WebSocket request. `expires_at` is the expiry of its token.
     async fn connect(&self, namespace: &Namespace, kind: SocketKind, expires_at: Option<u64>) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let (objects, timeout_ms) = (&self.gateway.objects, self.gateway.object_timeout_ms);
+        let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response = objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
     /// Forwards any other request, and adds headers to the response as [`glue::with_headers`] does.
     fn forward(&self, namespace: &Namespace, headers: &str, started_at: Option<f64>) -> Promise {
-        let (objects, timeout_ms) = (&self.gateway.objects, self.object_timeout_ms());
+        let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
         let response = objects.forward(namespace.as_ref(), &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
-            // When its client disconnects, the platform ends a request. With this the object receives it nevertheless.
+            // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
             let _ = self.context.wait_until(&response);
         }
         response
@@ -246,7 +246,7 @@ impl Incoming {
 
     /// Returns how long the object may take to respond.
     fn object_timeout_ms(&self) -> u32 {
-        let timeout_ms = self.gateway.object_timeout_ms;
+        let timeout_ms = self.state.object_timeout_ms;
         if self.head.method == "GET" {
             return timeout_ms;
         }
@@ -254,7 +254,7 @@ impl Incoming {
             return timeout_ms + self.body_time_ms(MAX_BODY_BYTES as u64).min(BODY_TIMEOUT_MS);
         }
         // As long as the client and the CLI make progress. The CLI may take as long as the slowest client.
-        let transfer_ms = self.body_time_ms(self.gateway.max_upload_bytes).saturating_mul(2);
+        let transfer_ms = self.body_time_ms(self.state.max_upload_bytes).saturating_mul(2);
         transfer_ms.saturating_add(timeout_ms + FRAME_UPLOAD_WAIT_MS)
     }
 
@@ -292,7 +292,7 @@ impl Incoming {
         let server = pair.server;
         let socket = JsValue::from(server.as_ref());
         let incoming = Rc::clone(&self);
-        let connecting = guard::frame(&socket).start(async move {
+        let connecting = guard::frame_task(&socket).start(async move {
             if let Err(error) = incoming.connect_bridged(&server).await {
                 worker::console_error!("a bridged socket failed: {error:?}");
                 let _ = server.close(Some(1011), Some("The hub was interrupted. Reconnect."));
@@ -313,7 +313,7 @@ impl Incoming {
             MAX_QUEUED_FRAME_BYTES,
         );
         let Some((namespace, connect)) =
-            wait_for_connect(&self.gateway.edge.authentication.access_tokens, &inbox, server).await?
+            wait_for_connect(&self.state.edge.authentication.access_tokens, &inbox, server).await?
         else {
             return Ok(());
         };
