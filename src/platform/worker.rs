@@ -91,9 +91,9 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
     };
-    let (served, headers) = (Rc::clone(&incoming), cors.clone());
+    let (request, headers) = (Rc::clone(&incoming), cors.clone());
     let response = guard::worker_task(&cors).start(async move {
-        let ServedResponse { response, has_timing } = match Rc::clone(&served).serve(action.await).await {
+        let ServedResponse { response, has_timing } = match Rc::clone(&request).serve(action.await).await {
             Ok(response) => response,
             Err(error) => {
                 worker::console_error!("a request failed: {error:?}");
@@ -101,7 +101,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
             }
         };
         // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
-        if served.head.is_upgrade {
+        if request.head.is_upgrade {
             return Ok(response.into());
         }
         Ok(glue::with_headers(&response, &headers, has_timing.then_some(started_at))?.into())
