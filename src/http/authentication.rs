@@ -35,7 +35,7 @@ pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
-    /// Valid tokens. Verifying one computes hashes, which takes a tenth of the CPU time of a request.
+    /// Valid tokens. Verifying one computes hashes, which takes a twentieth of the CPU time of a call.
     tokens: Mutex<HashMap<String, VerifiedToken>>,
 }
 
