@@ -50,7 +50,7 @@ use events::log::EventLog;
 use events::numbering::EventNumbers;
 use peers::connections::Connections;
 use peers::rpc::Rpc;
-use ports::Runtime;
+use ports::{ConnId, Runtime};
 use push::state::PushState;
 use state::activation_waiters::ActivationWaiters;
 use state::cache::Cache;
@@ -102,6 +102,8 @@ struct State {
     log: Option<EventLog>,
     schedule: Schedule,
     cache: Cache,
+    /// The sockets whose registrations must be written to their attachments, once for each registration.
+    unwritten_registrations: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     lookups: Vec<Lookup>,
     journal: Journal<Effect>,

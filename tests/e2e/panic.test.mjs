@@ -132,6 +132,11 @@ describe('a panic', () => {
     assert.deepEqual((await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId), ['once']);
   });
 
+  test('before a registration is in the attachment of its socket closes the socket, so that the CLI registers again', async (t) => {
+    const { direct } = await connectAll(t, 'registration');
+    await direct.waitForReconnect(() => direct.socket.emit('rpc-register', { method: 'trap-timer' }));
+  });
+
   test('closes the socket of a client that is still connecting', async () => {
     const socket = new WebSocket(`${hub.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
     const opened = deferred();

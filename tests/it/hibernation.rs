@@ -26,6 +26,21 @@ async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, 
 }
 
 #[tokio::test(start_paused = true)]
+async fn registrations_that_arrive_together_write_the_attachment_once() {
+    let (world, session, mut cli) = live_session().await;
+    run_until_idle().await;
+    let writes = world.rt.attachment_writes();
+    for i in 0..14 {
+        cli.emit("rpc-register", &json!({"method": format!("method-{i}")}));
+    }
+    cli.emit("rpc-register", &json!({"method": "gitStatus"}));
+    run_until_idle().await;
+    assert_eq!(world.rt.attachment_writes() - writes, 1);
+    world.hibernate_and_wake().await;
+    assert_eq!(handler_of_git_status(&world, &session, &mut [("cli", &mut cli)]).await, "cli");
+}
+
+#[tokio::test(start_paused = true)]
 async fn registered_methods_are_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;

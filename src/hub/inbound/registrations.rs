@@ -1,7 +1,8 @@
 //! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
 //! across hibernation.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::replies::{error_event, event_code};
@@ -144,7 +145,34 @@ impl Hub {
                 state.rpc.unregister(owner.clone(), self.config.vocabulary.method(&method), conn);
             }
         }
-        self.set_peer(state, conn, Peer::Cli(cli));
+        self.store_later(state, conn, cli);
+    }
+
+    /// Stores what a socket serves in memory, and in its attachment at the end of the burst: most CLIs register all their methods
+    /// at once. If a panic prevents the write, all sockets of the object are closed ([`Runtime::spawn`](crate::hub::ports::Runtime)).
+    fn store_later(&self, state: &mut State, conn: ConnId, cli: Cli) {
+        state.connections.insert(conn, Peer::Cli(cli));
+        state.unwritten_registrations.push(conn);
+        if state.unwritten_registrations.len() > 1 {
+            return;
+        }
+        let hub = Weak::clone(&self.this);
+        self.rt.spawn(Box::pin(async move {
+            if let Some(hub) = hub.upgrade() {
+                hub.write_registrations().await;
+            }
+        }));
+    }
+
+    async fn write_registrations(&self) {
+        self.await_burst(1, |state| state.unwritten_registrations.len()).await;
+        let mut state = self.state();
+        let conns: BTreeSet<ConnId> = state.unwritten_registrations.drain(..).collect();
+        for conn in conns {
+            if let Some(connection) = state.connections.get(conn) {
+                self.write_attachment(conn, &connection.peer);
+            }
+        }
     }
 
     /// Records that a socket has ended a session.
@@ -171,7 +199,7 @@ impl Hub {
     fn remove_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
         cli.remove_method(name, &self.config.vocabulary);
-        self.set_peer(state, conn, Peer::Cli(cli));
+        self.store_later(state, conn, cli);
     }
 }
 

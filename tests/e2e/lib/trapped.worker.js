@@ -36,6 +36,15 @@ function breakResponse() {
   };
 }
 
+/** Makes the hub panic when it next sets a timer. */
+function breakTimer() {
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout = () => {
+    globalThis.setTimeout = setTimeout;
+    throw new WebAssembly.RuntimeError('unreachable');
+  };
+}
+
 /** Whether the hub is to panic after the next batch. */
 let panicAfterCommit = false;
 
@@ -88,6 +97,7 @@ export class NamespaceHub extends DurableObject {
 
   webSocketMessage(socket, message) {
     if (message.includes('"trap"')) arm();
+    if (message.includes('"trap-timer"')) breakTimer();
     return this.hub.webSocketMessage(socket, message);
   }
 

@@ -37,6 +37,8 @@ struct Inner {
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
     sent_texts: usize,
+    /// The number of attachments that were written.
+    attachment_writes: usize,
     alarm: Option<u64>,
     /// The number of next attempts to set the alarm that fail.
     failing_alarms: usize,
@@ -97,6 +99,11 @@ impl FakeRuntime {
     /// The current `ConnId` of a socket; `None` for a closed one.
     pub fn conn(&self, key: SocketKey) -> Option<ConnId> {
         self.inner().sockets.iter().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
+    }
+
+    /// The number of attachments that were written.
+    pub fn attachment_writes(&self) -> usize {
+        self.inner().attachment_writes
     }
 
     pub fn attachment(&self, key: SocketKey) -> String {
@@ -257,7 +264,9 @@ impl Runtime for FakeRuntime {
         let is_latin = attachment.chars().all(|character| u32::from(character) < 256);
         let bytes = if is_latin { attachment.chars().count() } else { 2 * attachment.encode_utf16().count() };
         assert!(bytes + 5 <= 16_384, "an attachment of {bytes} bytes exceeds the platform limit");
-        if let Some(socket) = self.inner().sockets.get_mut(&conn) {
+        let mut inner = self.inner();
+        inner.attachment_writes += 1;
+        if let Some(socket) = inner.sockets.get_mut(&conn) {
             socket.attachment = attachment.to_owned();
         }
     }
