@@ -63,7 +63,7 @@ const TRIM: &str = concat!(
     "
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
   ",
-    summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2"),
+    summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2"),
     ")
 WHERE from_newest > 9000000)"
 );

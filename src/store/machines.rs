@@ -34,7 +34,7 @@ ON CONFLICT (id) DO UPDATE SET
 
 /// `?1`: JSON array of ids, `?2`: namespace.
 const DELETE: &str = "
-DELETE FROM machines WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+DELETE FROM machines WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
 /// `?1`: namespace.
 const SELECT_ALL: &str = "

@@ -43,7 +43,7 @@ ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.cont
 const DELETE_UNREACHABLE_PARTS: &str = "
 DELETE FROM message_parts
 WHERE session_id IN (SELECT coalesce(history, id) FROM sessions
-    WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2)
+    WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2)
   AND NOT EXISTS (SELECT 1 FROM messages AS m
     WHERE m.session_id = message_parts.session_id AND m.id = message_parts.message_id AND m.parts > 0)";
 

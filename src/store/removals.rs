@@ -14,7 +14,7 @@ use crate::model::session::Session;
 const CREATE_TOMBSTONES: &str = "
 UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, agent_state = NULL, todos = NULL,
   metadata_parts = NULL, agent_state_parts = NULL
-WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
 /// A column of one tombstone, that of the lowest id, of the deleted sessions of the namespace `?1`.
 macro_rules! of_first_tombstone {

@@ -44,7 +44,7 @@ UPDATE sessions SET
   thinking_at = j.value ->> 'thinking_at', active = j.value ->> 'active', thinking = j.value ->> 'thinking',
   mode = j.value ->> 'mode', permission_mode = j.value ->> 'permission_mode', model_mode = j.value ->> 'model_mode'
 FROM json_each(?1) AS j
-WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
+WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2";
 
 /// The id under which the messages of a session are stored, which a merge changes; NULL if the namespace has no such
 /// session.

@@ -48,6 +48,7 @@ mod live_text;
 mod liveness;
 mod lookups;
 mod machines;
+mod many_sessions;
 mod memory;
 mod merge {
     mod faults;
