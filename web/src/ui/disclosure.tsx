@@ -1,11 +1,8 @@
 /** Collapsible content below a summary line. */
 
-import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
-
-/** The expanded items. Their components cannot hold this state: a virtualized list unmounts them when they scroll out of view. */
-const expandedIds = signal<ReadonlySet<string>>(new Set());
+import { useExpanded } from './expanded.ts';
 
 interface Props {
   id: string;
@@ -24,12 +21,7 @@ interface Props {
 /** A collapsible line. Its content is rendered only while it is expanded. */
 export function Disclosure({ id, icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
   const summary = useRef<HTMLElement>(null);
-  const isOpen = expandedIds.value.has(id);
-  const toggle = () => {
-    const next = new Set(expandedIds.value);
-    if (!next.delete(id)) next.add(id);
-    expandedIds.value = next;
-  };
+  const [isOpen, toggle] = useExpanded(id);
   const onSummaryClick = (event: MouseEvent) => {
     // By itself, the browser opens `details` some frames before the content is rendered. Then the list of messages could
     // scroll to its end, so that the summary disappears.

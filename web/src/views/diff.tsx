@@ -1,10 +1,11 @@
 /** Shows diffs as tables with old and new line numbers. */
 
 import './diff.css';
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
 import type { Edit } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { useExpandedText } from '../ui/expanded.ts';
 
 /** Shows a unified diff of one file. */
 export function Diff({ patch, label }: { patch: string; label: string }) {
@@ -19,7 +20,7 @@ export function Diff({ patch, label }: { patch: string; label: string }) {
   if (hunks.length === 0) {
     return <p class="muted small diff-empty">{/^Binary files /m.test(patch) ? 'Binary files cannot be compared.' : 'No lines changed.'}</p>;
   }
-  return <Hunks hunks={hunks} label={label} />;
+  return <Hunks name="patch" hunks={hunks} label={label} />;
 }
 
 /** Shows the edits of a tool call. */
@@ -31,7 +32,7 @@ export function Edits({ edits }: { edits: Edit[] }) {
           <figcaption class="mono">
             <EscapedText text={path} />
           </figcaption>
-          <Hunks hunks={diffTexts(before, after)} label={`Edit of ${path}`} />
+          <Hunks name={`edit ${index}`} hunks={diffTexts(before, after)} label={`Edit of ${path}`} />
         </figure>
       ))}
     </>
@@ -44,14 +45,15 @@ const LABELS = { same: '', added: 'added', removed: 'removed' };
 /** Showing many thousand lines at once would block the page. */
 const INITIAL_LINES = 1000;
 
-function Hunks({ hunks, label }: { hunks: Hunk[]; label: string }) {
-  const [showsAll, setShowsAll] = useState(false);
+/** `name` differs from those of the other diffs in a list item. */
+function Hunks({ name, hunks, label }: { name: string; hunks: Hunk[]; label: string }) {
+  const [showsAll, showAll] = useExpandedText(name);
   const count = hunks.reduce((sum, { lines }) => sum + lines.length, 0);
   return (
     <>
       <HunkTable hunks={showsAll ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
       {!showsAll && count > INITIAL_LINES && (
-        <button type="button" class="button quiet" onClick={() => setShowsAll(true)}>
+        <button type="button" class="button quiet" onClick={showAll}>
           Show all {count} lines
         </button>
       )}

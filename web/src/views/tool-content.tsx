@@ -3,10 +3,11 @@
 import './tool-content.css';
 import type { ComponentChildren } from 'preact';
 import { Suspense } from 'preact/compat';
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts';
 import { stripTerminalSequences } from '../content/tool-summary.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { useExpandedText } from '../ui/expanded.ts';
 import { lazy } from '../ui/lazy.tsx';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
@@ -23,7 +24,7 @@ export function ToolInput({ input }: { input: unknown }) {
   return (
     <>
       {command !== undefined && (
-        <TruncatedText text={command} class="command">
+        <TruncatedText name="command" text={command} class="command">
           {renderEscaped}
         </TruncatedText>
       )}
@@ -47,7 +48,7 @@ export function ArgumentList({ fields }: { fields: ArgumentField[] }) {
             <EscapedText text={name} />
           </dt>
           <dd>
-            <TruncatedText text={text} class="output">
+            <TruncatedText name={`argument ${name}`} text={text} class="output">
               {renderEscaped}
             </TruncatedText>
           </dd>
@@ -69,13 +70,15 @@ export function Images({ urls }: { urls: string[] }) {
 
 export function ToolOutput({ text }: { text: string }) {
   return (
-    <TruncatedText text={stripTerminalSequences(text)} class="output" tabIndex={0}>
+    <TruncatedText name="output" text={stripTerminalSequences(text)} class="output" tabIndex={0}>
       {(visible) => visible}
     </TruncatedText>
   );
 }
 
 interface TruncatedTextProps {
+  /** Differs from those of the other texts in the item. */
+  name: string;
   text: string;
   class: string;
   tabIndex?: number;
@@ -83,15 +86,15 @@ interface TruncatedTextProps {
 }
 
 /** Shows the start of a long text, with a button that shows all of it. */
-function TruncatedText({ text, children, ...attributes }: TruncatedTextProps) {
-  const [showsAll, setShowsAll] = useState(false);
+function TruncatedText({ name, text, children, ...attributes }: TruncatedTextProps) {
+  const [showsAll, showAll] = useExpandedText(name);
   const lines = text.split('\n');
   const first = lines.slice(0, INITIAL_LINES).join('\n').slice(0, INITIAL_LENGTH);
   return (
     <>
       <pre {...attributes}>{children(showsAll ? text : first)}</pre>
       {!showsAll && first.length < text.length && (
-        <button type="button" class="button quiet" onClick={() => setShowsAll(true)}>
+        <button type="button" class="button quiet" onClick={showAll}>
           {lines.length > INITIAL_LINES ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
         </button>
       )}
