@@ -13,6 +13,7 @@
 
 mod admission;
 mod alarm;
+mod authentication;
 mod backpressure;
 mod bad_input {
     mod errors;

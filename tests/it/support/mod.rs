@@ -24,6 +24,7 @@ pub mod sqlite;
 pub mod store;
 pub mod upload;
 pub mod web;
+pub mod worker_edge;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

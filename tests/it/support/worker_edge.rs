@@ -1,0 +1,69 @@
+//! The edge of the worker without objects: how it routes a request, or responds to it itself.
+
+use std::sync::Arc;
+
+use session_gateway_hub::auth::token::TokenVerifier;
+use session_gateway_hub::http::cors::Cors;
+use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
+
+use super::SECRET;
+use super::rest::Reply;
+use super::runtime::START;
+use super::sqlite::Sqlite;
+
+pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
+    let tokens = TokenVerifier::new(SECRET, false);
+    Edge::new(
+        tokens,
+        Cors::parse(origins).unwrap(),
+        Routing::parse(routing).unwrap(),
+        None,
+        Arc::clone(db) as _,
+        Arc::default(),
+    )
+}
+
+pub fn edge(routing: &str, origins: &str) -> Edge {
+    edge_with_db(&Arc::new(Sqlite::with_schema()), routing, origins)
+}
+
+pub fn head(method: &str, url: &str) -> RequestHead {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    RequestHead {
+        method: method.into(),
+        path: path.into(),
+        query: query.into(),
+        host: "hub.example".into(),
+        ..RequestHead::default()
+    }
+}
+
+pub fn with_token(method: &str, url: &str, token: &str) -> RequestHead {
+    RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
+}
+
+pub async fn route(edge: &Edge, head: &RequestHead) -> Action {
+    edge.route(head, START, || Some("fresh secret of thirty-two bytes".into())).await
+}
+
+pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
+    match route(edge, head).await {
+        Action::Respond(response) => Reply::of(response),
+        Action::History(history) => Reply::of(edge.read_history(&history, &head.query).await),
+        other => panic!("{head:?} did not get its response at the edge: {other:?}"),
+    }
+}
+
+pub async fn log_in(edge: &Edge, body: &str) -> Reply {
+    Reply::of(
+        edge.authentication.sign_in(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await,
+    )
+}
+
+pub async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
+    match route(edge, head).await {
+        Action::Object(namespace) => namespace.to_string(),
+        Action::WebSocket(bearer) => bearer.namespace.to_string(),
+        other => panic!("{head:?} was not routed to an object: {other:?}"),
+    }
+}
