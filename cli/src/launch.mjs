@@ -59,10 +59,14 @@ export const notInstalled = ({ title, package: name, command }) =>
   `${title} is not installed: there is no program ${command} on the PATH. Install it with: npm install -g ${name}`;
 
 /**
- * The start of a command line that runs a program of a package. npx passes its options to the program as environment
- * variables. `env -u` removes them: with them, an npx that the agent runs later would search only this package.
+ * The start of a command line that runs a program of a package. opencode needs its install script, which may be switched off where
+ * this program was started: `npm run` passes on such a setting. npx passes its options to the program as environment variables.
+ * `env -u` removes them: with them, an npx that the agent runs later would search only this package, and run install scripts.
  */
-const npxCommand = (name) => ['npx', '--yes', `--package=${name}`, '--', 'env', '-u', 'npm_config_package', '-u', 'npm_config_yes'];
+const npxCommand = (name) => {
+  const unset = ['package', 'yes', 'ignore_scripts'].flatMap((option) => ['-u', `npm_config_${option}`]);
+  return ['npx', '--yes', '--ignore-scripts=false', `--package=${name}`, '--', 'env', ...unset];
+};
 
 /**
  * Finds how to start an agent.

@@ -54,8 +54,8 @@ test('an agent that is not installed is refused with the command that installs i
 test('with the consent of the user npx runs the exact version', (t) => {
   const { argv } = resolveLaunch({ agent: 'claude', npx: true }, withPrograms(t));
   const pkg = '--package=@agentclientprotocol/claude-agent-acp@0.100.0';
-  const clean = ['env', '-u', 'npm_config_package', '-u', 'npm_config_yes'];
-  assert.deepEqual(argv, ['npx', '--yes', pkg, '--', ...clean, 'claude-agent-acp']);
+  const clean = ['env', '-u', 'npm_config_package', '-u', 'npm_config_yes', '-u', 'npm_config_ignore_scripts'];
+  assert.deepEqual(argv, ['npx', '--yes', '--ignore-scripts=false', pkg, '--', ...clean, 'claude-agent-acp']);
   for (const entry of Object.values(AGENTS)) assert.match(entry.package, /@\d+\.\d+\.\d+$/);
 });
 

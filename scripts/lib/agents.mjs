@@ -13,8 +13,8 @@ import { runStep } from './progress.mjs';
 const FOLDER =
   process.env.HUB_AGENTS_DIR ?? path.join(process.env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'session-gateway-hub', 'agents');
 
-/** Without a connection, npm's own times between retries are minutes. */
-const NPM_OPTIONS = ['--no-audit', '--no-fund', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=10000'];
+/** Install scripts run, because opencode needs its own. Without a connection, npm's own times between retries are minutes. */
+const NPM_OPTIONS = ['--ignore-scripts=false', '--no-audit', '--no-fund', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=10000'];
 
 /**
  * Installs an agent in the version of `cli/src/agents.mjs`, unless it is installed.
