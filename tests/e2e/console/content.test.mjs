@@ -148,9 +148,9 @@ test('copies code, and truncates very long content at first', async (t) => {
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
-test('a text that is shown in full stays so after it was scrolled out of view', async (t) => {
+test('keeps a long text expanded after it scrolls out of view, until its item is collapsed', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`).join('\n');
-  const { page, session, cli } = await openConversation(t, 'in-full', [
+  const { page, session, cli } = await openConversation(t, 'expanded-text', [
     output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
     output({ type: 'tool_result', tool_use_id: 't', content: lines }),
   ]);
@@ -158,14 +158,20 @@ test('a text that is shown in full stays so after it was scrolled out of view', 
   const summary = chat.log.locator('summary', { hasText: 'seq 3000' });
   await summary.click();
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
-  const endsWithLastLine = () => eventually(async () => (await chat.log.locator('.output').textContent()).endsWith('\nline 3000'), 'the whole output');
-  await endsWithLastLine();
+  const waitForEnd = (end, prepare = async () => {}) =>
+    eventually(async () => {
+      await prepare();
+      return end.test((await chat.log.locator('.output').allTextContents()).join(''));
+    }, `an output that ends with ${end}`);
+  await waitForEnd(/\nline 3000$/);
   for (let number = 1; number <= 60; number += 1) await cli.sendMessage(session.id, text(`Message number ${number}.`));
   await chat.log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
   await chat.waitForText('Message number 60.');
   await summary.waitFor({ state: 'detached' });
-  await chat.log.evaluate((element) => element.scrollTo(0, 0));
-  await endsWithLastLine();
+  await waitForEnd(/\nline 3000$/, () => chat.log.evaluate((element) => element.scrollTo(0, 0)));
+  await summary.click();
+  await chat.log.getByRole('button', { name: '… 2994 more lines' }).click();
+  await waitForEnd(/\nline 200$/);
 });
 
 test('stays responsive with texts that are costly to render', async (t) => {

@@ -2,10 +2,9 @@
 
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
-import { useExpanded } from './expanded.ts';
+import { useExpanded, WHOLE_ITEM } from './expanded.ts';
 
 interface Props {
-  id: string;
   icon: ComponentChildren;
   title: string;
   detail?: string;
@@ -18,10 +17,10 @@ interface Props {
   children: ComponentChildren;
 }
 
-/** A collapsible line. Its content is rendered only while it is expanded. */
-export function Disclosure({ id, icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
+/** A collapsible line, one in a list item. Its content is rendered only while it is expanded. */
+export function Disclosure({ icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
   const summary = useRef<HTMLElement>(null);
-  const [isOpen, toggle] = useExpanded(id);
+  const [isOpen, toggle] = useExpanded(WHOLE_ITEM);
   const onSummaryClick = (event: MouseEvent) => {
     // By itself, the browser opens `details` some frames before the content is rendered. Then the list of messages could
     // scroll to its end, so that the summary disappears.

@@ -1,29 +1,37 @@
-/** Which items, and which long texts in them, the user has expanded. */
+/** Remembers which items of the conversation, and which long texts in them, the user has expanded. */
 
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { createContext } from 'preact';
-import { useContext, useState } from 'preact/hooks';
+import { useContext, useMemo, useState } from 'preact/hooks';
 
-/** Components cannot hold this state: a virtualized list unmounts them when they scroll out of view. */
-const expandedIds = signal<ReadonlySet<string>>(new Set());
+/** The key of the list item around a component; `null` outside of virtualized lists. */
+export const ListItemKey = createContext<string | null>(null);
 
-/** Returns whether something is expanded, and a function that toggles it. */
-export function useExpanded(id: string): [boolean, () => void] {
-  const toggle = () => {
-    const next = new Set(expandedIds.value);
-    if (!next.delete(id)) next.add(id);
-    expandedIds.value = next;
-  };
-  return [expandedIds.value.has(id), toggle];
+/** The name of the item itself, beside those of its texts. */
+export const WHOLE_ITEM = '';
+
+/**
+ * The names of what is expanded, by the key of the list item. Not component state, because a virtualized list unmounts items that
+ * scroll out of view.
+ */
+const expandedNames = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
+
+function toggleInItem(item: string, name: string) {
+  const names = new Set(expandedNames.peek().get(item));
+  if (!names.delete(name)) names.add(name);
+  // An item that is expanded again starts with short texts.
+  else if (name === WHOLE_ITEM) names.clear();
+  expandedNames.value = new Map(expandedNames.peek()).set(item, names);
 }
 
-/** The key of the list item that contains a component. `null` outside of virtualized lists. */
-export const ListItem = createContext<string | null>(null);
-
-/** Like `useExpanded`, for a text in a list item. `name` differs from those of the other texts in the item. */
-export function useExpandedText(name: string): [boolean, () => void] {
-  const item = useContext(ListItem);
-  const inItem = useExpanded(JSON.stringify([item, name]));
+/**
+ * Returns whether something is expanded, and a function that toggles it. `name` must be unique in its list item. Outside of a
+ * list, the component holds the state.
+ */
+export function useExpanded(name: string): [boolean, () => void] {
+  const item = useContext(ListItemKey);
   const [isExpanded, setExpanded] = useState(false);
-  return item === null ? [isExpanded, () => setExpanded(!isExpanded)] : inItem;
+  // Only a change of this one renders the component again.
+  const isExpandedInItem = useMemo(() => computed(() => item !== null && !!expandedNames.value.get(item)?.has(name)), [item, name]).value;
+  return item === null ? [isExpanded, () => setExpanded(!isExpanded)] : [isExpandedInItem, () => toggleInItem(item, name)];
 }

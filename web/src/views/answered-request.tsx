@@ -19,11 +19,11 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
 }
 
 /** The item of a completed request that belongs to no tool call of the conversation. */
-export function AnsweredRequest({ id, request }: { id: string; request: CompletedRequest }) {
+export function AnsweredRequest({ request }: { request: CompletedRequest }) {
   const { label } = describeDecision(request);
   const { reason } = request;
   return (
-    <Disclosure id={id} icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
+    <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
       {parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
       <DecisionDetails request={request} />
     </Disclosure>

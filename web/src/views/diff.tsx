@@ -5,7 +5,7 @@ import { useMemo } from 'preact/hooks';
 import { type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
 import type { Edit } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
-import { useExpandedText } from '../ui/expanded.ts';
+import { useExpanded } from '../ui/expanded.ts';
 
 /** Shows a unified diff of one file. */
 export function Diff({ patch, label }: { patch: string; label: string }) {
@@ -45,15 +45,15 @@ const LABELS = { same: '', added: 'added', removed: 'removed' };
 /** Showing many thousand lines at once would block the page. */
 const INITIAL_LINES = 1000;
 
-/** `name` differs from those of the other diffs in a list item. */
+/** `name` is unique in the list item. */
 function Hunks({ name, hunks, label }: { name: string; hunks: Hunk[]; label: string }) {
-  const [showsAll, showAll] = useExpandedText(name);
+  const [isExpanded, toggle] = useExpanded(name);
   const count = hunks.reduce((sum, { lines }) => sum + lines.length, 0);
   return (
     <>
-      <HunkTable hunks={showsAll ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
-      {!showsAll && count > INITIAL_LINES && (
-        <button type="button" class="button quiet" onClick={showAll}>
+      <HunkTable hunks={isExpanded ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
+      {!isExpanded && count > INITIAL_LINES && (
+        <button type="button" class="button quiet" onClick={toggle}>
           Show all {count} lines
         </button>
       )}

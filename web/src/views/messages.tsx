@@ -12,7 +12,7 @@ import { sync } from '../state/hub-client.ts';
 import { updateConversation } from '../state/store.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
-import { ListItem } from '../ui/expanded.ts';
+import { ListItemKey } from '../ui/expanded.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { useSelector } from '../ui/use-selector.ts';
 import { TimelineItemView } from './timeline-item.tsx';
@@ -149,9 +149,9 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
           {items.map((item) => (
             <div key={item.key} class="message">
               <ErrorBoundary>
-                <ListItem.Provider value={item.key}>
+                <ListItemKey.Provider value={`${sessionId} ${item.key}`}>
                   <TimelineItemView item={item} sessionId={sessionId} />
-                </ListItem.Provider>
+                </ListItemKey.Provider>
               </ErrorBoundary>
             </div>
           ))}

@@ -31,7 +31,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
       return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} isLive={item.isLive} />;
     case 'thinking':
       return (
-        <Disclosure id={item.key} icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
+        <Disclosure icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
           <p class="thinking">{item.text}</p>
         </Disclosure>
       );
@@ -39,10 +39,10 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
       return <ToolCall tool={item} />;
     case 'result':
       return (
-        <ResultDisclosure id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} />
+        <ResultDisclosure icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} />
       );
     case 'permission':
-      return <AnsweredRequest id={item.key} request={item.request} />;
+      return <AnsweredRequest request={item.request} />;
     case 'image':
       return <Images urls={[item.url]} />;
     case 'plan':
@@ -51,7 +51,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
       return <Event name={item.name} text={item.text} />;
     case 'unknown':
       return (
-        <Disclosure id={item.key} icon={<Terminal size={15} aria-hidden />} title="Unknown message">
+        <Disclosure icon={<Terminal size={15} aria-hidden />} title="Unknown message">
           <ToolOutput text={formatJson(item.json)} />
         </Disclosure>
       );

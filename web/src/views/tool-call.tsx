@@ -27,12 +27,11 @@ export function ToolIcon({ name }: { name: string }) {
 }
 
 export function ToolCall({ tool }: { tool: ToolItem }) {
-  const { key, name, input, output, images, state, permission } = tool;
+  const { name, input, output, images, state, permission } = tool;
   const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
   const detail = todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : summarizeInput(input);
   return (
     <ResultDisclosure
-      id={key}
       icon={<ToolIcon name={name} />}
       title={name}
       detail={detail}
@@ -48,7 +47,6 @@ export function ToolCall({ tool }: { tool: ToolItem }) {
 }
 
 interface ResultDisclosureProps {
-  id: string;
   icon: ComponentChildren;
   title: string;
   detail?: string;

@@ -7,7 +7,7 @@ import { useMemo } from 'preact/hooks';
 import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts';
 import { stripTerminalSequences } from '../content/tool-summary.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
-import { useExpandedText } from '../ui/expanded.ts';
+import { useExpanded } from '../ui/expanded.ts';
 import { lazy } from '../ui/lazy.tsx';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
@@ -77,7 +77,7 @@ export function ToolOutput({ text }: { text: string }) {
 }
 
 interface TruncatedTextProps {
-  /** Differs from those of the other texts in the item. */
+  /** Unique in the list item. */
   name: string;
   text: string;
   class: string;
@@ -87,14 +87,14 @@ interface TruncatedTextProps {
 
 /** Shows the start of a long text, with a button that shows all of it. */
 function TruncatedText({ name, text, children, ...attributes }: TruncatedTextProps) {
-  const [showsAll, showAll] = useExpandedText(name);
+  const [isExpanded, toggle] = useExpanded(name);
   const lines = text.split('\n');
   const first = lines.slice(0, INITIAL_LINES).join('\n').slice(0, INITIAL_LENGTH);
   return (
     <>
-      <pre {...attributes}>{children(showsAll ? text : first)}</pre>
-      {!showsAll && first.length < text.length && (
-        <button type="button" class="button quiet" onClick={showAll}>
+      <pre {...attributes}>{children(isExpanded ? text : first)}</pre>
+      {!isExpanded && first.length < text.length && (
+        <button type="button" class="button quiet" onClick={toggle}>
           {lines.length > INITIAL_LINES ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
         </button>
       )}
