@@ -164,7 +164,7 @@ pub const DB_TIMEOUT_MS: u64 = 35_000;
 pub const DB_SILENCE_MS: u64 = 2_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
-/// How many turns of the event loop a commit or a lookup waits for a growing burst.
+/// How many turns of the event loop a commit, a lookup or a write of attachments waits for a growing burst.
 pub const MAX_BURST_TURNS: usize = 64;
 /// The largest number of session lookups in one batch: each may return a row of 2 MB.
 pub const MAX_GROUPED_LOOKUPS: usize = 16;

@@ -138,7 +138,8 @@ impl Hub {
         }
     }
 
-    /// Waits for the end of a burst, so that its changes or lookups share a batch. Does not wait if fewer than `min` are queued.
+    /// Waits for the end of a burst, so that its changes or lookups share a batch, or its registrations a write of the attachment.
+    /// Does not wait if fewer than `min` are queued.
     /// Each `sleep(0)` lets the runtime deliver more events.
     pub(super) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
         let mut queued = count_queued(&self.state());

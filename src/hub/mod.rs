@@ -102,8 +102,9 @@ struct State {
     log: Option<EventLog>,
     schedule: Schedule,
     cache: Cache,
-    /// The sockets whose registrations must be written to their attachments, once for each registration.
-    unwritten_registrations: Vec<ConnId>,
+    /// The sockets whose attachments are older than their peers in memory. A socket appears once for each change, so that the
+    /// length shows whether the burst goes on.
+    unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     lookups: Vec<Lookup>,
     journal: Journal<Effect>,

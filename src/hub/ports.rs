@@ -63,6 +63,7 @@ pub trait Runtime: Send + Sync {
     fn close(&self, conn: ConnId, code: u16, reason: &str);
     /// Sets the object's one alarm, which replaces the one set before. Returns whether it was set.
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
+    /// Starts a background task. If a panic interrupts it, all sockets of the object are closed.
     fn spawn(&self, task: BoxFuture<'static, ()>);
     /// Sleeps. Only for short pauses, because it keeps the object awake; the alarm is for deadlines.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;

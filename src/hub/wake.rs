@@ -138,7 +138,7 @@ impl State {
             log: None,
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
-            unwritten_registrations: Vec::new(),
+            unwritten_attachments: Vec::new(),
             lookups: Vec::new(),
             journal: Default::default(),
             namespace_stored: rt.kv_get(NAMESPACE).is_some(),

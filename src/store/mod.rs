@@ -4,8 +4,8 @@
 //! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
 //!   [lost](watchdog) queries end.
 //! - Every statement names the namespace, or a session whose namespace it checks.
-//! - A statement for several ids has `+namespace = ?2`. Without the unary `+`, SQLite uses the index of the namespace and reads
-//!   all of its sessions or machines, once for each row of the parameter.
+//! - A statement that finds sessions or machines by a JSON array of ids has `+namespace = ?2`. The unary `+` keeps SQLite from using
+//!   the index of the namespace, with which it would read every session or machine of the namespace.
 //! - `migrations/` is the only schema.
 //!
 //! Limits of D1 (<https://developers.cloudflare.com/d1/platform/limits/>): 100 parameters a statement, 2 MB a value and

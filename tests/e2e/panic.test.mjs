@@ -132,9 +132,14 @@ describe('a panic', () => {
     assert.deepEqual((await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId), ['once']);
   });
 
-  test('before a registration is in the attachment of its socket closes the socket, so that the CLI registers again', async (t) => {
-    const { direct } = await connectAll(t, 'registration');
-    await direct.waitForReconnect(() => direct.socket.emit('rpc-register', { method: 'trap-timer' }));
+  test('before a registration is written to its attachment closes all sockets, and CLIs register again', async (t) => {
+    const clients = await connectAll(t, 'registration');
+    const reconnected = clients.bridged.waitForReconnect(() => {});
+    await clients.direct.waitForReconnect(() => clients.direct.socket.emit('rpc-register', { method: 'trap-timer' }));
+    await reconnected;
+    await Promise.all(clients.feeds.map((feed) => feed.waitForEnd('its end')));
+    await clients.direct.serve('listSkills', () => ({ success: true, skills: [] }));
+    assert.equal((await clients.web.get(`/api/sessions/${clients.session.id}/skills`)).body.success, true);
   });
 
   test('closes the socket of a client that is still connecting', async () => {

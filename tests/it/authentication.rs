@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::support::SECRET;
-use crate::support::worker_edge::{edge, edge_with_db, head, log_in, object_namespace, respond, route, with_token};
 use crate::support::rest::Reply;
 use crate::support::runtime::START;
 use crate::support::sqlite::Sqlite;
+use crate::support::worker_edge::{edge, edge_with_db, head, log_in, object_namespace, respond, route, with_token};
 use serde_json::json;
 use session_gateway_hub::http::edge::{Action, RequestHead};
 use session_gateway_hub::limits::MAX_VERIFIED_TOKENS;

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use crate::support::rest::Reply;
-use crate::support::runtime::START;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
-use crate::support::worker_edge::{edge, edge_with_db, head, object_namespace, respond, route, with_token};
+use crate::support::worker_edge::{edge, edge_with_db, head, log_in, object_namespace, respond, route, with_token};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
-use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{
     Action, Edge, RequestHead, Routing, longest_body_time_ms, rate_limit_key, split_url,
 };

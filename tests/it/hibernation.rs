@@ -41,6 +41,26 @@ async fn registrations_that_arrive_together_write_the_attachment_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_burst_of_registrations_and_keep_alives_of_two_sockets_is_restored_after_hibernation() {
+    let (world, session, mut first) = live_session().await;
+    let mut second = world.cli(&session).await;
+    world.advance(2 * MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
+    let now = world.now();
+    first.emit("rpc-register", &json!({"method": "gitStatus"}));
+    second.emit("rpc-register", &json!({"method": "gitStatus"}));
+    first.emit("session-alive", &json!({"sid": session, "time": now}));
+    first.emit("rpc-register", &json!({"method": "readFile"}));
+    world.hibernate_and_wake().await;
+    let mut clis = [("first", &mut first), ("second", &mut second)];
+    assert_eq!(handler_of_git_status(&world, &session, &mut clis).await, "second", "it replaced the first");
+    let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
+    first.serve("readFile", &json!({"success": true, "content": ""})).await;
+    call.reply().await.ok();
+    let attachment: Value = serde_json::from_str(&world.rt.attachment(first.socket.key)).unwrap();
+    assert!(attachment.to_string().contains(&now.to_string()), "the keep-alive is stored: {attachment}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn registered_methods_are_restored_after_hibernation() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;

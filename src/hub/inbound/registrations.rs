@@ -145,29 +145,30 @@ impl Hub {
                 state.rpc.unregister(owner.clone(), self.config.vocabulary.method(&method), conn);
             }
         }
-        self.store_later(state, conn, cli);
+        self.set_cli_in_burst(state, conn, cli);
     }
 
-    /// Stores what a socket serves in memory, and in its attachment at the end of the burst: most CLIs register all their methods
-    /// at once. If a panic prevents the write, all sockets of the object are closed ([`Runtime::spawn`](crate::hub::ports::Runtime)).
-    fn store_later(&self, state: &mut State, conn: ConnId, cli: Cli) {
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
+    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::ports::Runtime::spawn) closes the sockets.
+    fn set_cli_in_burst(&self, state: &mut State, conn: ConnId, cli: Cli) {
         state.connections.insert(conn, Peer::Cli(cli));
-        state.unwritten_registrations.push(conn);
-        if state.unwritten_registrations.len() > 1 {
+        state.unwritten_attachments.push(conn);
+        if state.unwritten_attachments.len() > 1 {
             return;
         }
         let hub = Weak::clone(&self.this);
         self.rt.spawn(Box::pin(async move {
             if let Some(hub) = hub.upgrade() {
-                hub.write_registrations().await;
+                hub.write_attachments_after_burst().await;
             }
         }));
     }
 
-    async fn write_registrations(&self) {
-        self.await_burst(1, |state| state.unwritten_registrations.len()).await;
+    /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
+    async fn write_attachments_after_burst(&self) {
+        self.await_burst(1, |state| state.unwritten_attachments.len()).await;
         let mut state = self.state();
-        let conns: BTreeSet<ConnId> = state.unwritten_registrations.drain(..).collect();
+        let conns: BTreeSet<ConnId> = std::mem::take(&mut state.unwritten_attachments).into_iter().collect();
         for conn in conns {
             if let Some(connection) = state.connections.get(conn) {
                 self.write_attachment(conn, &connection.peer);
@@ -199,7 +200,7 @@ impl Hub {
     fn remove_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
         cli.remove_method(name, &self.config.vocabulary);
-        self.store_later(state, conn, cli);
+        self.set_cli_in_burst(state, conn, cli);
     }
 }
 

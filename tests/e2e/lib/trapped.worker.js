@@ -36,8 +36,8 @@ function breakResponse() {
   };
 }
 
-/** Makes the hub panic when it next sets a timer. */
-function breakTimer() {
+/** Makes the hub panic when it next sets a timer: an import that throws. */
+function breakNextTimer() {
   const { setTimeout } = globalThis;
   globalThis.setTimeout = () => {
     globalThis.setTimeout = setTimeout;
@@ -97,7 +97,7 @@ export class NamespaceHub extends DurableObject {
 
   webSocketMessage(socket, message) {
     if (message.includes('"trap"')) arm();
-    if (message.includes('"trap-timer"')) breakTimer();
+    if (message.includes('"trap-timer"')) breakNextTimer();
     return this.hub.webSocketMessage(socket, message);
   }
 

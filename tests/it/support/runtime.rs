@@ -37,7 +37,6 @@ struct Inner {
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
     sent_texts: usize,
-    /// The number of attachments that were written.
     attachment_writes: usize,
     alarm: Option<u64>,
     /// The number of next attempts to set the alarm that fail.
@@ -101,7 +100,7 @@ impl FakeRuntime {
         self.inner().sockets.iter().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
     }
 
-    /// The number of attachments that were written.
+    /// Returns how many times an attachment of any socket was written.
     pub fn attachment_writes(&self) -> usize {
         self.inner().attachment_writes
     }
