@@ -32,7 +32,7 @@ ${BUILD_HELP}
 ${COMMON_HELP}`,
   load: `Usage: npm run load -- [options]
 
-Runs the scenarios load (a full namespace for a minute) and tenants (20 namespaces, one of them noisy) of \`npm run bench\`.
+Runs the scenarios load (a full namespace for 150 s) and tenants (20 namespaces, one of them noisy) of \`npm run bench\`.
 Takes about three minutes.
 
 ${BUILD_HELP}
