@@ -280,8 +280,11 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   };
   await scrollToTop();
   await chat.log.getByText('Start of the conversation').waitFor();
-  // Nothing is dropped while the user reads far up.
+  // Nothing is dropped while the user reads far up. The page must have the message before the user is at the end.
+  const heightOf = () => chat.log.evaluate(({ scrollHeight }) => scrollHeight);
+  const height = await heightOf();
   await say('Message number 402.');
+  await eventually(async () => (await heightOf()) > height, 'the page to have the new message');
   await page.getByRole('button', { name: 'Newest' }).click();
   await chat.waitForText('Message number 402.');
   assert.equal(await chat.log.getByText('Start of the conversation').count(), 1);
