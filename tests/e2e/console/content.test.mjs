@@ -133,7 +133,7 @@ test('copies code, and truncates very long content at first', async (t) => {
   const outputMatches = (predicate, what) => eventually(async () => predicate(await outputElement.textContent()), what);
   const endsWith = (line) => outputMatches((content) => content.endsWith(`\n${line}`), `an output that ends with ${line}`);
   await endsWith('line 200');
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
   await endsWith('line 3000');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
 
@@ -141,10 +141,10 @@ test('copies code, and truncates very long content at first', async (t) => {
   const diff = page.getByRole('region', { name: 'Edit of long.txt' });
   await diff.waitFor();
   await waitForCount(diff.locator('[data-kind="added"]'), 1000);
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
   await waitForCount(diff.locator('[data-kind="added"]'), 3000);
   await outputMatches(({ length }) => length === 50_000, 'the start of the output');
-  await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
+  await page.getByRole('button', { name: 'Show all 60000 characters' }).press('Enter');
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
@@ -157,7 +157,7 @@ test('keeps a long text expanded after it scrolls out of view, until its item is
   const chat = new Chat(page);
   const summary = chat.log.locator('summary', { hasText: 'seq 3000' });
   await summary.click();
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
   const waitForEnd = (end, prepare = async () => {}) =>
     eventually(async () => {
       await prepare();

@@ -159,6 +159,7 @@ test('turning notifications off wins over a registration in flight', async (t) =
   await turnOffButton(page).waitFor();
   // The settings register the subscription again whenever they are opened.
   await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('heading', { name: 'Machines' }).waitFor();
   const [delayed, released] = [deferred(), deferred()];
   await page.route('**/api/push/subscribe', async (route) => {
     if (route.request().method() === 'POST') {
