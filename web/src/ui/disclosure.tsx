@@ -20,7 +20,8 @@ interface Props {
 /** A collapsible line, one in a list item. Its content is rendered only while it is expanded. */
 export function Disclosure({ icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
   const summary = useRef<HTMLElement>(null);
-  const [isOpen, toggle] = useExpanded(WHOLE_ITEM);
+  const [isOpen, setOpen] = useExpanded(WHOLE_ITEM);
+  const toggle = () => setOpen(!isOpen);
   const onSummaryClick = (event: MouseEvent) => {
     // By itself, the browser opens `details` some frames before the content is rendered. Then the list of messages could
     // scroll to its end, so that the summary disappears.

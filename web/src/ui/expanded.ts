@@ -16,22 +16,23 @@ export const WHOLE_ITEM = '';
  */
 const expandedNames = signal<ReadonlyMap<string, ReadonlySet<string>>>(new Map());
 
-function toggleInItem(item: string, name: string) {
+function setInItem(item: string, name: string, isExpanded: boolean) {
   const names = new Set(expandedNames.peek().get(item));
-  if (!names.delete(name)) names.add(name);
+  if (isExpanded) names.add(name);
   // An item that is expanded again starts with short texts.
   else if (name === WHOLE_ITEM) names.clear();
+  else names.delete(name);
   expandedNames.value = new Map(expandedNames.peek()).set(item, names);
 }
 
 /**
- * Returns whether something is expanded, and a function that toggles it. `name` must be unique in its list item. Outside of a
+ * Returns whether something is expanded, and a function that sets it. `name` must be unique in its list item. Outside of a
  * list, the component holds the state.
  */
-export function useExpanded(name: string): [boolean, () => void] {
+export function useExpanded(name: string): [boolean, (isExpanded: boolean) => void] {
   const item = useContext(ListItemKey);
   const [isExpanded, setExpanded] = useState(false);
   // Only a change of this one renders the component again.
   const isExpandedInItem = useMemo(() => computed(() => item !== null && !!expandedNames.value.get(item)?.has(name)), [item, name]).value;
-  return item === null ? [isExpanded, () => setExpanded(!isExpanded)] : [isExpandedInItem, () => toggleInItem(item, name)];
+  return item === null ? [isExpanded, setExpanded] : [isExpandedInItem, (next) => setInItem(item, name, next)];
 }

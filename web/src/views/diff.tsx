@@ -47,13 +47,13 @@ const INITIAL_LINES = 1000;
 
 /** `name` is unique in the list item. */
 function Hunks({ name, hunks, label }: { name: string; hunks: Hunk[]; label: string }) {
-  const [isExpanded, toggle] = useExpanded(name);
+  const [isExpanded, setExpanded] = useExpanded(name);
   const count = hunks.reduce((sum, { lines }) => sum + lines.length, 0);
   return (
     <>
       <HunkTable hunks={isExpanded ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
       {!isExpanded && count > INITIAL_LINES && (
-        <button type="button" class="button quiet" onClick={toggle}>
+        <button type="button" class="button quiet" onClick={() => setExpanded(true)}>
           Show all {count} lines
         </button>
       )}

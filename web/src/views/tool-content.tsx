@@ -87,14 +87,14 @@ interface TruncatedTextProps {
 
 /** Shows the start of a long text, with a button that shows all of it. */
 function TruncatedText({ name, text, children, ...attributes }: TruncatedTextProps) {
-  const [isExpanded, toggle] = useExpanded(name);
+  const [isExpanded, setExpanded] = useExpanded(name);
   const lines = text.split('\n');
   const first = lines.slice(0, INITIAL_LINES).join('\n').slice(0, INITIAL_LENGTH);
   return (
     <>
       <pre {...attributes}>{children(isExpanded ? text : first)}</pre>
       {!isExpanded && first.length < text.length && (
-        <button type="button" class="button quiet" onClick={toggle}>
+        <button type="button" class="button quiet" onClick={() => setExpanded(true)}>
           {lines.length > INITIAL_LINES ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
         </button>
       )}
