@@ -162,14 +162,32 @@ describe('a hibernating object', { concurrency: true }, () => {
   }
 });
 
-/** Waits until the runtime has hibernated the object. */
-async function waitUntilHibernated(target, namespace) {
+/** Waits until the object has been idle for `IDLE_MS`. An alarm may wake it at any time after that. */
+async function waitUntilIdle(target, namespace) {
   const isIdle = async () => {
     const { events } = await target.tally(namespace);
     return events.every(({ to }) => to !== null && to < Date.now() - IDLE_MS);
   };
   await eventually(isIdle, 'the object to be idle', PING_TIMEOUT_MS);
-  assert.equal(await target.hibernate(namespace), false, 'the runtime has hibernated it');
+}
+
+/**
+ * Checks that the object was loaded again for each event that came when it had been idle for `IDLE_MS`.
+ * @returns {Promise<number>} how many such events there were
+ */
+async function countWakes(target, namespace) {
+  const { events } = await target.tally(namespace);
+  let wakes = 0;
+  let idleSince = 0;
+  for (const [index, { name, wake, from, to }] of events.entries()) {
+    if (index > 0 && from - idleSince > IDLE_MS) {
+      wakes += 1;
+      assert.equal(wake, events[index - 1].wake + 1, `the runtime had hibernated the object before this ${name}`);
+    }
+    // An event that has not ended keeps the object in memory.
+    idleSince = Math.max(idleSince, to ?? Infinity);
+  }
+  return wakes;
 }
 
 describe('an idle object', { concurrency: true }, () => {
@@ -187,11 +205,12 @@ describe('an idle object', { concurrency: true }, () => {
         () => web.get(`/api/sessions/${session.id}/skills`),
         () => runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() }),
       ]) {
-        await waitUntilHibernated(hub, namespace);
+        await waitUntilIdle(hub, namespace);
         assert.ok(await wake());
         const { seq } = await cli.sendMessage(session.id, 'still here');
         for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       }
+      assert.ok((await countWakes(hub, namespace)) >= 2);
     });
 
     test(`is woken every 30 s by its pings, which do not use the database (token by ${tokenIn})`, async (t) => {
@@ -251,15 +270,23 @@ describe('an idle object', { concurrency: true }, () => {
 
   test('hibernates although a CLI connected while another one disconnected', async (t) => {
     const namespaces = Array.from({ length: 12 }, (_, index) => `overlapping-${index}`);
+    const clis = [];
     for (const namespace of namespaces) {
       const session = await hub.web(namespace).openSession({ tag: namespace });
       const connect = () => connectCli(t, hub, { namespace, auth: { sessionId: session.id } });
       const leaving = await connect();
       await leaving.emitWithAck('ping', {});
       leaving.close();
-      await (await connect()).emitWithAck('ping', {});
+      const staying = await connect();
+      await staying.emitWithAck('ping', {});
+      clis.push(staying);
     }
-    await Promise.all(namespaces.map((namespace) => waitUntilHibernated(hub, namespace)));
+    const hibernates = async (namespace, index) => {
+      await waitUntilIdle(hub, namespace);
+      await clis[index].emitWithAck('ping', {});
+      assert.ok((await countWakes(hub, namespace)) >= 1);
+    };
+    await Promise.all(namespaces.map(hibernates));
   });
 
   test('is not hibernated while an RPC is pending', async (t) => {
