@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
-import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { deferred, eventually } from '../lib/await.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, visit, startSession } = await startConsole();
+const { hub, open, visit, startSession } = await startConsole();
 
 test('denies with a reason, denies and stops, and approves for the session', async (t) => {
   const { page, chat } = await startSession(t, 'answers');
@@ -355,6 +355,38 @@ test('keeps a request whose answer the agent rejects, and shows the error', asyn
   success = true;
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();
   await card.waitFor({ state: 'detached' });
+});
+
+test('moves no button of a request when the deployment’s modes are loaded after the session', async (t) => {
+  const input = { file_path: 'a.txt', old_string: 'old', new_string: 'new' };
+  const requests = { r1: { tool: 'Edit', arguments: input, createdAt: 1 } };
+  const { path } = await sessionWithRequests(t, 'late-modes', '/code/a', requests);
+  for (const options of [DESK, PHONE]) {
+    const { page } = await open(t, options);
+    const config = deferred();
+    await page.route('**/api/config', async (route) => {
+      await config.promise;
+      await route.fallback();
+    });
+    // Records where the button is drawn in each frame.
+    await page.addInitScript(() => {
+      window.positions = new Set();
+      const record = () => {
+        for (const button of document.querySelectorAll('.request button.danger')) {
+          if (button.textContent.trim() === 'Deny') window.positions.add(JSON.stringify(button.getBoundingClientRect()));
+        }
+        requestAnimationFrame(record);
+      };
+      record();
+    });
+    await page.goto(signInUrl(hub, 'late-modes', path));
+    await page.getByRole('heading', { name: 'No messages yet' }).waitFor();
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    config.resolve();
+    await page.getByRole('button', { name: 'Accept edits' }).waitFor();
+    await page.getByLabel('Permission mode').waitFor();
+    assert.equal(await page.evaluate(() => window.positions.size), 1);
+  }
 });
 
 test('shows the requests of an inactive session, and answers them when its CLI is back', async (t) => {

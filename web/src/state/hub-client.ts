@@ -110,9 +110,10 @@ async function unfollowIfGone(sessionId: string | null): Promise<void> {
   if (getOwn(state.value.sessionErrors, sessionId) !== undefined) channel.unfollow(sessionId);
 }
 
-/** Opens a session: fetches it and subscribes to its messages. */
+/** Opens a session: fetches it, and what the deployment offers, and subscribes to its messages. */
 export async function openSession(id: string): Promise<void> {
   setOpenSession(id);
+  if (state.value.configLoad.status === 'idle') void sync.fetchConfig();
   void sync.fetchNewerMessages(id);
   await sync.fetchSession(id);
   followOpenSession();

@@ -6,6 +6,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
+import { loadStates } from '../state/store.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
@@ -15,19 +16,27 @@ import { resumeAndShow } from './session-menu.tsx';
 import { TodoStrip } from './todos.tsx';
 
 export function Chat({ session }: { session: Session }) {
-  const isLocal = session.mode === 'local';
+  const { status } = loadStates.config.value;
   return (
     <div class="chat">
       <Messages session={session} />
-      <div class="dock">
-        <div class="dock-above">
-          <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
-          <ErrorBoundary>
-            <PendingRequests session={session} />
-          </ErrorBoundary>
-        </div>
-        {!session.active ? <InactiveNotice session={session} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
+      {/* The deployment's modes add a button to a request and a row to the composer, which would move the buttons. */}
+      {(status === 'ready' || status === 'failed') && <Dock session={session} />}
+    </div>
+  );
+}
+
+function Dock({ session }: { session: Session }) {
+  const isLocal = session.mode === 'local';
+  return (
+    <div class="dock">
+      <div class="dock-above">
+        <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
+        <ErrorBoundary>
+          <PendingRequests session={session} />
+        </ErrorBoundary>
       </div>
+      {!session.active ? <InactiveNotice session={session} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
     </div>
   );
 }
