@@ -4,8 +4,8 @@
 //! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
 //!   [lost](watchdog) queries end.
 //! - Every statement names the namespace, or a session whose namespace it checks.
-//! - A statement that finds sessions or machines by a JSON array of ids has `+namespace = ?2`. The unary `+` keeps SQLite from using
-//!   the index of the namespace, with which it would read every session or machine of the namespace.
+//! - A statement that finds sessions or machines by a JSON array of ids, or by `history`, has `+namespace`. The unary `+` keeps
+//!   SQLite from using the index of the namespace, with which it would read every session or machine of the namespace.
 //! - `migrations/` is the only schema.
 //!
 //! Limits of D1 (<https://developers.cloudflare.com/d1/platform/limits/>): 100 parameters a statement, 2 MB a value and

@@ -50,7 +50,7 @@ const SWEEP: [&str; 5] = [
     concat!(
         "DELETE FROM sessions WHERE (id = ",
         of_first_tombstone!("id"),
-        " OR namespace = '//' || ?1 AND history = ",
+        " OR +namespace = '//' || ?1 AND history = ",
         of_first_tombstone!("coalesce(history, id)"),
         ")
   AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ",
@@ -138,7 +138,7 @@ const END_MERGE: [&str; 6] = [
     concat!(
         "UPDATE sessions SET history = ",
         history_of!("?1", "?3"),
-        " WHERE namespace = '//' || ?3 AND history = ",
+        " WHERE +namespace = '//' || ?3 AND history = ",
         history_of!("?2", "?3"),
         " AND ",
         both_exist!()

@@ -15,6 +15,9 @@ const MAX_CHUNK_STEPS: i32 = 1_000_000;
 /// 0.3 s.
 const MAX_READ_STEPS: i32 = 20_000_000;
 
+/// By how many steps the longest statements may differ between two namespaces.
+const TOLERANCE: i32 = 200;
+
 /// Writes a session whose messages have the local ids `<first>`, `<first + 1>` and so on, and 1,900 to 2,099 bytes.
 async fn put_history(db: &Sqlite, id: &str, count: u64, first: u64) {
     put(db, &session(id, id)).await;
@@ -95,4 +98,31 @@ async fn a_session_of_300_000_messages_is_merged_and_deleted_in_statements_of_bo
         assert!(steps <= MAX_CHUNK_STEPS, "{old} and {new} messages: {steps} steps");
         assert_eq!((count(&db, "messages"), count(&db, "sessions")), (0, 0));
     }
+}
+
+#[tokio::test]
+async fn a_merge_and_a_deletion_take_no_more_steps_with_3000_earlier_merges_in_the_namespace() {
+    let mut measured = Vec::new();
+    for earlier in [3, 3_000] {
+        let db = Sqlite::with_schema();
+        put_history(&db, "old", 10, 1).await;
+        put_history(&db, "new", 10, 11).await;
+        put(&db, &session("resumed", "resumed")).await;
+        db.execute(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {earlier})
+             INSERT INTO sessions (id, namespace, tag, history, seq, created_at, updated_at, active_at, thinking_at, active,
+               thinking, mode, metadata_version, agent_state_version)
+             SELECT 'merged-' || i, '//' || namespace, 'merged-' || i, 'resumed', 0, created_at, updated_at, active_at,
+               thinking_at, 0, 0, mode, metadata_version, agent_state_version FROM n, sessions WHERE sessions.id = 'resumed'"
+        ));
+        db.take_most_steps();
+        merge(&db).await;
+        let merge_steps = db.take_most_steps();
+        delete(&db).await;
+        assert_eq!(count(&db, "sessions"), earlier + 1);
+        measured.push((merge_steps, db.take_most_steps()));
+    }
+    let [few, many] = measured[..] else { unreachable!() };
+    assert!(many.0 <= few.0 + TOLERANCE, "the merge takes {} steps instead of {}", many.0, few.0);
+    assert!(many.1 <= few.1 + TOLERANCE, "the deletion takes {} steps instead of {}", many.1, few.1);
 }
