@@ -6,13 +6,14 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 
-const { hub, open } = await startConsole();
+const { hub, open, visit } = await startConsole();
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 const SIZES = { phone: PHONE, desk: DESK };
@@ -108,6 +109,53 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
       });
     }
     assert.deepEqual(pageErrors, []);
+  }
+});
+
+/** Records in `window.moves` what moves on a page without being caused by the user. */
+function recordMoves() {
+  window.moves = [];
+  const place = ({ x, y }) => `${x}, ${y}`;
+  const describe = ({ node, previousRect, currentRect }) => `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
+  const observer = new PerformanceObserver((list) => window.moves.push(...list.getEntries().flatMap(({ sources }) => sources.map(describe))));
+  observer.observe({ type: 'layout-shift', buffered: true });
+}
+
+/** Holds the requests of a page to the hub. Returns them: each entry, once called, lets a request go on. */
+async function holdRequests(page) {
+  const held = [];
+  await page.route('**/api/**', async (route) => {
+    await new Promise((resolve) => held.push(resolve));
+    await route.fallback();
+  });
+  return held;
+}
+
+/** Lets held requests go on, one at a time, until the page has loaded everything. `takeNext` removes the next one of them. */
+async function releaseUntilLoaded(page, held, takeNext) {
+  let isLoaded = false;
+  const loading = waitUntilLoaded(page).then(() => (isLoaded = true));
+  while (!isLoaded) {
+    await Promise.race([eventually(() => held.length > 0 || isLoaded, 'a request'), loading]);
+    takeNext()?.();
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  }
+}
+
+test('no view moves its content while it loads, whatever is loaded first', { timeout: 280_000 }, async (t) => {
+  const id = await createSample(t);
+  for (const size of Object.values(SIZES)) {
+    const { page } = await visit(t, 'views', size);
+    await waitUntilLoaded(page);
+    await page.addInitScript(recordMoves);
+    const held = await holdRequests(page);
+    for (const { name, path } of VIEWS) {
+      for (const takeNext of [() => held.shift(), () => held.pop()]) {
+        await page.goto(path(id));
+        await releaseUntilLoaded(page, held, takeNext);
+        assert.deepEqual(await page.evaluate(() => window.moves), [], `${name}, width ${size.viewport.width}`);
+      }
+    }
   }
 });
 

@@ -48,6 +48,9 @@ export const loadStates = {
   config: computed(() => state.value.configLoad),
 };
 
+/** Whether what the deployment offers is loaded, or could not be loaded. */
+export const isConfigSettled = computed(() => ['ready', 'failed'].includes(state.value.configLoad.status));
+
 /** The number of pending requests of all agents, for the page title. */
 export const pendingRequestCount = computed(() =>
   Object.values(summaries.value).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),

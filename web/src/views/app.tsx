@@ -6,7 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { getOwn } from '../state/get-own.ts';
 import { sessionTitle } from '../state/sessions.ts';
-import { namespace, openSessionId, pendingRequestCount, summaries } from '../state/store.ts';
+import { loadStates, namespace, openSessionId, pendingRequestCount, summaries } from '../state/store.ts';
 import { hasKeyboard, isWide } from '../ui/device.ts';
 import { DialogHost } from '../ui/dialog.tsx';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
@@ -113,10 +113,10 @@ function Loading() {
 }
 
 function Welcome() {
-  const count = Object.values(summaries.value).length;
+  const isEmpty = loadStates.list.value.status === 'ready' && Object.keys(summaries.value).length === 0;
   return (
     <div class="empty">
-      <h2>{count === 0 ? 'Nothing here yet' : 'Select a session'}</h2>
+      <h2>{isEmpty ? 'Nothing here yet' : 'Select a session'}</h2>
       {hasKeyboard.value && (
         <p>
           <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> lists all shortcuts.

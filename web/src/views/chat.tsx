@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
-import { loadStates } from '../state/store.ts';
+import { isConfigSettled } from '../state/store.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
@@ -16,12 +16,11 @@ import { resumeAndShow } from './session-menu.tsx';
 import { TodoStrip } from './todos.tsx';
 
 export function Chat({ session }: { session: Session }) {
-  const { status } = loadStates.config.value;
   return (
     <div class="chat">
       <Messages session={session} />
       {/* The deployment's modes add a button to a request and a row to the composer, which would move the buttons. */}
-      {(status === 'ready' || status === 'failed') && <Dock session={session} />}
+      {isConfigSettled.value && <Dock session={session} />}
     </div>
   );
 }

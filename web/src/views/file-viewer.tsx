@@ -20,12 +20,14 @@ export function FileViewer({ sessionId, path }: { sessionId: string; path: strin
         <h2 class="mono ellipsis" title={path}>
           {path}
         </h2>
-        <span class="row">
-          {value && <span class="muted small">{formatSize(value.length)}</span>}
-          <a class="button quiet icon" href={url} download={name} aria-label={`Download ${name}`}>
-            <Download size={18} aria-hidden />
-          </a>
-        </span>
+        {value && url && (
+          <span class="row">
+            <span class="muted small">{formatSize(value.length)}</span>
+            <a class="button quiet icon" href={url} download={name} aria-label={`Download ${name}`}>
+              <Download size={18} aria-hidden />
+            </a>
+          </span>
+        )}
       </header>
       {error && <ErrorNotice text={error} onRetry={refetch} />}
       {!value && !error && <Skeleton label="Loading the file" lines={8} />}

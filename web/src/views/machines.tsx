@@ -20,7 +20,13 @@ export function Machines() {
         <h1>Machines</h1>
       </div>
       <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
-        {sorted.length === 0 ? <NoMachines /> : <ul role="list" class="stack">{sorted.map((machine) => <li key={machine.id}><MachineCard machine={machine} /></li>)}</ul>}
+        {sorted.length === 0 ? (
+          <NoMachines />
+        ) : (
+          <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+            <ul role="list" class="stack">{sorted.map((machine) => <li key={machine.id}><MachineCard machine={machine} /></li>)}</ul>
+          </LoadGate>
+        )}
       </LoadGate>
     </div>
   );

@@ -31,7 +31,9 @@ export function NewSession() {
           <NoMachines />
         ) : (
           <LoadGate loadState={loadStates.config.value} label="Loading the agents" onRetry={() => void sync.fetchConfig()}>
-            <NewSessionForm />
+            <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+              <NewSessionForm />
+            </LoadGate>
           </LoadGate>
         )}
       </LoadGate>

@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { unwrap } from '../api/client.ts';
 import { describeFailure, describeOutcome, hadSubscribers } from '../content/push-log.ts';
 import { api } from '../state/hub-client.ts';
-import { state } from '../state/store.ts';
+import { isConfigSettled, state } from '../state/store.ts';
 import { pushStatus, type PushStatus, refreshPushStatus, subscribe, unsubscribe } from '../state/push.ts';
 import { formatAge } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -34,19 +34,21 @@ export function Notifications() {
     setBusy(false);
   };
   const isOffered = isOn || state.value.config?.push.available !== false;
+  // Before, a button could become a text.
+  const isKnown = isConfigSettled.value && (!isOffered || pushStatus.value !== 'unknown');
   const unavailable = isOffered ? UNAVAILABLE_TEXTS[pushStatus.value] : NO_CONTACT_TEXT;
   return (
     <section class="card stack" aria-labelledby="notifications">
       <h2 id="notifications">Notifications</h2>
       <p class="muted">Notifies you when an agent needs permission or has finished, unless you have the console in view.</p>
-      {unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
-      {isOffered && (isOn || pushStatus.value === 'off') && (
-        <div>
+      <div class="push-status">
+        {isKnown && unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
+        {isKnown && !unavailable && (
           <button type="button" class={isOn ? 'button' : 'button primary'} disabled={isBusy} aria-pressed={isOn} onClick={toggle}>
             <Bell size={16} aria-hidden /> {isOn ? 'Turn notifications off' : 'Turn notifications on'}
           </button>
-        </div>
-      )}
+        )}
+      </div>
       <NotificationLog />
     </section>
   );
