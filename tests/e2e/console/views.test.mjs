@@ -1,6 +1,6 @@
 /**
- * Accessibility of each view of the web console (axe), in both themes and sizes. UPDATE_SCREENS=1 also updates the screenshots of
- * docs/CONSOLE.md.
+ * Each view of the web console: its accessibility (axe) in both themes and sizes, and that it does not move while it loads.
+ * UPDATE_SCREENS=1 also updates the screenshots of docs/CONSOLE.md.
  */
 
 import assert from 'node:assert/strict';
