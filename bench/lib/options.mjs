@@ -33,7 +33,7 @@ ${COMMON_HELP}`,
   load: `Usage: npm run load -- [options]
 
 Runs the scenarios load (a full namespace for 150 s) and tenants (20 namespaces, one of them noisy) of \`npm run bench\`.
-Takes about three minutes.
+Takes about four minutes.
 
 ${BUILD_HELP}
 ${COMMON_HELP}`,

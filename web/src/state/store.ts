@@ -48,7 +48,7 @@ export const loadStates = {
   config: computed(() => state.value.configLoad),
 };
 
-/** Whether what the deployment offers is loaded, or could not be loaded. */
+/** Whether the first fetch of the deployment's configuration has ended, with or without success. */
 export const isConfigSettled = computed(() => ['ready', 'failed'].includes(state.value.configLoad.status));
 
 /** The number of pending requests of all agents, for the page title. */

@@ -19,7 +19,7 @@ export function Chat({ session }: { session: Session }) {
   return (
     <div class="chat">
       <Messages session={session} />
-      {/* The deployment's modes add a button to a request and a row to the composer, which would move the buttons. */}
+      {/* Not before the deployment's modes are known: they add a button to a request and a row to the composer, which would move other buttons. */}
       {isConfigSettled.value && <Dock session={session} />}
     </div>
   );

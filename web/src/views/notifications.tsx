@@ -34,7 +34,7 @@ export function Notifications() {
     setBusy(false);
   };
   const isOffered = isOn || state.value.config?.push.available !== false;
-  // Before, a button could become a text.
+  // Until then neither is shown, so that the button cannot turn into a text while the page loads.
   const isKnown = isConfigSettled.value && (!isOffered || pushStatus.value !== 'unknown');
   const unavailable = isOffered ? UNAVAILABLE_TEXTS[pushStatus.value] : NO_CONTACT_TEXT;
   return (
