@@ -135,7 +135,11 @@ async function startHub(build) {
   const state = new MockState();
   const env = { DB: new D1Database(), CLI_API_TOKEN: TOKEN, JWT_SECRET: TOKEN, AUTH_RATE_LIMIT: { limit: async () => ({ success: true }) } };
   const object = new NamespaceHub(state, env);
-  const fetch = ({ method, url, text }, { headers }) => object.fetch(new MockRequest(method, url, headers, text));
+  // The worker passes only the URL of a GET request.
+  const fetch = (request, { headers }) => {
+    const { method, url, text } = typeof request === 'string' ? { method: 'GET', url: request } : request;
+    return object.fetch(new MockRequest(method, url, headers, text));
+  };
   env.HUB = { idFromName: () => ({ equals: () => true }), get: () => ({ fetch }) };
   const worker = Object.assign(new Worker(), { env, ctx: { waitUntil: () => {} } });
 

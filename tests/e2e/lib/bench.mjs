@@ -1,4 +1,4 @@
-/** Runs the bench in its quick form. */
+/** Runs the scripts of the bench. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -6,10 +6,15 @@ import path from 'node:path';
 import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
-/** Runs the bench with these arguments, and resolves to what it prints. */
-export async function runQuickly(t, ...args) {
+/** Runs the bench in its quick form with these arguments, and resolves to what it prints. */
+export function runQuickly(t, ...args) {
   const out = path.join(temporaryFolder(t), 'result.json');
-  const child = spawn(process.execPath, [path.join(ROOT, 'bench', 'run.mjs'), ...args, '--quick', '--out', out], { cwd: ROOT });
+  return runScript(t, 'run.mjs', ...args, '--quick', '--out', out);
+}
+
+/** Runs a script of the folder `bench`, and resolves to what it prints. */
+export async function runScript(t, name, ...args) {
+  const child = spawn(process.execPath, [path.join(ROOT, 'bench', name), ...args], { cwd: ROOT });
   t.after(() => child.kill());
   const [stdout, stderr, code] = await Promise.all([
     child.stdout.setEncoding('utf8').toArray(),
