@@ -13,12 +13,13 @@ import { main, UsageError, UserError } from './lib/errors.mjs';
 import { startGroup } from './lib/group.mjs';
 import { tryLock } from './lib/lock.mjs';
 import { DEV_BUILD_DIR, inProject, ROOT } from './lib/paths.mjs';
+import { isRunning } from './lib/processes.mjs';
 import { bold, dim, runStep } from './lib/progress.mjs';
 import { HubRefusedError, respondsWithin, waitUntilReady } from './lib/ready.mjs';
 import { environmentWith, readLines, runParallel } from './lib/run.mjs';
 import { ensureDevVars, ensureNode, ensurePackages } from './lib/setup.mjs';
-import { isRunning, isStopping, npmProcess, onStop } from './lib/signals.mjs';
-import { clearMigrationRecord, LOCAL_COMMAND_ENV, migrateLocalDatabase, wranglerCommand } from './lib/wrangler.mjs';
+import { isStopping, npmProcess, onStop } from './lib/signals.mjs';
+import { clearMigrationRecord, deleteLocalTraces, LOCAL_COMMAND_ENV, migrateLocalDatabase, wranglerCommand } from './lib/wrangler.mjs';
 
 const DEFAULT_PORT = 8787;
 
@@ -55,6 +56,7 @@ await main(async () => {
   const lock = await lockFolder(localAddress(options));
   await requireFreePort(options);
   console.log(bold('Session gateway hub'));
+  deleteLocalTraces();
   await ensureDevVars();
   const secret = accessToken();
   const [worker, webConsole] = await runParallel(() => build({ optimize: false }), buildConsole, migrateLocalDatabase, ensurePackages, ensureNode);

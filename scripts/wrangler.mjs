@@ -3,9 +3,9 @@
 import { main } from './lib/errors.mjs';
 import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
-import { wranglerCommand } from './lib/wrangler.mjs';
+import { WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
 
 await main(async () => {
   await setup();
-  return runOnTerminal(...wranglerCommand(process.argv.slice(2)), { env: { WRANGLER_SEND_METRICS: 'false' } });
+  return runOnTerminal(...wranglerCommand(process.argv.slice(2)), { env: WRANGLER_ENV });
 });

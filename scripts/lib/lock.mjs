@@ -1,11 +1,11 @@
 // Lock files: at most one set-up, build or hub runs per folder. A lock lists process ids with their start times; it is held
 // while one of these processes runs. The lock of processes that no longer run is stale, and is removed.
 
-import { spawnSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspectProcess, isRunning } from './processes.mjs';
 
 const POLL_MS = 250;
 
@@ -90,7 +90,7 @@ export async function tryLock(file, details = {}) {
     // The holder has released the lock meanwhile.
     if (text === undefined) continue;
     const other = parse(text);
-    const running = other.processes.findIndex(isRunning);
+    const running = other.processes.findIndex(holds);
     if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
     if (!(await removeStale(file, text))) await sleep(REMOVAL_MS);
   }
@@ -115,7 +115,7 @@ function lockOf(file, holder) {
   const lock = {
     addProcesses(pids) {
       const [owner, ...others] = holder.processes;
-      holder.processes = [owner, ...others.filter(isRunning), ...pids.map(processOf)];
+      holder.processes = [owner, ...others.filter(holds), ...pids.map(processOf)];
       rewrite();
     },
     setDetails(details) {
@@ -199,35 +199,13 @@ function parse(text) {
   }
 }
 
-/** Whether the process runs, and its id was not reused. @param {Process} process */
-function isRunning({ pid, startTime }) {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if (error.code !== 'EPERM') return false;
-  }
-  const currentStartTime = startTimeOf(pid);
-  return !startTime || !currentStartTime || startTime === currentStartTime;
-}
+/** Whether a process that a lock lists still holds it. @param {Process} process */
+const holds = ({ pid, startTime }) => isRunning(pid, startTime);
 
 /**
  * @param {number} pid of a running process
  * @returns {Process}
  */
 function processOf(pid) {
-  return { pid, startTime: startTimeOf(pid) };
-}
-
-/** The start time of a process from /proc on Linux or `ps` on macOS; else empty. @param {number} pid */
-function startTimeOf(pid) {
-  if (process.platform === 'darwin') {
-    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
-    return spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { env, encoding: 'utf8' }).stdout?.trim() ?? '';
-  }
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
-  } catch {
-    return '';
-  }
+  return { pid, startTime: inspectProcess(pid).startTime ?? '' };
 }

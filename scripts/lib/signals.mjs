@@ -1,7 +1,6 @@
 // Handles SIGINT, SIGTERM, SIGHUP and a closed output: runs the script's stop handler, then exits.
 
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { inspectProcess, isRunning } from './processes.mjs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
@@ -71,34 +70,7 @@ export function endWithNpm() {
  */
 export function npmProcess() {
   if (!process.env.npm_lifecycle_event || process.platform === 'win32') return undefined;
-  const [parent, name] = parentAndName(process.ppid);
-  if (parent === undefined) return undefined;
-  return /(^|\/)-?(ba|da|k|z|a)?sh$/.test(name) ? Number(parent) : process.ppid;
-}
-
-/**
- * @param {number} pid
- * @returns {string[]} the id of its parent and the name of its program; empty if not available
- */
-function parentAndName(pid) {
-  if (process.platform !== 'linux') {
-    const { stdout } = spawnSync('ps', ['-o', 'ppid=,comm=', '-p', String(pid)], { encoding: 'utf8' });
-    return stdout?.trim().match(/^(\d+)\s+(.*)$/)?.slice(1) ?? [];
-  }
-  try {
-    const [, name, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8').match(/^\d+ \(([^]*)\) \S+ (\d+) /) ?? [];
-    return [parent, name];
-  } catch {
-    return [];
-  }
-}
-
-/** @param {number} pid */
-export function isRunning(pid) {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error.code === 'EPERM';
-  }
+  const { parent, name } = inspectProcess(process.ppid);
+  if (name === undefined) return undefined;
+  return /(^|\/)-?(ba|da|k|z|a)?sh$/.test(name) ? parent : process.ppid;
 }

@@ -9,16 +9,25 @@ import { runStep, yellow } from './progress.mjs';
 import { run } from './run.mjs';
 import { ensureNode, ensurePackages } from './setup.mjs';
 
+/** The environment of all wrangler commands. */
+export const WRANGLER_ENV = {
+  // Sends no usage metrics.
+  WRANGLER_SEND_METRICS: 'false',
+  // Records no traces in .wrangler/state: they have the addresses of requests, which may contain tokens, and grow without limit.
+  X_LOCAL_OBSERVABILITY: 'false',
+  // Does not serve the local database at /cdn-cgi/explorer, where no token is needed.
+  X_LOCAL_EXPLORER: 'false',
+};
+
 /** The environment of wrangler commands that need no network. */
 export const LOCAL_COMMAND_ENV = {
+  ...WRANGLER_ENV,
   // Answers prompts with their defaults.
   CI: '1',
   // Does not download a sample of `request.cf`.
   CLOUDFLARE_CF_FETCH_ENABLED: 'false',
   // Does not check for a newer version, which it would print in the banner.
   WRANGLER_HIDE_BANNER: 'true',
-  // Sends no usage metrics.
-  WRANGLER_SEND_METRICS: 'false',
 };
 
 /**
@@ -63,6 +72,11 @@ export async function migrateLocalDatabase() {
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   // Keeps the old hash of a changed file, so that the warning is repeated at the next start.
   writeFileSync(MIGRATION_RECORD_FILE, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
+}
+
+/** Deletes traces that wrangler recorded before they were switched off. */
+export function deleteLocalTraces() {
+  rmSync(path.join(LOCAL_STATE_DIR, 'v3', 'observability'), { recursive: true, force: true });
 }
 
 /** Deletes the record of applied migrations, so that the next start checks the database itself. */

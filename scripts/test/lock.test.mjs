@@ -7,7 +7,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock, withLock } from '../lib/lock.mjs';
+import { isRunning } from '../lib/processes.mjs';
 
 const LOCK_MODULE = JSON.stringify(new URL('../lib/lock.mjs', import.meta.url).href);
 
@@ -45,6 +47,23 @@ function startProcess(t, file, code) {
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   return child;
+}
+
+/**
+ * Runs a Node process that ends but is not reaped by its parent, as in a container without an init process.
+ * @param {import('node:test').TestContext} t
+ * @param {string} code of the process
+ * @returns {Promise<number>} its process id, once it has ended
+ */
+async function startZombie(t, code) {
+  // The shell replaces itself by a program that reaps nothing.
+  const script = '"$@" & echo $!; exec sleep 300';
+  const parent = spawn('/bin/sh', ['-c', script, 'sh', process.execPath, '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => parent.kill('SIGKILL'));
+  const pid = String((await once(parent.stdout, 'data'))[0]).trim();
+  // Nothing notifies a third process of an end.
+  while (!spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.startsWith('Z')) await sleep(10);
+  return Number(pid);
 }
 
 test('a lock has one holder at a time and is released', async (t) => {
@@ -112,6 +131,17 @@ test('a lock whose process id was reused is removed', { skip: process.platform =
   const file = path.join(temporaryFolder(t), 'lock');
   writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, startTime: 'long ago' }], details: {} }));
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
+});
+
+test('the lock of a killed process that its parent has not reaped is removed', { skip: process.platform === 'win32' }, async (t) => {
+  const file = path.join(temporaryFolder(t), 'lock');
+  const code = `await (await import(${LOCK_MODULE})).tryLock(${JSON.stringify(file)}); process.kill(process.pid, 'SIGKILL');`;
+  const pid = await startZombie(t, code);
+  assert.equal(JSON.parse(readFileSync(file, 'utf8')).processes[0].pid, pid);
+  const { lock } = await tryLock(file);
+  assert.ok(lock, 'the lock is held');
+  lock.release();
+  assert.equal(isRunning(pid), false);
 });
 
 test('releasing a lock that was deleted and acquired again does not release the new one', async (t) => {

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -14,6 +14,7 @@ import { findUpToDateBuild } from '../../scripts/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
 import { eventually, withTimeout } from './lib/await.mjs';
 import { freePort, start } from './lib/children.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -83,6 +84,18 @@ class Clone {
     return path.join(this.folder, '.wrangler', 'dev.lock');
   }
 
+  get traces() {
+    return path.join(this.folder, '.wrangler', 'state', 'v3', 'observability');
+  }
+
+  /** The files below .wrangler that contain one of some texts. @param {string[]} texts */
+  filesWith(texts) {
+    const entries = readdirSync(path.join(this.folder, '.wrangler'), { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => path.join(parentPath, name));
+    assert.ok(files.some((file) => file.endsWith('.sqlite')));
+    return files.filter((file) => texts.some((text) => readFileSync(file).includes(text)));
+  }
+
   get wranglerPid() {
     // The last two processes are wrangler and its guard.
     return this.#lockHolders().at(-2);
@@ -115,6 +128,9 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   before(async () => {
     assert.ok(findUpToDateBuild(true), 'The build is outdated. Run: npm run build');
     clone = new Clone(suite);
+    // The traces that an earlier version of the hub's commands left.
+    mkdirSync(clone.traces, { recursive: true });
+    writeFileSync(path.join(clone.traces, 'traces.sqlite'), 'GET /api/events?token=secret');
     port = await freePort();
     hub = await clone.startDev(port);
   });
@@ -228,10 +244,24 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     hub.wranglerPid = clone.wranglerPid;
   });
 
+  test('serves clients that send their token in the address, and does not serve its database without a token', async (t) => {
+    const { session } = await liveSession(t, hub, { namespace: 'addresses', tag: '/code/addresses', tokenIn: 'query' });
+    await liveSession(t, hub, { namespace: 'addresses', tag: '/code/header', tokenIn: 'header' });
+    for (const channel of ['stream', 'socket']) {
+      await openFeed(t, hub.web('addresses'), channel, { sessionId: session.id }, { tokenInQuery: true });
+    }
+    assert.equal((await hub.webWithoutToken().get('/cdn-cgi/explorer/api/d1/database')).status, 404);
+  });
+
   test('ends with all its processes on Ctrl-C', async () => {
     process.kill(hub.devPid, 'SIGINT');
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [0, null]);
     await eventually(() => hasEnded(hub.wranglerPid), 'the end of all processes');
     assert.equal(existsSync(clone.lock), false);
+  });
+
+  test('has written no token below .wrangler, and has deleted the traces of an earlier version', () => {
+    assert.deepEqual(clone.filesWith([hub.token(), 'token=']), []);
+    assert.equal(existsSync(clone.traces), false);
   });
 });

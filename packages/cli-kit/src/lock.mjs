@@ -24,7 +24,7 @@ export class LockHeldError extends Error {
  * @throws {LockHeldError} when a running process holds it
  */
 export function acquire(file) {
-  const holder = JSON.stringify({ pid: process.pid, startTime: startTimeOf(process.pid) });
+  const holder = JSON.stringify({ pid: process.pid, startTime: readStat(process.pid).startTime });
   for (let tries = 0; tries < 100; tries += 1) {
     if (createFile(file, holder)) {
       heldFiles.add(file);
@@ -97,16 +97,23 @@ function isRunning(pid, startTime) {
   } catch (error) {
     if (error.code !== 'EPERM') return false;
   }
+  const current = readStat(pid);
   // Process ids are reused; the start time distinguishes the processes, where it is known.
-  return startTime === '' || startTimeOf(pid) === startTime;
+  return !current.isZombie && (startTime === '' || current.startTime === startTime);
 }
 
-/** The start time of a process in clock ticks since boot (field 22 of /proc/PID/stat); empty on other systems than Linux. */
-function startTimeOf(pid) {
+/**
+ * @returns {{isZombie: boolean, startTime: string}} from /proc/PID/stat on Linux. `isZombie`: the process has ended and its
+ *   parent has not reaped it; in a container without an init process, it stays listed. `startTime`: in clock ticks since boot;
+ *   empty on other systems.
+ */
+function readStat(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
+    // Fields 3, 20 and 22 of proc(5). With other threads, only the first one has ended.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return { isZombie: 'ZX'.includes(fields[0]) && Number(fields[17]) <= 1, startTime: fields[19] ?? '' };
   } catch {
-    return '';
+    return { isZombie: false, startTime: '' };
   }
 }

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
 import { findToken, namespaceOf, removeToken } from '../src/token.mjs';
 import { tempDir } from './support/repository.mjs';
+import { eventually } from './support/wait.mjs';
 
 test('a machine id is stable per hub, namespace and directory', (t) => {
   const home = tempDir(t);
@@ -26,6 +29,20 @@ test('one process at a time holds the lock of a machine', (t) => {
   release();
   assert.throws(() => store.lockMachine('one'), LockHeldError);
   again();
+});
+
+test('a process that was killed and not reaped holds no lock', { skip: process.platform !== 'linux' }, async (t) => {
+  const home = tempDir(t);
+  const options = { home, hub: 'http://hub', namespace: 'a' };
+  const module = new URL('../src/state.mjs', import.meta.url).href;
+  const code = `new (await import('${module}')).StateStore(${JSON.stringify(options)}).lockMachine('one'); process.kill(process.pid, 'SIGKILL');`;
+  // The shell replaces itself by a program that reaps nothing.
+  const args = ['-c', '"$@" & echo $!; exec sleep 300', 'sh', process.execPath, '--input-type=module', '-e', code];
+  const parent = spawn('/bin/sh', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => parent.kill('SIGKILL'));
+  const pid = String((await once(parent.stdout, 'data'))[0]).trim();
+  await eventually(() => readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z '), 'the end of the process');
+  new StateStore(options).lockMachine('one')();
 });
 
 test('the last handled seq is stored per session, not per tag', (t) => {
