@@ -55,6 +55,37 @@ test('parses an event, bare or in a record', () => {
   assert.deepEqual(parseMessage({ type: 'event', data: { type: 'switch', mode: 'remote' } }), [{ kind: 'event', name: 'switch', text: 'remote' }]);
 });
 
+const system = (subtype: string, fields: object = {}) => ({ role: 'agent', content: { type: 'output', data: { type: 'system', subtype, ...fields } } });
+
+test('parses the system records of an agent: its errors, compactions and recaps', () => {
+  const errorOf = (fields: object) => parseMessage(system('api_error', fields));
+  const overloaded = { status: 529, error: { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } } };
+  assert.deepEqual(errorOf({ error: overloaded, retryAttempt: 1, maxRetries: 10 }), [{ kind: 'error', text: 'API error: Overloaded. Retry 1 of 10.' }]);
+  assert.deepEqual(errorOf({ error: 'No credit.' }), [{ kind: 'error', text: 'API error: No credit.' }]);
+  assert.deepEqual(errorOf({ error: {}, cause: { code: 'ConnectionRefused' } }), [{ kind: 'error', text: 'API error: ConnectionRefused.' }]);
+  assert.deepEqual(errorOf({ error: { status: 503 } }), [{ kind: 'error', text: 'API error: status 503.' }]);
+  assert.deepEqual(errorOf({}), [{ kind: 'error', text: 'API error: no details.' }]);
+  assert.deepEqual(parseMessage(system('compact_boundary', { content: 'Conversation compacted', compactMetadata: { trigger: 'auto', preTokens: 155_000 } })), [
+    { kind: 'event', name: 'compaction', text: '155K tokens' },
+  ]);
+  assert.deepEqual(parseMessage(system('microcompact_boundary')), [{ kind: 'event', name: 'compaction', text: undefined }]);
+  assert.deepEqual(parseMessage(system('away_summary', { content: 'Fixed two tests' })), [{ kind: 'event', name: 'recap', text: 'Fixed two tests' }]);
+});
+
+test('shows no record that is only for programs or for the model', () => {
+  const data = (fields: object) => ({ role: 'agent', content: { type: 'output', data: fields } });
+  const message = { role: 'user', content: 'Caveat: generated while running a local command.' };
+  for (const fields of [{ type: 'rate_limit_event' }, { type: 'tool_progress' }, { type: 'user', isMeta: true, message }, { type: 'user', isCompactSummary: true, message }]) {
+    assert.deepEqual(parseMessage(data(fields)), [], JSON.stringify(fields));
+  }
+  assert.deepEqual(parseMessage(system('turn_duration', { durationMs: 1234 })), []);
+});
+
+test('an event that is an error is an error', () => {
+  assert.deepEqual(parseMessage({ type: 'event', data: { type: 'error', message: 'The agent ended.' } }), [{ kind: 'error', text: 'The agent ended.' }]);
+  assert.deepEqual(parseMessage({ type: 'event', data: { type: 'error' } }), [{ kind: 'event', name: 'error', text: undefined }]);
+});
+
 test('parses images of agents and tools as data URLs', () => {
   const png = 'data:image/png;base64,AAAA';
   const sourced = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
@@ -73,7 +104,7 @@ test('parses a prompt that was typed at the terminal as a user message', () => {
 });
 
 test('keeps unknown content unchanged', () => {
-  for (const content of [null, 7, [], {}, { a: 1 }, { role: 'user' }, { role: 'user', content: { type: 'image' } }, { role: 'agent', content: null }, { role: 'agent', content: { type: 'output', data: { type: 'system' } } }]) {
+  for (const content of [null, 7, [], {}, { a: 1 }, { role: 'user' }, { role: 'user', content: { type: 'image' } }, { role: 'agent', content: null }, { role: 'agent', content: { type: 'output', data: { type: 'system' } } }, system('unheard_of')]) {
     const parts = parseMessage(content);
     if (Array.isArray(content)) assert.deepEqual(parts, []);
     else assert.deepEqual(parts, [{ kind: 'unknown', json: content }], JSON.stringify(content));

@@ -154,6 +154,16 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
     await text.waitFor();
     await eventually(async () => (await end.boundingBox())?.y > (await text.boundingBox())?.y, 'the end of the turn to be below its text');
 
+    await machine.sendSystemRecord(sessionId, 'turn_duration', { durationMs: 1234, messageId: 'm-1' });
+    await machine.sendSystemRecord(sessionId, 'api_error', { error: { status: 529, error: { message: 'Overloaded' } }, retryAttempt: 1, maxRetries: 10 });
+    await machine.sendSystemRecord(sessionId, 'compact_boundary', { compactMetadata: { trigger: 'auto', preTokens: 155_000 } });
+    await machine.sendSystemRecord(sessionId, 'microcompact_boundary', { microcompactMetadata: { trigger: 'auto', preTokens: 90_000 } });
+    await machine.sendEvent(sessionId, 'message', 'Aborted by user');
+    await chat.log.getByText('Aborted by user', { exact: true }).waitFor();
+    await chat.log.locator('.turn-error', { hasText: 'API error: Overloaded. Retry 1 of 10.' }).waitFor();
+    assert.deepEqual(await chat.log.locator('.boundary').allTextContents(), ['Context compacted at 155K tokens', 'Context compacted at 90K tokens']);
+    assert.equal(await chat.log.getByText('Unknown message').count(), 0);
+
     await page.getByLabel('Model', { exact: true }).selectOption('Opus');
     await waitForValue(page.getByLabel('Model', { exact: true }), dialect.models.strong);
     assert.equal(received['set-session-config'][dialect.modelField], dialect.models.strong);

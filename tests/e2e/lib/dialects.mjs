@@ -151,6 +151,17 @@ export class ScriptedCli {
     return this.sessions.get(sessionId).sendMessage(sessionId, { role: 'agent', content: { type: 'output', data } });
   }
 
+  /** Sends a record about the agent's own work, such as an error of its API. */
+  sendSystemRecord(sessionId, subtype, fields = {}) {
+    const data = { type: 'system', subtype, ...fields };
+    return this.sessions.get(sessionId).sendMessage(sessionId, { role: 'agent', content: { type: 'output', data } });
+  }
+
+  /** Sends an event with a text. */
+  sendEvent(sessionId, type, message) {
+    return this.sessions.get(sessionId).sendMessage(sessionId, { role: 'agent', content: { type: 'event', data: { type, message } } });
+  }
+
   /** Reports that the agent waits for a message. */
   ready(sessionId) {
     return this.sessions.get(sessionId).sendMessage(sessionId, { role: 'agent', content: { type: 'event', data: { type: 'ready' } } });

@@ -6,6 +6,7 @@
 import type { Attachment, TodoItem } from '../api/types.ts';
 import { isObject } from '../api/validate.ts';
 import { formatJson } from './format-json.ts';
+import { parseSystemRecord } from './system-record.ts';
 
 export type MessagePart =
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
@@ -17,6 +18,7 @@ export type MessagePart =
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
+  | { kind: 'error'; text: string }
   | { kind: 'unknown'; json: unknown };
 
 type Fields = Record<string, unknown>;
@@ -71,7 +73,13 @@ function parseAgentContent(body: unknown): MessagePart[] | null {
   return parseTypedRecord(body.data);
 }
 
+/** Types of records that are only for programs. */
+const INVISIBLE = ['rate_limit_event', 'tool_progress'];
+
 function parseOutput(data: Fields): MessagePart[] | null {
+  // With `isMeta` or `isCompactSummary`, a program wrote the user's message, for the model only.
+  if (INVISIBLE.includes(String(data.type)) || data.isMeta === true || data.isCompactSummary === true) return [];
+  if (data.type === 'system') return parseSystemRecord(data);
   if (data.type === 'summary') return asString(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: asString(data.summary) }];
   const { content, role } = isObject(data.message) ? data.message : {};
   // A prompt that was typed at the terminal.
@@ -129,7 +137,9 @@ function parseTypedRecord(data: Fields): MessagePart[] | null {
 
 function parseEvent(data: Fields): MessagePart[] | null {
   const name = asString(data.type);
-  return name === undefined ? null : [{ kind: 'event', name, text: asString(data.message) ?? asString(data.text) ?? asString(data.mode) }];
+  if (name === undefined) return null;
+  const text = asString(data.message) ?? asString(data.text) ?? asString(data.mode);
+  return name === 'error' && text !== undefined ? [{ kind: 'error', text }] : [{ kind: 'event', name, text }];
 }
 
 /** Splits a tool's output into images and text. */

@@ -49,6 +49,12 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
       return <TodoList todos={item.todos} />;
     case 'event':
       return <Event name={item.name} text={item.text} />;
+    case 'error':
+      return (
+        <p class="turn-error">
+          <AlertTriangle size={15} aria-hidden /> <span>{item.text}</span>
+        </p>
+      );
     case 'unknown':
       return (
         <Disclosure icon={<Terminal size={15} aria-hidden />} title="Unknown message">
@@ -60,6 +66,8 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
 
 function Event({ name, text }: { name: string; text: string | undefined }) {
   if (name === 'ready') return <hr class="turn-end" />;
+  if (name === 'compaction') return <p class="event boundary">Context compacted{text && ` at ${text}`}</p>;
+  if (name === 'message' && text) return <p class="event">{text}</p>;
   return (
     <p class="event">
       {name.replaceAll('_', ' ')}
