@@ -283,11 +283,9 @@ function announce(listening, token, isNamespaceToken) {
   const address = localAddress(listening);
   const network = networkAddresses(listening);
   const origin = isNamespaceToken ? 'of the namespace default; for another: npm run token -- NAMESPACE' : 'from .dev.vars';
-  const options = [
-    ...(address === `http://127.0.0.1:${DEFAULT_PORT}` ? [] : [` --hub ${address}`]),
-    // By default the agent uses the shared token of .dev.vars.
-    ...(isNamespaceToken ? [` --token ${token}`] : []),
-  ].join('');
+  const hub = address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`;
+  // By default the agent uses the shared token of .dev.vars.
+  const variable = isNamespaceToken ? `CLI_API_TOKEN=${token} ` : '';
   const directory = /^[\w./-]+$/.test(ROOT) ? ROOT : `"${ROOT}"`;
   console.log(`
   ${bold('The hub is running.')} Ctrl-C stops it. Its data is stored in .wrangler/state.
@@ -299,8 +297,8 @@ function announce(listening, token, isNamespaceToken) {
     ${signInLink(address, token)}
 
   Connect a coding agent, or the example CLI, which runs a shell, in a second terminal in this folder:
-    npm run agent -- --agent claude --dir ${directory}${options}
-    npm run agent:shell -- --dir ${directory}${options}
+    ${variable}npm run agent -- --agent claude --dir ${directory}${hub}
+    ${variable}npm run agent:shell -- --dir ${directory}${hub}
 
   List the sessions:
     curl -H 'Authorization: Bearer ${token}' ${address}/api/sessions

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { resolveDirectory } from 'session-gateway-cli-kit/app';
 import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
-import { findToken } from 'session-gateway-cli-kit/token';
+import { requireToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';
 import { AGENTS, findAgent } from './agents.mjs';
 import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
@@ -90,17 +90,18 @@ async function prepare(options) {
 }
 
 /** Prints, installs or removes the service of the directory. @returns {Promise<null>} */
-async function handleService({ action, argv }, { dir, token }) {
-  const { env, platform, execPath: node } = process;
+async function handleService({ action, argv }, { dir, ...options }) {
+  const { env, platform, execPath: node, stdin: input, stderr: output } = process;
+  const warn = (text) => output.write(`warning: ${text}\n`);
   const { entry, devVars } = program;
   const service = describeService({ argv, env, platform, node, entry, dir, home: homedir() });
   const act = {
     print: () => service.define(),
-    install: () => installService(service, { token: findToken(token, env, devVars), env, entry }),
+    install: async () => installService(service, { token: await requireToken(options, { env, devVars, warn, input, output }), env, entry }),
     remove: () => removeService(service, { env }),
   }[action];
   process.stdout.write(await act());
-  if (action === 'print') process.stderr.write(`This is ${service.file}. To install and start it: --service install\n`);
+  if (action === 'print') output.write(`This is ${service.file}. To install and start it: --service install\n`);
   return null;
 }
 

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 
-/** Options that are not copied into a service's command line, where any user can read the token. `--dir` is added resolved. */
-const OMITTED_OPTIONS = ['--token', '--dir'];
+/** Options that are not copied into a service's command line: the service has its own copy of the token. `--dir` is added resolved. */
+const OMITTED_OPTIONS = ['--token', '--token-file', '--dir'];
 
 /** Stands for the access token in a definition that is printed. */
 const PLACEHOLDER = 'TOKEN';

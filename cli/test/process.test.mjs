@@ -30,6 +30,7 @@ async function setUp(t, ...programs) {
     PATH: `${bin}:/usr/bin:/bin`,
     HOME: base,
     CLI_API_TOKEN: TOKEN,
+    BARE_SECRET: TOKEN.split(':')[0],
     SESSION_GATEWAY_HOME: path.join(base, 'home'),
     SCRIPT: JSON.stringify(SCRIPT),
     SCRIPT_HOME: scriptHome,
@@ -238,7 +239,7 @@ test('no agent receives the access token, in its environment or its arguments', 
     await hub.untilReady(sid, 1);
     const environment = JSON.parse(hub.transcript(sid)[0]);
     assert.equal(environment.SCRIPT, JSON.stringify(SCRIPT));
-    assert.doesNotMatch(JSON.stringify(environment), new RegExp(`CLI_API_TOKEN|${TOKEN}`));
+    assert.doesNotMatch(JSON.stringify(environment), new RegExp(`CLI_API_TOKEN|BARE_SECRET|${TOKEN}`));
   }
   // The process of the spawned session received the token in a message.
   const { hostPid } = hub.sessions.get(sessionId).metadata;

@@ -21,7 +21,7 @@ const service = (platform, ...argv) =>
   });
 
 test('a systemd unit starts the same command without the token', () => {
-  const { name, file, define } = service('linux', '--agent', 'claude', '--dir', 'my code', '--token', 'secret', '--name=50%');
+  const { name, file, define } = service('linux', '--agent', 'claude', '--dir', 'my code', '--token', 'secret', '--token-file=/home/ada/token', '--name=50%');
   const unit = define('secret');
   const exec = /^ExecStart=(.*)$/m.exec(unit)[1];
   assert.equal(exec, '"/bin/node" "/opt/index.mjs" "--dir" "/home/ada/my code" "--agent" "claude" "--name=50%%"');

@@ -1,7 +1,7 @@
 /** The program as a process: its command line, its end, and several instances on one computer. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { startAgent, commandLine, ENTRY, hubAndFolders, startProgram } from './support/program.mjs';
@@ -160,6 +160,23 @@ test('a command that ended with its agent is not completed again', async (t) => 
   await startAgent(t, fixture, args);
   await hub.untilReady(sid, 1);
   assert.deepEqual(hub.transcript(sid), ['> echo begun; sleep 60', '! begun\n', 'Ended by SIGTERM.', '(ready)']);
+});
+
+test('the token can be in a file, where other users of the computer cannot read it', async (t) => {
+  const fixture = await hubAndFolders(t);
+  const file = path.join(fixture.base, 'token');
+  writeFileSync(file, `${TOKEN}\n`, { mode: 0o600 });
+  const [args, env] = commandLine(fixture, ['--no-machine']);
+  const start = (...more) => startProgram(t, [...args, ...more], { ...env, CLI_API_TOKEN: '' });
+  const withFile = start('--token-file', file);
+  await withFile.untilLogged(/serving/);
+  assert.doesNotMatch(withFile.collected.err, /warning/);
+  const withOption = start('--token', TOKEN, '--tag', 'another');
+  await withOption.untilLogged(/serving/);
+  assert.match(withOption.collected.err, /warning: --token shows the access token to all users of this computer/);
+  const withBoth = start('--token', TOKEN, '--token-file', file);
+  assert.deepEqual(await withBoth.exit, [2, null]);
+  assert.match(withBoth.collected.err, /Give either --token-file or --token, not both\./);
 });
 
 test('neither commands nor the state files have the access token', async (t) => {

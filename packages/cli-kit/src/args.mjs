@@ -11,8 +11,10 @@ export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 /** Lines of the help text for the options of `readOptions`, in columns of 20 and 80 characters. */
 export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
-  --token TOKEN       access token, SECRET or SECRET:NAMESPACE (default: CLI_API_TOKEN, else the
-                      CLI_API_TOKEN line of .dev.vars in the project's root)
+  --token-file FILE   file with the access token, SECRET or SECRET:NAMESPACE (default: the variable
+                      CLI_API_TOKEN; else for a hub on this computer, that line of .dev.vars in the
+                      project's root; else it is asked for)
+  --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it
   --model WORD        the model of the session
@@ -43,6 +45,7 @@ const OPTIONS = {
   'session-id': { type: 'string' },
   tag: { type: 'string' },
   token: { type: 'string' },
+  'token-file': { type: 'string' },
   verbose: { type: 'boolean' },
 };
 
@@ -79,6 +82,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
   if (machineId !== undefined && !/^[A-Za-z0-9_.-]{1,128}$/.test(machineId)) {
     throw new UsageError(`--machine-id must be 1 to 128 letters, digits, ".", "_" and "-", not "${machineId}".`);
   }
+  if (values.token && values['token-file'] !== undefined) throw new UsageError('Give either --token-file or --token, not both.');
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
   // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran npm.
   const base = isNpmScript(env) && env.INIT_CWD ? env.INIT_CWD : process.cwd();
@@ -87,6 +91,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
     dir: path.resolve(base, values.dir),
     hub: hubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
+    tokenFile: values['token-file'] === undefined ? undefined : path.resolve(base, values['token-file']),
     name: values.name,
     tag: values.tag,
     sessionId: values['session-id'],

@@ -11,7 +11,7 @@ import { startApp } from './app.mjs';
 import { UsageError } from './args.mjs';
 import { makeLog } from './log.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
-import { findToken } from './token.mjs';
+import { requireToken } from './token.mjs';
 
 /**
  * What a CLI adds to the kit.
@@ -60,11 +60,12 @@ function notifyRunner(message, onSent) {
  * Whether a runner started this process. A process manager may also open an IPC channel. It gives the token as an option or a
  * variable, which a runner never does.
  */
-const isStartedByRunner = (options) => process.connected && !options.token && !process.env.CLI_API_TOKEN;
+const isStartedByRunner = ({ token, tokenFile }) => process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
 
 /** Returns the access token. A runner sends it over the IPC channel. */
-async function receiveToken(options, program, startedByRunner) {
-  if (!startedByRunner) return findToken(options.token, process.env, program.devVars);
+async function receiveToken(options, { program, startedByRunner, warn }) {
+  const { env, stdin: input, stderr: output } = process;
+  if (!startedByRunner) return requireToken(options, { env, devVars: program.devVars, warn, input, output });
   const [{ token }] = await once(process, 'message');
   return token;
 }
@@ -96,7 +97,7 @@ async function main(program) {
   app = await startApp({
     ...options,
     program,
-    token: await receiveToken(options, program, startedByRunner),
+    token: await receiveToken(options, { program, startedByRunner, warn: log.warn }),
     log,
     startedByRunner,
     onEnding: () => notifyRunner({ type: 'ending' }),

@@ -1,7 +1,9 @@
 /** The access token: where it is read from, and its namespace. */
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import { UsageError } from './args.mjs';
+import { askSecret } from './ask-secret.mjs';
 
 /** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
@@ -9,22 +11,64 @@ export const TOKEN_ADVICE =
   ' namespace, which `CLI_API_TOKEN=SECRET npm run token -- NAMESPACE` prints.';
 
 /**
- * Finds the access token: from the option, the environment or the `.dev.vars` that `npm run dev` writes, in this order.
- * @param {string | undefined} option value of `--token`
+ * Finds the access token: in an option, the environment, or for a hub on this machine the `.dev.vars` that `npm run dev`
+ * writes, in this order.
+ * @param {{token?: string, tokenFile?: string, hub: string}} options of the command line; `hub`: its address
  * @param {Record<string, string | undefined>} env
- * @param {string} file path of `.dev.vars`
- * @returns {string}
+ * @param {string} devVars path of `.dev.vars`
+ * @returns {string | undefined}
+ * @throws {UsageError} when the token file cannot be read or is no token
+ */
+export function findToken({ token, tokenFile, hub }, env, devVars) {
+  if (token) return token;
+  if (tokenFile !== undefined) return readTokenFile(tokenFile);
+  return env.CLI_API_TOKEN || (isOnThisMachine(hub) ? readVariable(devVars, 'CLI_API_TOKEN') : undefined) || undefined;
+}
+
+/**
+ * Finds the access token as {@link findToken} does, or asks for it at the terminal.
+ * @param {Parameters<typeof findToken>[0]} options
+ * @param {{env: Record<string, string | undefined>, devVars: string, warn: (text: string) => void,
+ *   input: NodeJS.ReadableStream & {isTTY?: boolean}, output: NodeJS.WritableStream}} surroundings
+ * @returns {Promise<string>}
  * @throws {UsageError} when there is none
  */
-export function findToken(option, env, file) {
-  const token = option || env.CLI_API_TOKEN || readVariable(file, 'CLI_API_TOKEN');
-  if (!token) {
-    throw new UsageError(
-      'There is no access token. Start the hub with `npm run dev` (it writes .dev.vars), or set --token or CLI_API_TOKEN.',
-    );
+export async function requireToken(options, { env, devVars, warn, input, output }) {
+  const found = findToken(options, env, devVars);
+  if (options.token) {
+    warn('--token shows the access token to all users of this computer. Use --token-file FILE or the variable CLI_API_TOKEN, or type the token when asked.');
+  } else if (options.tokenFile && isReadableByOthers(options.tokenFile)) {
+    warn(`Other users of this computer can read the access token in ${options.tokenFile}. Run: chmod 600 ${options.tokenFile}`);
   }
+  const { hub } = options;
+  const token = found ?? (input.isTTY ? await askSecret(`Access token of ${hub} (not shown): `, { input, output }) : '');
+  if (token) return token;
+  const advice = isOnThisMachine(hub) ? 'Start the hub with `npm run dev`, which writes .dev.vars, give' : 'Give';
+  throw new UsageError(`There is no access token for ${hub}. ${advice} --token-file FILE, or set CLI_API_TOKEN.`);
+}
+
+/** Whether a hub's address is one of this machine. @param {string} hub */
+function isOnThisMachine(hub) {
+  const host = new URL(hub).hostname.replace(/^\[(.*)\]$/, '$1');
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+  return host === 'localhost' || host.startsWith('127.') || host === '::1' || own.includes(host);
+}
+
+function readTokenFile(file) {
+  let text;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    const reason = { ENOENT: 'there is no such file', EACCES: 'permission denied', EISDIR: 'it is a directory' }[error.code] ?? error.code;
+    throw new UsageError(`--token-file: cannot read ${file}: ${reason}.`);
+  }
+  const token = text.trim();
+  if (token === '' || /[\r\n]/.test(token)) throw new UsageError(`--token-file: ${file} must have one line, the access token.`);
   return token;
 }
+
+/** Whether other users than the owner may read a file. Windows does not tell. */
+const isReadableByOthers = (file) => process.platform !== 'win32' && (statSync(file).mode & 0o044) !== 0;
 
 /** A variable and its value, in the syntax of the npm package dotenv, which wrangler uses for `.dev.vars`. */
 const VARIABLE =
@@ -53,18 +97,24 @@ export function namespaceOf(token) {
   return colon < 0 ? 'default' : token.slice(colon + 1);
 }
 
-/** A shorter token may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
+/** A shorter secret may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
 const MIN_SEARCHED_CHARS = 8;
 
+/** Variables without which no program runs. Their values may contain the words of a weak secret, but no token. */
+const KEPT_VARIABLES = ['PATH', 'HOME'];
+
 /**
- * Removes the access token from an environment, whatever the variable's name is: each value that contains it, or for a short
- * token, each that is equal to it.
+ * Removes the access token from an environment, whatever the variable's name is: each value that contains the token or its
+ * secret, the part before the namespace. Of a short secret, each value that is the secret, with or without a namespace.
  * @param {Record<string, string>} env
  * @param {string} token
  */
 export function removeToken(env, token) {
-  const isToken = (value) => value === token || (token.length >= MIN_SEARCHED_CHARS && value.includes(token));
+  const colon = token.lastIndexOf(':');
+  const secret = colon < 0 ? token : token.slice(0, colon);
+  const isLong = secret.length >= MIN_SEARCHED_CHARS;
+  const hasSecret = (value) => value === token || (isLong ? value.includes(secret) : value === secret || value.startsWith(`${secret}:`));
   for (const [name, value] of Object.entries(env)) {
-    if (name === 'CLI_API_TOKEN' || isToken(value)) delete env[name];
+    if (name === 'CLI_API_TOKEN' || (!KEPT_VARIABLES.includes(name) && hasSecret(value))) delete env[name];
   }
 }

@@ -2,11 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { test } from 'node:test';
 import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
-import { findToken, namespaceOf, removeToken } from '../src/token.mjs';
 import { tempDir } from './support/repository.mjs';
 import { eventually } from './support/wait.mjs';
 
@@ -122,35 +120,4 @@ test('a call stays recorded until its last message is stored, also over restarts
 test('a session id from the hub cannot move the uploads to another folder', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   for (const id of ['..', '../x', 'a/b', '']) assert.throws(() => store.uploadFolder(id), /cannot be a folder name/);
-});
-
-test('the token comes from the option, the environment or .dev.vars', (t) => {
-  const file = path.join(tempDir(t), '.dev.vars');
-  assert.throws(() => findToken(undefined, {}, file), /npm run dev/);
-  writeFileSync(file, '# made\nJWT_SECRET=x\nCLI_API_TOKEN="from file"\n');
-  assert.equal(findToken(undefined, {}, file), 'from file');
-  for (const [line, token] of [
-    ['CLI_API_TOKEN=first\nCLI_API_TOKEN=the last', 'the last'],
-    ['export CLI_API_TOKEN = plain # a comment', 'plain'],
-    ["CLI_API_TOKEN='with # in it' # a comment", 'with # in it'],
-    ['CLI_API_TOKEN=`quoted`\r\nOTHER=x', 'quoted'],
-    ["CLI_API_TOKEN=' blanks count '", ' blanks count '],
-    ['CLI_API_TOKEN="two\\nlines"', 'two\nlines'],
-    ['#CLI_API_TOKEN=out\nCLI_API_TOKEN=in', 'in'],
-  ]) {
-    writeFileSync(file, line);
-    assert.equal(findToken(undefined, {}, file), token, line);
-  }
-  assert.equal(findToken(undefined, { CLI_API_TOKEN: 'env' }, file), 'env');
-  assert.equal(findToken('option', { CLI_API_TOKEN: 'env' }, file), 'option');
-  assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
-});
-
-test('the token is removed from an environment under any name', () => {
-  const env = { PATH: '/bin', CLI_API_TOKEN: 'other', COPY: 'Bearer secret:team' };
-  removeToken(env, 'secret:team');
-  assert.deepEqual(env, { PATH: '/bin' });
-  const home = { HOME: '/home/dev', COPY: 'dev' };
-  removeToken(home, 'dev');
-  assert.deepEqual(home, { HOME: '/home/dev' }, 'a short token may be part of other values');
 });

@@ -89,8 +89,9 @@ export function SessionGroups({ groups }: { groups: SessionGroup[] }) {
 
 function NoSessions() {
   const hub = location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`;
-  // The token of the local hub, which the command finds by itself, opens the namespace `default`.
-  const token = hub === '' && namespace.value === 'default' ? '' : ' \\\n  --token TOKEN';
+  // The command asks for the token of a hub on another computer. That of a hub on its own computer opens the namespace `default`.
+  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(location.hostname);
+  const token = isLocal && namespace.value !== 'default' ? ' \\\n  --token-file FILE' : '';
   return (
     <div class="empty">
       <h2>No sessions yet</h2>

@@ -1,0 +1,116 @@
+/** The access token: where it is read from, and that no other program gets it. */
+
+import assert from 'node:assert/strict';
+import { chmodSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import { findToken, namespaceOf, removeToken, requireToken } from '../src/token.mjs';
+import { tempDir } from './support/repository.mjs';
+
+const LOCAL = 'http://127.0.0.1:8787';
+const REMOTE = 'https://hub.example.com';
+
+/** A terminal on which a person types. `shown`: all that it shows. */
+function terminal() {
+  const input = Object.assign(new PassThrough(), { isTTY: true, setRawMode() {} });
+  const output = Object.assign(new PassThrough(), { isTTY: true });
+  return { input, output, shown: () => String(output.read() ?? '') };
+}
+
+const closedTerminal = () => ({ input: new PassThrough(), output: new PassThrough() });
+
+test('the token comes from an option, the environment, or .dev.vars for a hub on this machine', (t) => {
+  const dir = tempDir(t);
+  const file = path.join(dir, '.dev.vars');
+  const find = (options, env = {}) => findToken({ hub: LOCAL, ...options }, env, file);
+  assert.equal(find(), undefined);
+  writeFileSync(file, '# made\nJWT_SECRET=x\nCLI_API_TOKEN="from file"\n');
+  assert.equal(find(), 'from file');
+  for (const [line, token] of [
+    ['CLI_API_TOKEN=first\nCLI_API_TOKEN=the last', 'the last'],
+    ['export CLI_API_TOKEN = plain # a comment', 'plain'],
+    ["CLI_API_TOKEN='with # in it' # a comment", 'with # in it'],
+    ['CLI_API_TOKEN=`quoted`\r\nOTHER=x', 'quoted'],
+    ["CLI_API_TOKEN=' blanks count '", ' blanks count '],
+    ['CLI_API_TOKEN="two\\nlines"', 'two\nlines'],
+    ['#CLI_API_TOKEN=out\nCLI_API_TOKEN=in', 'in'],
+  ]) {
+    writeFileSync(file, line);
+    assert.equal(find(), token, line);
+  }
+  assert.equal(find({}, { CLI_API_TOKEN: 'env' }), 'env');
+  assert.equal(find({ token: 'option' }, { CLI_API_TOKEN: 'env' }), 'option');
+  const tokenFile = path.join(dir, 'token');
+  writeFileSync(tokenFile, 'in a file\n');
+  assert.equal(find({ tokenFile }, { CLI_API_TOKEN: 'env' }), 'in a file');
+  for (const hub of ['http://localhost:1', 'http://[::1]:8787', 'http://127.0.0.2']) assert.equal(find({ hub }), 'in', hub);
+  assert.equal(find({ hub: REMOTE }), undefined, 'the secret of the local hub is not sent to another hub');
+  assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
+});
+
+test('a token file must have one line', (t) => {
+  const tokenFile = path.join(tempDir(t), 'token');
+  const find = () => findToken({ hub: LOCAL, tokenFile }, {}, '');
+  assert.throws(find, { name: 'Error', message: `--token-file: cannot read ${tokenFile}: there is no such file.` });
+  for (const text of ['', '\n', 'one\ntwo\n']) {
+    writeFileSync(tokenFile, text);
+    assert.throws(find, { message: `--token-file: ${tokenFile} must have one line, the access token.` }, JSON.stringify(text));
+  }
+});
+
+test('a token that other users can read is used, with a warning that says what to do', { skip: process.platform === 'win32' }, async (t) => {
+  const tokenFile = path.join(tempDir(t), 'token');
+  writeFileSync(tokenFile, 'secret', { mode: 0o600 });
+  const warnings = [];
+  const require = (options) => requireToken({ hub: LOCAL, ...options }, { env: {}, devVars: '', warn: (text) => warnings.push(text), ...closedTerminal() });
+  assert.equal(await require({ tokenFile }), 'secret');
+  assert.deepEqual(warnings, []);
+  chmodSync(tokenFile, 0o644);
+  assert.equal(await require({ tokenFile }), 'secret');
+  assert.equal(await require({ token: 'secret' }), 'secret');
+  assert.match(warnings.shift(), /can read the access token in .*token\. Run: chmod 600 /);
+  assert.match(warnings.shift(), /--token shows the access token to all users of this computer.*--token-file FILE.*CLI_API_TOKEN/);
+  assert.deepEqual(warnings, []);
+});
+
+test('at a terminal, a token that is nowhere is asked for, and not shown', async () => {
+  const { input, output, shown } = terminal();
+  const token = requireToken({ hub: REMOTE }, { env: {}, devVars: '', warn: assert.fail, input, output });
+  input.write('secret:team\r');
+  assert.equal(await token, 'secret:team');
+  assert.equal(shown(), `Access token of ${REMOTE} (not shown): \n`);
+});
+
+test('without a token and a terminal, or with an empty answer, the error says what to do', async () => {
+  const { input, output } = terminal();
+  const common = { env: {}, devVars: '', warn: assert.fail };
+  const answer = requireToken({ hub: REMOTE }, { ...common, input, output });
+  input.write('\r');
+  for (const token of [answer, requireToken({ hub: REMOTE }, { ...common, ...closedTerminal() })]) {
+    await assert.rejects(token, /^Error: There is no access token for https:\/\/hub\.example\.com\. Give --token-file FILE, or set CLI_API_TOKEN\.$/);
+  }
+  await assert.rejects(requireToken({ hub: LOCAL }, { ...common, ...closedTerminal() }), /npm run dev/);
+});
+
+test('the token and its secret are removed from an environment under any name', () => {
+  const secret = 'secret-of-the-hub';
+  const copies = { CLI_API_TOKEN: 'other', COPY: `Bearer ${secret}:team`, BARE: secret, HEADER: `x-token: ${secret}`, ANOTHER: `${secret}:other` };
+  for (const token of [`${secret}:team`, secret]) {
+    const env = { PATH: '/bin', TEAM: 'team', ...copies };
+    removeToken(env, token);
+    assert.deepEqual(env, { PATH: '/bin', TEAM: 'team' }, token);
+  }
+});
+
+test('a weak secret that is part of the PATH does not remove it', () => {
+  const env = { PATH: '/opt/workspace/bin:/bin', HOME: '/home/workspace', COPY: 'workspace' };
+  removeToken(env, 'workspace:team');
+  assert.deepEqual(env, { PATH: '/opt/workspace/bin:/bin', HOME: '/home/workspace' });
+});
+
+test('a short token is removed where it is the whole value', () => {
+  const env = { HOME: '/home/dev', COPY: 'dev', TEAM: 'team', BOTH: 'dev:team', OTHER: 'dev:other' };
+  removeToken(env, 'dev:team');
+  assert.deepEqual(env, { HOME: '/home/dev', TEAM: 'team' });
+});
