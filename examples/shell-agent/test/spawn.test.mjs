@@ -56,6 +56,10 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
   for (const [params, reason] of [
     [{ directory: base }, /outside the directories/],
     [{ directory: '/' }, /outside the directories/],
+    // The same answer for what exists and what does not: a client cannot find out which paths the machine has.
+    [{ directory: '/etc/passwd' }, /^\/etc\/passwd is outside the directories this machine serves/],
+    [{ directory: '/etc/none' }, /^\/etc\/none is outside the directories this machine serves/],
+    [{ directory: path.join(base, 'none') }, /outside the directories/],
     [{ directory: path.join(dir, 'missing') }, /There is no directory/],
     [{}, /"directory" is missing/],
     [{ directory: dir, agent: 'not a word' }, /"agent"/],

@@ -1,9 +1,9 @@
-/** RPC methods for files: read a file, list a directory, and check which paths exist. */
+/** RPC methods for files: read a file, list a directory, and check which directories are served. */
 
 import { constants } from 'node:fs';
-import { access, open, readdir, realpath, stat } from 'node:fs/promises';
+import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { PathError, expandHome, isInside, resolveInside } from './paths.mjs';
+import { PathError, findServed, isInside, resolveInside } from './paths.mjs';
 
 /** Largest file that can be read: as base64 in an acknowledgement it must fit into one WebSocket message of 32 MiB. */
 export const MAX_READ = 20 * 1024 * 1024;
@@ -53,25 +53,22 @@ export function fileMethods(root) {
 }
 
 /**
- * Checks which paths exist on this machine, also outside the served directory: the web console checks the directory for a
- * new session.
- * @param {string} base directory to which relative paths are relative
+ * Checks which paths are directories in which sessions may be started: the web console checks the directory for a new session.
+ * A path outside the served directories is false, whether it exists or not.
+ * @param {string[]} directories resolved paths of the served directories; a relative path is relative to the first
  * @param {unknown} paths
  * @returns {Promise<Record<string, boolean>>}
  */
-export async function checkPaths(base, paths) {
+export async function checkPaths(directories, paths) {
   if (!Array.isArray(paths) || paths.some((name) => typeof name !== 'string')) {
     throw new PathError('"paths" must be an array of strings.');
   }
   if (paths.length > MAX_PATHS) throw new PathError(`"paths" must have at most ${MAX_PATHS} entries, not ${paths.length}.`);
-  const exists = (name) =>
-    name === '' || name.includes('\0')
-      ? false
-      : access(expandHome(name, base)).then(
-          () => true,
-          () => false,
-        );
-  return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await exists(name)])));
+  const isDirectory = async (name) => {
+    if (name === '' || name.includes('\0')) return false;
+    return (await findServed(directories, name)).info?.isDirectory() ?? false;
+  };
+  return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
 }
 
 /**

@@ -41,7 +41,7 @@ export class Machine {
   }
 
   constructor(options, { machine, metadata, runnerState }) {
-    const { log, spawner, root } = options;
+    const { log, spawner } = options;
     this.id = machine.id;
     this.log = log;
     this.ownMetadata = metadata;
@@ -60,7 +60,7 @@ export class Machine {
       log,
       methods: {
         spawnSession: (params) => spawner.spawn(params),
-        checkPathExists: ({ paths }) => checkPaths(root, paths),
+        checkPathExists: ({ paths }) => checkPaths(spawner.directories, paths),
       },
     });
     this.socket.on('connect', () => {

@@ -1,6 +1,6 @@
 /** Path checks: a path from the hub must not lead outside the served directory. */
 
-import { realpath } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
@@ -83,4 +83,25 @@ export function expandHome(text, base) {
   if (text === '~') return homedir();
   if (text.startsWith('~/')) return path.join(homedir(), text.slice(2));
   return path.resolve(base, text);
+}
+
+/**
+ * Finds a directory in which sessions may be started.
+ * @param {string[]} directories resolved paths of the served directories
+ * @param {string} text absolute, relative to the first directory, or with a leading `~`
+ * @returns {Promise<{path: string, isServed: boolean, info: import('node:fs').Stats | null}>} `path`: without symbolic links;
+ *   `info`: null if there is nothing, or if it is not served: a client learns nothing about other paths
+ */
+export async function findServed(directories, text) {
+  const found = await resolveExisting(expandHome(text, directories[0]));
+  const isServed = directories.some((served) => isInside(served, found));
+  return { path: found, isServed, info: isServed ? await stat(found).catch(() => null) : null };
+}
+
+/** Resolves the symbolic links in the existing part of an absolute path. */
+async function resolveExisting(full) {
+  const found = await realpath(full).catch(() => null);
+  const parent = path.dirname(full);
+  if (found !== null || parent === full) return found ?? full;
+  return path.join(await resolveExisting(parent), path.basename(full));
 }

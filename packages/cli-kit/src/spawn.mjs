@@ -1,8 +1,7 @@
 /** The RPC `spawnSession`: starts a session on this machine, optionally in a new worktree, or resumes a session. */
 
 import { randomUUID } from 'node:crypto';
-import { realpath, stat } from 'node:fs/promises';
-import { PathError, expandHome, isInside } from './paths.mjs';
+import { PathError, findServed } from './paths.mjs';
 import { SessionProcesses } from './processes.mjs';
 import { openWorktree } from './worktree.mjs';
 
@@ -106,12 +105,11 @@ export class Spawner {
   async #resolveDirectory(directory) {
     check(typeof directory === 'string' && directory !== '', '"directory" is missing.');
     check(!directory.includes('\0'), '"directory" must not contain NUL.');
-    const found = await realpath(expandHome(directory, this.directories[0])).catch(() => null);
-    check(found !== null, `There is no directory ${directory} on this machine.`);
-    const isAllowed = this.directories.some((served) => isInside(served, found));
-    check(isAllowed, `${directory} is outside the directories this machine serves. To allow it, start the agent with --allow-dir.`);
-    check((await stat(found)).isDirectory(), `${directory} is not a directory.`);
-    return found;
+    const { path, isServed, info } = await findServed(this.directories, directory);
+    check(isServed, `${directory} is outside the directories this machine serves. To allow it, start the agent with --allow-dir.`);
+    check(info !== null, `There is no directory ${directory} on this machine.`);
+    check(info.isDirectory(), `${directory} is not a directory.`);
+    return path;
   }
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { MAX_READ, checkPaths, fileMethods } from '../src/files.mjs';
@@ -95,18 +94,15 @@ test('a directory whose name has the same prefix is not inside', () => {
   assert.equal(isInside('/', '/etc'), true);
 });
 
-test('an existence check takes paths anywhere on the machine, and invalid names', async (t) => {
+test('an existence check finds directories that the machine serves, and nothing else', async (t) => {
   const { base, root } = setUp(t);
-  const exists = await checkPaths(root, [base, '~', 'plain.txt', path.join(base, 'nothing'), '', 'a\0b', '__proto__']);
-  assert.deepEqual(Object.entries(exists), [
-    [base, true],
-    ['~', isInside(homedir(), homedir())],
-    ['plain.txt', true],
-    [path.join(base, 'nothing'), false],
-    ['', false],
-    ['a\0b', false],
-    ['__proto__', false],
-  ]);
-  await assert.rejects(checkPaths(root, 'plain.txt'), /array of strings/);
-  await assert.rejects(checkPaths(root, Array(1001).fill('a')), /at most 1000/);
+  const [other, inside] = [path.join(base, 'other'), path.join(root, 'sub')];
+  for (const folder of [other, inside]) mkdirSync(folder, { recursive: true });
+  const found = async (directories, ...paths) => Object.entries(await checkPaths(directories, paths)).filter(([, exists]) => exists).map(([name]) => name);
+  assert.deepEqual(await found([root], root, inside, 'sub', '.'), [root, inside, 'sub', '.']);
+  // Files, what does not exist, invalid names, and what exists outside: also behind the link `up`.
+  assert.deepEqual(await found([root], 'plain.txt', 'nothing', '', 'a\0b', '__proto__', 'up', '/', '/etc/passwd', '~', base, other, '../other'), []);
+  assert.deepEqual(await found([root, other], other, '../other'), [other, '../other']);
+  await assert.rejects(checkPaths([root], 'plain.txt'), /array of strings/);
+  await assert.rejects(checkPaths([root], Array(1001).fill('a')), /at most 1000/);
 });

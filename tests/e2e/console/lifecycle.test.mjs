@@ -22,7 +22,9 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session' }).click();
 
-  await page.getByRole('textbox', { name: 'Directory' }).fill('/no/such/place');
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/etc/passwd');
+  await page.getByText(`Not served by this machine, only: ${repository.folder}`).waitFor();
+  await page.getByRole('textbox', { name: 'Directory' }).fill(`${repository.folder}/none`);
   await page.getByText('Directory not found on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
   await page.getByText('Directory found').waitFor();
@@ -78,7 +80,8 @@ test('shows a machine once it is online, and starts a session on it with all opt
   const { page, pageErrors } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   const web = hub.web('machines');
-  await web.registerMachine({ id: 'm1', metadata: { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' } });
+  const metadata = { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' };
+  await web.registerMachine({ id: 'm1', metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
   const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm1' } });
   await cli.emitWithAck('machine-alive', { machineId: 'm1', time: Date.now() });
   await page.getByRole('heading', { name: 'The workshop' }).waitFor();
@@ -88,6 +91,17 @@ test('shows a machine once it is online, and starts a session on it with all opt
   await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session' }).click();
   await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
+  await page.getByText('Directory found').waitFor();
+  const directory = page.getByRole('textbox', { name: 'Directory' });
+  for (const outside of ['/etc/passwd', '/srv-2', '~/other', '/']) {
+    await directory.fill(outside);
+    await page.getByText('Not served by this machine, only: /home/ada/site, /srv').waitFor();
+  }
+  for (const missing of ['/srv/none', '~/site/none', 'none']) {
+    await directory.fill(missing);
+    await page.getByText('Directory not found on this machine').waitFor();
+  }
+  await directory.fill('/home/ada/site');
   await page.getByText('Directory found').waitFor();
   await page.getByLabel('Agent', { exact: true }).selectOption('beta');
   await page.getByLabel('Model (optional)').fill('model_strong');

@@ -2,7 +2,7 @@
 
 import { unwrap } from '../api/client.ts';
 import type { Machine } from '../api/types.ts';
-import { isString } from '../api/validate.ts';
+import { isObject, isString } from '../api/validate.ts';
 import { api } from './hub-client.ts';
 
 /** Returns the name to show for a machine. */
@@ -17,6 +17,24 @@ export interface SpawnOptions {
   yolo: boolean;
   /** The name of a new git worktree; empty for none. */
   worktree: string;
+}
+
+/** The directories in which a machine starts sessions, as its CLI reports them; empty if unknown. */
+export function servedDirectories({ runnerState }: Machine): string[] {
+  const directories = isObject(runnerState) ? runnerState.directories : undefined;
+  return Array.isArray(directories) ? directories.filter(isString) : [];
+}
+
+/**
+ * Whether a directory is outside those that a machine serves. False if that is unknown, such as for a relative path. Symbolic
+ * links are not resolved, so the machine may serve such a directory.
+ */
+export function isOutside(directory: string, machine: Machine): boolean {
+  const served = servedDirectories(machine);
+  const { homeDir } = machine.metadata ?? {};
+  const full = homeDir !== undefined ? directory.replace(/^~(?=\/|$)/, homeDir) : directory;
+  const isInside = (parent: string) => full === parent || full.startsWith(parent.endsWith('/') ? parent : `${parent}/`);
+  return full.startsWith('/') && served.length > 0 && !served.some(isInside);
 }
 
 export async function directoryExists(machineId: string, directory: string): Promise<boolean> {

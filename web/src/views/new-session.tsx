@@ -4,11 +4,12 @@ import './machines.css';
 import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
+import type { Machine } from '../api/types.ts';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
 import { agentsOn, defaultAgent } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
-import { directoryExists, machineName, type SpawnOptions, spawnSession } from '../state/machines.ts';
+import { directoryExists, isOutside, machineName, servedDirectories, type SpawnOptions, spawnSession } from '../state/machines.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
 import { shortenPath } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
@@ -98,7 +99,7 @@ function NewSessionForm() {
           ))}
         </select>
       </div>
-      {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
+      {machine && <DirectoryField machine={machine} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
         <select id="agent" class="input" value={agent?.id} disabled={!agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
@@ -198,13 +199,14 @@ function FieldError({ field, text }: { field: StartField; text: string | null })
 type DirectoryCheck = 'unknown' | 'checking' | 'exists' | 'missing';
 
 interface DirectoryFieldProps {
-  machineId: string;
+  machine: Machine;
   value: string;
   error: string | null;
   onChange: (directory: string) => void;
 }
 
-function DirectoryField({ machineId, value, error, onChange }: DirectoryFieldProps) {
+function DirectoryField({ machine, value, error, onChange }: DirectoryFieldProps) {
+  const machineId = machine.id;
   const check = useDirectoryCheck(machineId, value.trim());
   const known = Object.values(summaries.value)
     .filter(({ metadata }) => metadata?.machineId === machineId)
@@ -214,7 +216,7 @@ function DirectoryField({ machineId, value, error, onChange }: DirectoryFieldPro
     unknown: 'The directory that the agent works in, such as /code/demo',
     checking: 'Checking …',
     exists: 'Directory found',
-    missing: 'Directory not found on this machine',
+    missing: isOutside(value.trim(), machine) ? `Not served by this machine, only: ${servedDirectories(machine).join(', ')}` : 'Directory not found on this machine',
   }[check];
   return (
     <div class="field">
