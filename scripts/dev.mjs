@@ -181,6 +181,7 @@ function startWrangler({ host, port, verbose }) {
     'dev',
     path.join(DEV_BUILD_DIR, 'index.js'),
     '--local',
+    '--env=',
     '--ip', host,
     '--port', String(port),
     '--inspector-port', '0',

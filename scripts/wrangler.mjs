@@ -1,11 +1,16 @@
-// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports.
+// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports, and checks what it does not.
 
+import { checkEnvironment } from './lib/environments.mjs';
 import { main } from './lib/errors.mjs';
 import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { WRANGLER_ENV, wranglerCommand } from './lib/wrangler.mjs';
 
 await main(async () => {
+  const args = process.argv.slice(2);
+  checkEnvironment(args, process.env);
+  // Only the user may read an exported database: it has the hub's signing keys.
+  if (args.includes('export')) process.umask(0o077);
   await setup();
-  return runOnTerminal(...wranglerCommand(process.argv.slice(2)), { env: WRANGLER_ENV });
+  return runOnTerminal(...wranglerCommand(args), { env: WRANGLER_ENV });
 });

@@ -115,7 +115,7 @@ export const CHECKS = [
       title: 'Script and platform tests',
       lane: 'node',
       parts: ['wasm'],
-      inputs: ['scripts', 'src', 'migrations', ...DOCS, 'CONTRIBUTING.md', 'tests', 'fuzz', 'bench/README.md', 'bench/lib', 'wrangler.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
+      inputs: ['scripts', 'src', 'migrations', ...DOCS, 'CONTRIBUTING.md', '.gitignore', 'tests', 'fuzz', 'bench/README.md', 'bench/lib', 'wrangler.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),
@@ -257,7 +257,7 @@ async function deployWithoutWarnings({ line }) {
     if (isProjectWarning(text)) warnings.push(text.trim());
     return true;
   };
-  await run(...wranglerCommand(['deploy', '--dry-run']), { env: LOCAL_COMMAND_ENV, onLine });
+  await run(...wranglerCommand(['deploy', '--dry-run', '--env=']), { env: LOCAL_COMMAND_ENV, onLine });
   if (warnings.length > 0) throw new UserError(`wrangler has warnings for the deployment:\n${warnings.join('\n')}`);
 }
 

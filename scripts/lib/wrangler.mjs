@@ -67,7 +67,7 @@ export async function migrateLocalDatabase() {
   if (Object.keys(files).every((name) => applied[name])) return;
   await Promise.all([ensurePackages(), ensureNode()]);
   await runStep('local D1 migrations', async () => {
-    await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local']), { env: LOCAL_COMMAND_ENV });
+    await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local', '--env=']), { env: LOCAL_COMMAND_ENV });
   });
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   // Keeps the old hash of a changed file, so that the warning is repeated at the next start.

@@ -1,8 +1,8 @@
 // Tests of `npm run split-backup`.
 
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -204,6 +204,12 @@ test('what cannot be split is refused, with the reason', async () => {
   }
 });
 
+test('git ignores exports in the project, and tracks migrations', () => {
+  const isIgnored = (file) => spawnSync('git', ['check-ignore', '--quiet', '--no-index', file], { cwd: path.dirname(SCRIPT) }).status === 0;
+  const files = ['../backup.sql', '../backup-split.sql', '../docs/export.sql', '../migrations/0099_new.sql'];
+  assert.deepEqual(files.map(isIgnored), [true, true, true, false]);
+});
+
 test('the command writes a new file, and overwrites none', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -218,6 +224,8 @@ test('the command writes a new file, and overwrites none', async (t) => {
   assert.deepEqual([first.code, first.stderr], [0, '']);
   assert.match(first.stdout, /backup-split\.sql: 2 statements\. Long statements that were split: 1\.\n[^]*--file .*backup-split\.sql\n$/);
   assert.deepEqual(importInto(readFileSync(file('backup-split.sql'), 'utf8')), rowsAfter(text));
+  // The file has the hub's signing keys.
+  if (process.platform !== 'win32') assert.equal(statSync(file('backup-split.sql')).mode & 0o777, 0o600);
 
   for (const [args, code, message] of [
     [['backup.sql'], 1, /backup-split\.sql exists\.\nDelete it/],

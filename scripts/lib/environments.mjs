@@ -1,0 +1,56 @@
+// wrangler's environments. For an environment that the configuration does not have, wrangler only warns, and then uses the
+// settings at the top of the file: those of production, with its database.
+
+import { readFileSync } from 'node:fs';
+import { UserError } from './errors.mjs';
+import { inProject } from './paths.mjs';
+
+/**
+ * Checks the environment that a wrangler command names.
+ * @param {string[]} args of wrangler
+ * @param {Record<string, string | undefined>} env
+ * @throws {UserError} when the configuration does not have the environment, or the environment has the database of another one
+ */
+export function checkEnvironment(args, env) {
+  const name = optionOf(args, 'env', 'e') ?? env.CLOUDFLARE_ENV;
+  if (!name) return;
+  const config = optionOf(args, 'config', 'c') ?? inProject('wrangler.toml');
+  const hint = 'docs/DEPLOY.md, "A hub for tests", shows what an environment needs.';
+  const databases = readDatabases(readFileSync(config, 'utf8'));
+  const own = databases.get(name);
+  if (!own) {
+    throw new UserError(`wrangler.toml has no environment ${name}: wrangler would use the settings and the database of production.`, hint);
+  }
+  for (const [other, ids] of databases) {
+    const shared = other === name ? undefined : ids.find((id) => own.includes(id));
+    if (shared) throw new UserError(`The environment ${name} has the database of ${other || 'production'}: ${shared}.`, hint);
+  }
+}
+
+/** The value of an option in a command line; the last one if it is repeated. */
+function optionOf(args, name, short) {
+  const values = args.flatMap((arg, i) => {
+    if (arg === `--${name}` || arg === `-${short}`) return [args[i + 1] ?? ''];
+    const [, value] = new RegExp(`^(?:--${name}|-${short})=(.*)$`).exec(arg) ?? [];
+    return value === undefined ? [] : [value];
+  });
+  return values.at(-1);
+}
+
+/**
+ * Reads the ids of the databases of each environment; the name of production is empty.
+ * @param {string} toml
+ * @returns {Map<string, string[]>}
+ */
+function readDatabases(toml) {
+  const databases = new Map([['', []]]);
+  let environment = '';
+  for (const line of toml.split('\n')) {
+    const [, section] = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line) ?? [];
+    if (section !== undefined) environment = /^env\.(?:"([^"]*)"|([^.]+))/.exec(section)?.slice(1).find((part) => part !== undefined) ?? '';
+    if (!databases.has(environment)) databases.set(environment, []);
+    const [, id] = /^\s*database_id\s*=\s*["']([^"']*)["']/.exec(line) ?? [];
+    if (id !== undefined) databases.get(environment).push(id);
+  }
+  return databases;
+}
