@@ -16,8 +16,12 @@ const MAX_START_LINES = 8;
 /** The agent's process has ended, or could not be started. */
 export class AgentEndedError extends Error {}
 
+/** Finds the reason in npm's error output, which has codes, stack traces and general advice around it. */
+const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
+
 export class AcpProcess {
   #child;
+  #program;
   #stderr = '';
   #hasEnded = false;
 
@@ -30,6 +34,7 @@ export class AcpProcess {
    */
   constructor({ argv, cwd, env, log, onUpdate, onPermission, onElicitation, untilReadable = async () => {} }) {
     const [program, ...args] = argv;
+    this.#program = program;
     // Detached: the leader of a process group of its own.
     const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
     this.#child = child;
@@ -73,6 +78,8 @@ export class AcpProcess {
 
   /** Describes the end, with the last lines on standard error that are not blank. */
   #describeEnd(ending, maxLines) {
+    const npmReason = this.#program === 'npx' ? findNpmReason(this.#stderr) : undefined;
+    if (npmReason !== undefined) return `npx cannot run it: ${npmReason}`;
     const lines = this.#stderr.split('\n').filter((line) => line.trim() !== '').slice(-maxLines);
     if (lines.length === 0) return ending;
     return lines.length === 1 ? `${ending}. ${lines[0]}` : `${ending}:\n${lines.join('\n')}`;

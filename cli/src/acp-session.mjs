@@ -33,6 +33,13 @@ export class SessionUnavailableError extends Error {}
 /** The text of a JSON-RPC error. Some agents put the reason into its data. */
 export const describeError = ({ message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
 
+/** Names the agent in an error of its start. */
+function nameAgent(error, { title }) {
+  if (error instanceof SessionUnavailableError) return error;
+  if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
+  return new Error(`${title} cannot open a session: ${describeError(error)}`);
+}
+
 export class AcpSession {
   #process;
   #launch;
@@ -64,7 +71,7 @@ export class AcpSession {
       return session;
     } catch (error) {
       await session.end();
-      throw error;
+      throw nameAgent(error, launch);
     }
   }
 
@@ -172,7 +179,8 @@ export class AcpSession {
     this.#capabilities = agentCapabilities;
     this.#authMethods = authMethods;
     const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
-    const params = { cwd, mcpServers: [], ...folders };
+    const meta = this.#launch.entry?.sessionMeta?.(env, process.getuid?.());
+    const params = { cwd, mcpServers: [], ...folders, ...(meta ? { _meta: meta } : {}) };
     const start = async () =>
       sessionId === undefined ? this.#process.request('session/new', params) : this.#resume(params, sessionId);
     const result = await start().catch(async (error) => {

@@ -198,7 +198,7 @@ export class AcpAgent {
         return;
       }
       await this.#send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
-      if (!task.isAborted) await this.#sendInOrder(messages.text(this.#describeFailure(error)));
+      if (!task.isAborted) await this.#sendInOrder(messages.failure(this.#describeFailure(error)));
     } finally {
       this.liveText.stop();
       this.#reply = null;
@@ -398,7 +398,7 @@ export class AcpAgent {
     if (this.#isStopped) return;
     this.log.warn(error.message);
     const advice = error instanceof SessionUnavailableError ? '' : `\nThe next message starts ${this.launch.title} again.`;
-    this.#sendInOrder(messages.text(`${error.message}${advice}`)).catch(() => {});
+    this.#sendInOrder(messages.failure(`${error.message}${advice}`)).catch(() => {});
   }
 }
 

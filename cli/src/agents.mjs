@@ -14,6 +14,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {string} signIn what to do when the agent is not signed in
  * @property {(env: Record<string, string>) => string | undefined} [authMethod] the method to sign in with, if the
  *   environment has its key: some agents need the call once per process
+ * @property {(env: Record<string, string>, uid: number | undefined) => object | undefined} [sessionMeta] `_meta` of the requests
+ *   that open a session; `uid`: the user of this process
  * @property {Record<string, string>} modes from the hub's permission modes to the agent's
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
@@ -35,6 +37,10 @@ export const AGENTS = {
     signIn: 'Run `claude` in a terminal and sign in with /login, or set ANTHROPIC_API_KEY.',
     modes: { default: 'default', acceptEdits: 'acceptEdits', plan: 'plan', bypassPermissions: 'bypassPermissions' },
     models: { model_fast: 'haiku', model_strong: 'opus' },
+    // Claude Code refuses to start for root if it is allowed to skip permissions, unless IS_SANDBOX is 1. The adapter allows it
+    // with any value of IS_SANDBOX.
+    sessionMeta: (env, uid) =>
+      uid === 0 && env.IS_SANDBOX !== '1' ? { claudeCode: { options: { allowDangerouslySkipPermissions: false } } } : undefined,
     approvedByBridge: ['bypassPermissions'],
   },
   codex: {

@@ -95,6 +95,8 @@ test('an error of the agent is a message, and the next prompt works', async (t) 
   prompt(session.id, [{ say: 'whole' }]);
   await hub.untilReady(session.id, 2);
   assert.deepEqual(hub.transcript(session.id), ['half', 'Error: The model answered 400', '(ready)', 'whole', '(ready)']);
+  const failures = hub.sessions.get(session.id).messages.filter(({ content }) => content.content.data?.isApiErrorMessage);
+  assert.deepEqual(failures.map(({ content }) => content.content.data.message.content[0].text), ['Error: The model answered 400']);
 });
 
 test('an agent that writes faster than the hub stores waits, and nothing is lost', async (t) => {

@@ -1,11 +1,12 @@
 /** The start, the end and the restart of the agent's process. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
@@ -214,14 +215,30 @@ test('an agent that is not signed in says how, and starts with a later message',
   assert.match(line, /^node is not signed in: Authentication required\n- Log in: In a terminal\nThen send a message\.$/);
   assert.match(log.warnings[0], /is not signed in/);
   setScript({});
-  await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /exit code 1/);
+  await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /^Error: false did not start: exit code 1$/);
   const command = ['sh', '-c', 'printf "Not complete.\\n\\nInstall it again.\\n" >&2; exit 3'];
-  await assert.rejects(start({ startedByRunner: true, tag: 'third', command }), /exit code 3:\nNot complete\.\nInstall it again\.$/);
+  await assert.rejects(start({ startedByRunner: true, tag: 'third', command }), /^Error: sh did not start: exit code 3:\nNot complete\.\nInstall it again\.$/);
   const { environment } = session.agent;
   environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'signed in' }]);
   await hub.untilReady(session.id, 1);
   assert.ok(hub.transcript(session.id).includes('signed in'));
+});
+
+test('an agent that npx cannot download is named with the reason, without the rest of the output of npm', async (t) => {
+  const { start } = await setUp(t);
+  const bin = tempDir(t);
+  const failWith = (...lines) => writeFileSync(path.join(bin, 'npx'), `#!/bin/sh\ncat >&2 <<'END'\n${lines.join('\n')}\nEND\nexit 1\n`, { mode: 0o755 });
+  process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
+  const log = 'npm error A complete log of this run can be found in: /root/.npm/_logs/debug-0.log';
+  for (const [lines, reason] of [
+    [['npm error code ETARGET', 'npm error notarget No matching version found for agent@9.', 'npm error notarget In most cases', log], 'No matching version found for agent@9.'],
+    [['npm error code ECONNREFUSED', 'npm error syscall connect', 'npm error errno ECONNREFUSED', 'npm error FetchError: request failed', 'npm error     at emit (node:events:1:2)', log], 'FetchError: request failed'],
+    [['npm ERR! code E404', 'npm ERR! 404 Not Found - GET /agent', log], 'Not Found - GET /agent'],
+  ]) {
+    failWith(...lines);
+    await assert.rejects(start({ startedByRunner: true, tag: reason, command: ['npx'] }), { message: `npx did not start: npx cannot run it: ${reason}` });
+  }
 });
 
 test('an agent that finds out in a turn that it is not signed in says how as well', async (t) => {

@@ -136,6 +136,14 @@ test('an agent without modes has those of the bridge', async (t) => {
   assert.deepEqual(calls('answer').map(({ outcome }) => outcome.optionId), ['yes', 'no']);
 });
 
+test('Claude Code is started without the permission to skip permissions where it refuses that', () => {
+  const { sessionMeta } = AGENTS.claude;
+  const without = { claudeCode: { options: { allowDangerouslySkipPermissions: false } } };
+  for (const env of [{}, { IS_SANDBOX: 'yes' }, { IS_SANDBOX: '' }]) assert.deepEqual(sessionMeta(env, 0), without, JSON.stringify(env));
+  assert.equal(sessionMeta({ IS_SANDBOX: '1' }, 0), undefined);
+  for (const uid of [1000, undefined]) assert.equal(sessionMeta({}, uid), undefined);
+});
+
 test('the permission modes of the hub map to those of each agent', () => {
   const launch = (name) => ({ title: name, entry: AGENTS[name] });
   const modes = (...ids) => ids.map((id) => ({ id, name: id }));

@@ -81,6 +81,11 @@ test('shows no record that is only for programs or for the model', () => {
   assert.deepEqual(parseMessage(system('turn_duration', { durationMs: 1234 })), []);
 });
 
+test('the text that says why a turn failed is an error', () => {
+  const failure = (content: unknown) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', isApiErrorMessage: true, message: { role: 'assistant', content } } } });
+  for (const content of ['No credit.', [{ type: 'text', text: 'No credit.' }]]) assert.deepEqual(parseMessage(failure(content)), [{ kind: 'error', text: 'No credit.' }]);
+});
+
 test('an event that is an error is an error', () => {
   assert.deepEqual(parseMessage({ type: 'event', data: { type: 'error', message: 'The agent ended.' } }), [{ kind: 'error', text: 'The agent ended.' }]);
   assert.deepEqual(parseMessage({ type: 'event', data: { type: 'error' } }), [{ kind: 'event', name: 'error', text: undefined }]);

@@ -20,6 +20,8 @@ const ENVIRONMENTS = {
     DISABLE_TELEMETRY: '1',
     DISABLE_ERROR_REPORTING: '1',
     DISABLE_AUTOUPDATER: '1',
+    // As some containers have it. The adapter takes any value, Claude Code itself only `1`.
+    IS_SANDBOX: 'yes',
   }),
   codex: (url, home) => {
     const folder = path.join(home, 'codex');

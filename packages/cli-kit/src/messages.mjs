@@ -7,6 +7,10 @@ export const assistantMessage = (part) => output({ type: 'assistant', message: {
 
 export const text = (value) => assistantMessage({ type: 'text', text: value });
 
+/** The reason why a turn failed. Clients show it as an error. */
+export const failure = (value) =>
+  output({ type: 'assistant', isApiErrorMessage: true, message: { role: 'assistant', content: [{ type: 'text', text: value }] } });
+
 /** A tool call. The hub stores the todos of a `TodoWrite` call with the session. */
 export const toolUse = (id, name, input) => assistantMessage({ type: 'tool_use', id, name, input });
 

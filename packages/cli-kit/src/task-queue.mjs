@@ -116,7 +116,7 @@ export class TaskQueue {
       await this.handle(item, task);
     } catch (error) {
       this.log.warn(`cannot handle a message: ${error.message}`);
-      if (!this.isStopped) await this.send(messages.text(`Error: ${error.message}`)).catch(() => {});
+      if (!this.isStopped) await this.send(messages.failure(`Error: ${error.message}`)).catch(() => {});
     }
     this.onEnd();
     if (!this.isStopped) await this.send(messages.ready(), task.readyId).catch((error) => this.log.warn(error.message));

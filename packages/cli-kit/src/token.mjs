@@ -97,7 +97,7 @@ export function namespaceOf(token) {
   return colon < 0 ? 'default' : token.slice(colon + 1);
 }
 
-/** A shorter secret may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
+/** A shorter text may be part of values that have nothing to do with it, such as `dev` of `/home/dev`. */
 const MIN_SEARCHED_CHARS = 8;
 
 /** Variables without which no program runs. Their values may contain the words of a weak secret, but no token. */
@@ -105,15 +105,16 @@ const KEPT_VARIABLES = ['PATH', 'HOME'];
 
 /**
  * Removes the access token from an environment, whatever the variable's name is: each value that contains the token or its
- * secret, the part before the namespace. Of a short secret, each value that is the secret, with or without a namespace.
+ * secret, the part before the namespace. If one of the two is short, each value that is that one, or the secret with another
+ * namespace.
  * @param {Record<string, string>} env
  * @param {string} token
  */
 export function removeToken(env, token) {
   const colon = token.lastIndexOf(':');
   const secret = colon < 0 ? token : token.slice(0, colon);
-  const isLong = secret.length >= MIN_SEARCHED_CHARS;
-  const hasSecret = (value) => value === token || (isLong ? value.includes(secret) : value === secret || value.startsWith(`${secret}:`));
+  const contains = (value, part) => part.length >= MIN_SEARCHED_CHARS && value.includes(part);
+  const hasSecret = (value) => value === secret || value.startsWith(`${secret}:`) || contains(value, token) || contains(value, secret);
   for (const [name, value] of Object.entries(env)) {
     if (name === 'CLI_API_TOKEN' || (!KEPT_VARIABLES.includes(name) && hasSecret(value))) delete env[name];
   }

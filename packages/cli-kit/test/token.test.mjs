@@ -110,7 +110,7 @@ test('a weak secret that is part of the PATH does not remove it', () => {
 });
 
 test('a short token is removed where it is the whole value', () => {
-  const env = { HOME: '/home/dev', COPY: 'dev', TEAM: 'team', BOTH: 'dev:team', OTHER: 'dev:other' };
+  const env = { HOME: '/home/dev', COPY: 'dev', TEAM: 'team', BOTH: 'dev:team', OTHER: 'dev:other', HEADER: 'Bearer dev:team' };
   removeToken(env, 'dev:team');
   assert.deepEqual(env, { HOME: '/home/dev', TEAM: 'team' });
 });

@@ -84,11 +84,12 @@ function parseOutput(data: Fields): MessagePart[] | null {
   const { content, role } = isObject(data.message) ? data.message : {};
   // A prompt that was typed at the terminal.
   if (typeof content === 'string' && role === 'user') return parseUserContent(content, 'cli');
-  if (typeof content === 'string') return [{ kind: 'text', text: content }];
-  return Array.isArray(content) ? parseBlocks(content) : null;
+  const parts: MessagePart[] | null = typeof content === 'string' ? [{ kind: 'text', text: content }] : Array.isArray(content) ? parseBlocks(content) : null;
+  // With `isApiErrorMessage`, the text says why the turn failed.
+  return data.isApiErrorMessage === true && parts ? parts.map((part) => (part.kind === 'text' ? { ...part, kind: 'error' } : part)) : parts;
 }
 
-function parseBlocks(blocks: unknown[]): MessagePart[] | null {
+function parseBlocks(blocks: unknown[]): MessagePart[] {
   return blocks.map((block) => parseBlock(block) ?? { kind: 'unknown', json: block });
 }
 
