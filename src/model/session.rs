@@ -193,7 +193,12 @@ impl MetadataFields<'_> {
         self.modes.is_some()
     }
 
-    /// Whether `models` lists this model, which the agent then has in addition to those of its flavor.
+    /// The ids in `models`, which the agent has in addition to those of its flavor.
+    pub fn own_models(&self) -> Vec<String> {
+        ids(self.models).collect()
+    }
+
+    /// Whether `models` lists this model.
     pub fn has_own_model(&self, id: &str) -> bool {
         lists(self.models, id)
     }
@@ -205,9 +210,13 @@ impl MetadataFields<'_> {
 
 /// Whether an array has an object with this `id`. Other elements are ignored.
 pub(super) fn lists(array: Option<&RawValue>, id: &str) -> bool {
+    ids(array).any(|listed| listed == id)
+}
+
+/// The `id` of each object in an array that has one.
+fn ids(array: Option<&RawValue>) -> impl Iterator<Item = String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    let id_of = |element: &RawValue| parse_string(JsonObject::parse(element.get())?.get("id"));
-    elements.into_iter().any(|element| id_of(element).as_deref() == Some(id))
+    elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id")))
 }
 
 fn parse_string(raw: Option<&RawValue>) -> Option<String> {

@@ -197,8 +197,14 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
     }
     let record = world.get_session(&session).await;
     assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("ask"), &json!("acme/large")));
-    for (route, body) in [("permission-mode", json!({"mode": "wide"})), ("model", json!({"model": "acme/small"}))] {
-        post_action(&world, &session, route, &body).reply().await.assert_error(400, "invalid_field");
+    post_action(&world, &session, "permission-mode", &json!({"mode": "wide"}))
+        .reply()
+        .await
+        .assert_error(400, "invalid_field");
+    for model in ["acme/small", "default", "model_strong"] {
+        let refused = post_action(&world, &session, "model", &json!({"model": model})).reply().await;
+        let message = "Field `model` must be one of acme/large, model_fast for this session's agent.";
+        assert_eq!(refused.assert_error(400, "invalid_field")["error"], message, "{model}");
     }
     let refused = post_action(&world, &session, "permission-mode", &json!({"mode": "acceptEdits"})).reply().await;
     let message = "Field `mode` must be one of default, plan, ask, yolo for this session's agent, or one of `modes` in its metadata.";

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::limits::MAX_KEYWORD_BYTES;
+use crate::limits::{MAX_KEYWORD_BYTES, MAX_LISTED_MODELS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
@@ -131,17 +131,20 @@ impl Hub {
     }
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
-        if session.metadata_fields().has_own_model(model) {
+        let own = session.metadata_fields().own_models();
+        let known = self.config.vocabulary.model(model);
+        if own.iter().any(|id| id == model) || known.is_ok() && self.flavor(session).accepts_model_modes() {
             return Ok(());
         }
-        self.config.vocabulary.model(model).map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
-        if !self.flavor(session).accepts_model_modes() {
-            return Err(Error::field(
-                "model",
-                "Field `model` can be set only for sessions of flavor alpha. Start one to choose a model.",
-            ));
-        }
-        Ok(())
+        let message = match known {
+            _ if !own.is_empty() => {
+                let listed = own.iter().take(MAX_LISTED_MODELS).map(String::as_str).collect::<Vec<_>>().join(", ");
+                format!("Field `model` must be one of {listed} for this session's agent.")
+            }
+            Err(error) => format!("Field `model`: {error}."),
+            Ok(_) => "Field `model` can be set only for sessions of flavor alpha. Start one to choose a model.".into(),
+        };
+        Err(Error::field("model", message))
     }
 
     fn flavor(&self, session: &Session) -> Flavor {

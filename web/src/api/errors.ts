@@ -27,13 +27,18 @@ export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }
 
+/** The hub's words for a call that no connected CLI serves. The name of a method means nothing to a person. */
+const NO_HANDLER = /No handler registered for (permission\b|\w+\. Check that)/;
+
+const NOT_READY = "The agent's CLI is not connected, or not ready yet. Try again in a few seconds.";
+
 /** Creates the error for an error response. */
 export function responseError(status: number, body: unknown): HubError {
   const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as { error?: unknown; code?: unknown; field?: unknown };
   return new HubError(
     status,
     typeof code === 'string' ? code : `http_${status}`,
-    typeof error === 'string' ? error : `The hub answered with status ${status}.`,
+    typeof error !== 'string' ? `The hub answered with status ${status}.` : NO_HANDLER.test(error) ? NOT_READY : error,
     typeof field === 'string' ? field : undefined,
   );
 }
