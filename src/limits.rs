@@ -83,6 +83,8 @@ pub const MAX_UNKNOWN_EVENTS: usize = 100;
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
+/// The unread bytes of all event streams (SSE) in an isolate: twice the largest event. They are beside [`MAX_BUFFER_BYTES`].
+pub const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 /// The unacknowledged bytes above which a web client gets no `message-delta`: the rest is for events that it must not miss.
 pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 /// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest

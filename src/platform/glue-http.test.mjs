@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createResponse, discardBody, eventStream, readBody, streamedResponse } from './glue.js';
+import { createResponse, discardBody, readBody, streamedResponse } from './glue.js';
 
 /** A fake request whose body is the chunks of an iterator; `reads` has the sizes of its reads. */
 function requestWithBody(chunks, declared) {
@@ -239,63 +239,6 @@ describe('a streamed response', () => {
     await assert.rejects(async () => {
       while (!(await reader.read()).done);
     }, /does not read/);
-  });
-});
-
-describe('a stream of events', () => {
-  function openStream() {
-    const listeners = {};
-    const socket = {
-      closed: false,
-      addEventListener: (type, listener) => (listeners[type] = listener),
-      accept() {},
-      close() {
-        this.closed = true;
-      },
-    };
-    const reader = eventStream(socket, 100, 50).getReader();
-    const read = async () => new TextDecoder().decode((await reader.read()).value);
-    return { socket, reader, read, receive: (data) => void listeners.message({ data }), end: () => listeners.close() };
-  }
-  const event = `id: 1\ndata: ${'x'.repeat(28)}\n\n`;
-  const delta = `data: ${'d'.repeat(12)}\n\n`;
-
-  test('leaves out deltas while its client does not read, and no other event', async () => {
-    const { socket, read, receive } = openStream();
-    for (const data of [event, delta, event, delta]) receive(data);
-    assert.equal(socket.closed, false);
-    assert.equal(await read(), event);
-    assert.equal(await read(), event);
-    await new Promise(setImmediate);
-    receive(delta);
-    assert.equal(await read(), delta);
-  });
-
-  test('breaks and closes its socket when its client leaves too much unread', async () => {
-    const { socket, reader, receive, end } = openStream();
-    for (const data of [event, event]) receive(data);
-    assert.equal(socket.closed, false);
-    // The socket may have further messages until it is closed.
-    for (const data of [event, event, delta]) receive(data);
-    assert.equal(socket.closed, true);
-    end();
-    await assert.rejects(reader.read(), /does not read/);
-  });
-
-  test('closes its socket when its client is gone', async () => {
-    const { socket, reader, receive, end } = openStream();
-    await reader.cancel();
-    assert.equal(socket.closed, true);
-    receive(event);
-    end();
-  });
-
-  test('ends with its socket, after the last event', async () => {
-    const { reader, read, receive, end } = openStream();
-    receive(event);
-    end();
-    assert.equal(await read(), event);
-    assert.equal((await reader.read()).done, true);
   });
 });
 

@@ -1,4 +1,5 @@
-//! Bindings to `glue.js`, `objects.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
+//! Bindings to `glue.js`, `objects.js`, `streams.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate
+//! does not cover.
 //!
 //! Lists of headers are alternating lines with a name and a value.
 
@@ -83,11 +84,6 @@ extern "C" {
 
     #[wasm_bindgen(js_name = encodeUtf8)]
     pub fn encode_utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
-
-    /// A stream of the messages of a socket. Ends when the client has more than `max_unread` unread bytes; above
-    /// `max_unread_deltas`, events without an id are dropped.
-    #[wasm_bindgen(js_name = eventStream)]
-    pub fn event_stream(socket: &JsValue, max_unread: usize, max_unread_deltas: usize) -> web_sys::ReadableStream;
 }
 
 #[wasm_bindgen(module = "/src/platform/objects.js")]
@@ -129,6 +125,19 @@ extern "C" {
         headers: &str,
         started_at: Option<f64>,
     ) -> js_sys::Promise;
+}
+
+#[wasm_bindgen(module = "/src/platform/streams.js")]
+extern "C" {
+    /// A stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes; above
+    /// `max_unread_deltas` unread bytes of the stream, events without an id are dropped.
+    #[wasm_bindgen(js_name = eventStream)]
+    pub fn event_stream(
+        socket: &JsValue,
+        namespace: &str,
+        max_total: usize,
+        max_unread_deltas: usize,
+    ) -> web_sys::ReadableStream;
 }
 
 #[wasm_bindgen(module = "/src/platform/timing.js")]

@@ -32,7 +32,7 @@ use crate::hub::inbound::admission::{
 };
 use crate::limits::{
     BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES,
-    MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES,
+    MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_STREAM_BYTES,
     MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
 };
 use crate::model::ids::uuid_v7;
@@ -277,7 +277,8 @@ impl IncomingRequest {
         headers.set("x-accel-buffering", "no")?;
         let init = ResponseInit::new();
         init.set_headers(&headers);
-        let stream = glue::event_stream(&socket, MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
+        let namespace = token.namespace.as_ref();
+        let stream = glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
         Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
     }
 

@@ -1,0 +1,186 @@
+/** Tests of event streams: what a client receives that reads, and which stream ends when clients do not read. */
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import { eventStream } from './streams.js';
+
+const KIB = 1024;
+const MAX_TOTAL = 1024 * KIB;
+const MAX_UNREAD_DELTAS = 256 * KIB;
+
+/** The streams of a test. Their clients leave after it, because all tests share the budget. */
+const opened = [];
+afterEach(() => Promise.all(opened.splice(0).map(({ leave }) => leave())));
+
+/** Opens a stream whose client reads only when the test calls `read`. */
+function openStream(namespace = 'team') {
+  const listeners = {};
+  const socket = {
+    isClosed: false,
+    addEventListener: (type, listener) => (listeners[type] = listener),
+    accept() {},
+    close() {
+      if (this.isClosed) throw new Error('closed');
+      this.isClosed = true;
+    },
+  };
+  const reader = eventStream(socket, namespace, MAX_TOTAL, MAX_UNREAD_DELTAS).getReader();
+  const decoder = new TextDecoder();
+  /** Reads until the text ends with `end`. */
+  const readUntil = async (end) => {
+    let text = '';
+    while (!text.endsWith(end)) {
+      const { value, done } = await reader.read();
+      if (done) throw new Error('The stream has ended');
+      text += decoder.decode(value, { stream: true });
+    }
+    return text;
+  };
+  const stream = {
+    socket,
+    reader,
+    readUntil,
+    receive: (data) => void listeners.message({ data }),
+    endSocket: () => listeners.close(),
+    leave: () => reader.cancel().catch(() => {}),
+  };
+  opened.push(stream);
+  return stream;
+}
+
+/** An event of this size, which ends with its number. */
+function event(number, bytes = 100) {
+  const [start, end] = ['id: 1\ndata: ', `${number}\n\n`];
+  return start + 'x'.repeat(bytes - start.length - end.length) + end;
+}
+
+function delta(number, bytes) {
+  return event(number, bytes + 6).slice(6);
+}
+
+describe('a stream of events', () => {
+  test('sends events to a client that waits for them', async () => {
+    const { readUntil, receive } = openStream();
+    for (let number = 0; number < 5; number += 1) {
+      const read = readUntil(`${number}\n\n`);
+      receive(event(number));
+      assert.equal(await read, event(number));
+    }
+  });
+
+  test('sends events of any size in order to a client that reads late', async () => {
+    const { readUntil, receive } = openStream();
+    const sizes = [100, 64 * KIB, 64 * KIB + 1, 20, 200 * KIB, 30, 63 * KIB, 10 * KIB, 128 * KIB];
+    const events = sizes.map((bytes, number) => event(number, bytes));
+    events.push('id: 1\ndata: 🦀ü\n\n'.padStart(70 * KIB, 'ü'), event('last'));
+    for (const data of events) receive(data);
+    assert.equal(await readUntil('last\n\n'), events.join(''));
+  });
+
+  test('leaves out deltas while its client does not read, and no other event', async () => {
+    const { socket, readUntil, receive } = openStream();
+    const sent = [event(1, 200 * KIB), delta(2, 50 * KIB), delta(3, 10 * KIB), event(4, 60 * KIB), delta(5, 20)];
+    for (const data of sent) receive(data);
+    assert.equal(socket.isClosed, false);
+    assert.equal(await readUntil('4\n\n'), [sent[0], sent[1], sent[3]].join(''));
+    const read = readUntil('6\n\n');
+    receive(delta(6, 50 * KIB));
+    assert.equal(await read, delta(6, 50 * KIB));
+  });
+
+  test('closes its socket when its client is gone', async () => {
+    const { socket, receive, endSocket, leave } = openStream();
+    await leave();
+    assert.equal(socket.isClosed, true);
+    // The socket may have further messages until it is closed.
+    receive(event(1));
+    endSocket();
+  });
+
+  test('ends with its socket, after the last event', async () => {
+    for (const isWaiting of [false, true]) {
+      const { reader, readUntil, receive, endSocket } = openStream();
+      receive(event(1, 100 * KIB));
+      if (isWaiting) await readUntil('1\n\n');
+      const read = isWaiting ? reader.read() : readUntil('1\n\n');
+      endSocket();
+      if (!isWaiting) assert.equal(await read, event(1, 100 * KIB));
+      assert.equal((await (isWaiting ? read : reader.read())).done, true);
+    }
+  });
+});
+
+describe('the unread bytes of all streams', () => {
+  test('are limited: the largest stream ends when there is no room for an event, and the others lose nothing', async () => {
+    const [large, medium, small] = ['a', 'a', 'a'].map(openStream);
+    for (let number = 0; number < 6; number += 1) large.receive(event(number, 100 * KIB));
+    for (let number = 0; number < 4; number += 1) medium.receive(event(number, 100 * KIB));
+    for (let number = 0; number < 20; number += 1) small.receive(event(number));
+    small.receive(event('last', 100 * KIB));
+    // The client learns it when it reads, or its socket has another message.
+    await assert.rejects(large.readUntil('0\n\n'), /does not read/);
+    assert.equal(large.socket.isClosed, true);
+    assert.equal((await medium.readUntil('3\n\n')).length, 400 * KIB);
+    assert.equal((await small.readUntil('last\n\n')).length, 20 * 100 + 100 * KIB);
+    assert.deepEqual([medium.socket.isClosed, small.socket.isClosed], [false, false]);
+  });
+
+  test('end the stream of a client that never reads with the next message of its socket', () => {
+    const { socket, receive } = openStream();
+    for (let number = 0; number < 5; number += 1) receive(event(number, 200 * KIB));
+    assert.equal(socket.isClosed, false);
+    receive(event(5, 200 * KIB));
+    assert.equal(socket.isClosed, true);
+    const other = openStream();
+    other.receive(event(6, 1_000 * KIB));
+    receive(event(7));
+    assert.equal(other.socket.isClosed, false, 'what has ended has no unread bytes');
+  });
+
+  test('end a stream of the namespace with the most of them, not a larger one of another namespace', async () => {
+    const loud = Array.from({ length: 9 }, () => openStream('loud'));
+    const phone = openStream('quiet');
+    phone.receive(event('first', 200 * KIB));
+    for (const { receive } of loud) receive(event(1, 100 * KIB));
+    phone.receive(event('last', 300 * KIB));
+    for (const { receive } of loud) receive(event(2));
+    assert.equal(loud.filter(({ socket }) => socket.isClosed).length, 4);
+    assert.equal((await phone.readUntil('last\n\n')).length, 500 * KIB);
+  });
+
+  test('never end the stream of a client that waits for an event, however large the event is', async () => {
+    const stalled = Array.from({ length: 10 }, () => openStream());
+    for (const { receive } of stalled) receive(event(1, 100 * KIB));
+    const { socket, readUntil, receive } = openStream();
+    for (const bytes of [500 * KIB, MAX_TOTAL + 100 * KIB]) {
+      const read = readUntil('last\n\n');
+      receive(event('last', bytes));
+      assert.equal((await read).length, bytes);
+    }
+    assert.equal(socket.isClosed, false);
+  });
+
+  test('include a chunk until it was read, and all of an event of which a part was read', async () => {
+    const [first, second] = [openStream(), openStream()];
+    first.receive(event(1, 1_000 * KIB));
+    await first.reader.read();
+    await first.reader.read();
+    second.receive(event(2, 30 * KIB));
+    await assert.rejects(first.readUntil('1\n\n'), /does not read/);
+    assert.equal(await second.readUntil('2\n\n'), event(2, 30 * KIB));
+  });
+
+  test('do not include those of clients that have read or left', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const [reading, leaving] = [openStream(), openStream()];
+      reading.receive(event(round, 384 * KIB));
+      leaving.receive(event(round, 600 * KIB));
+      await reading.readUntil(`${round}\n\n`);
+      const next = reading.readUntil('next\n\n');
+      await leaving.leave();
+      reading.receive(event('next'));
+      await next;
+      assert.equal(reading.socket.isClosed, false);
+    }
+  });
+});
