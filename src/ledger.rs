@@ -9,10 +9,13 @@
 //! A reservation is refused at once, and its caller waits or refuses the request. A release wakes no task of another namespace,
 //! because a task may use only the sockets and timers of its own object, so callers that wait try again after a pause.
 
+pub mod read_queue;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, MAX_POOL_USE_FOR_OVERSIZED, NAMESPACE_SHARE_BYTES};
+use read_queue::ReadQueue;
 
 /// The ledger of an isolate.
 #[derive(Default)]
@@ -25,6 +28,8 @@ pub struct Ledger {
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
+    small_reads: Arc<ReadQueue>,
+    large_reads: Arc<ReadQueue>,
 }
 
 /// A holder of cached values, which can be read again.
@@ -101,6 +106,16 @@ impl Ledger {
 }
 
 impl Account {
+    /// The queue of reads without a reservation.
+    pub fn small_reads(&self) -> &Arc<ReadQueue> {
+        &self.ledger.small_reads
+    }
+
+    /// The queue of reads that reserve their bytes.
+    pub fn large_reads(&self) -> &Arc<ReadQueue> {
+        &self.ledger.large_reads
+    }
+
     /// Reserves bytes; `None` if the pool has too few, also after the caches have shrunk. More than the whole pool can be
     /// reserved while it is nearly unused.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {

@@ -4,6 +4,10 @@
 //!
 //! A limit that is part of a format, such as the maximum length of a host name, is defined next to its parser.
 
+mod push;
+
+pub use push::*;
+
 // Tokens
 
 /// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
@@ -207,6 +211,12 @@ pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 pub const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
+/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
+pub const MAX_SMALL_READS: usize = 32;
+/// How many reads of larger pages run in an isolate at a time: JavaScript makes copies of what is read at once.
+pub const MAX_LARGE_READS: usize = 2;
+/// How often a read that waits for its turn tries again, in milliseconds, for each round of reads ahead of it.
+pub const READ_RETRY_MS: u64 = 10;
 /// How many sessions stay in memory while some of them are idle.
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
 /// How many bytes of sessions stay in memory while some of them are idle.
@@ -253,8 +263,14 @@ pub const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 pub const MAX_PART_BYTES: usize = 1_500_000;
 /// How many parts are written or read at once: no reservation covers the copies that JavaScript makes of them.
 pub const PARTS_AT_ONCE: usize = 2;
-/// The total content size at which a page of history ends, in bytes: a page must fit the memory of a worker several times.
+/// The total content size at which a page of history ends, in bytes.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+/// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
+/// than [`MAX_UNRESERVED_BYTES`].
+pub const SMALL_PAGE_BYTES: u64 = 640 * 1024;
+/// How much content of messages is read at once for a larger page, in bytes: no reservation covers the copies that JavaScript
+/// makes of it.
+pub const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 /// The message size, in bytes, above which [`MAX_QUEUED_BYTES`] is checked before the message is copied out of its frame.
 pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 
@@ -411,44 +427,3 @@ pub const MAX_RECORD_BYTES: usize = 10_000_000;
 pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
 /// The largest todo list, in bytes: it fits the row of its session together with the other values.
 pub const MAX_TODOS_BYTES: usize = 250_000;
-
-// Push notifications
-
-/// The longest endpoint of a subscription, in bytes.
-pub const MAX_ENDPOINT_BYTES: usize = 2_048;
-/// The payload limit for a push service that rejected a longer payload, in bytes. The data always fits.
-pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
-/// The largest number of requests that one notification supersedes.
-pub const MAX_SUPERSEDED: usize = 100;
-/// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
-pub const PUSH_TIMEOUT_MS: u32 = 10_000;
-/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL.md "Push notifications").
-pub const PUSH_DEBOUNCE_MS: u64 = 500;
-/// How long after a `Ready` notification further ones of its session are dropped, in milliseconds.
-pub const PUSH_COOLDOWN_MS: u64 = 5_000;
-/// The maximum number of queued notifications.
-pub const MAX_QUEUED_PUSHES: usize = 200;
-/// The maximum number of attempts to send a notification to one subscriber, and to read the database for it.
-pub const MAX_PUSH_ATTEMPTS: u32 = 5;
-/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
-pub const FIRST_PUSH_RETRY_MS: u64 = 5_000;
-/// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
-pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
-/// How many errors a queued notification stores, each of subscribers that failed and of subscribers that are retried. With
-/// [`MAX_PUSH_SUBSCRIPTIONS`] it must fit a value of the key-value storage (2 MB).
-pub const MAX_PUSH_FAILURES: usize = 10;
-/// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
-/// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
-pub const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// How many requests a namespace has in flight to one push service, so that an unresponsive one leaves slots to the others.
-pub const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
-/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that others may share.
-pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
-/// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event to 50 outgoing requests.
-pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
-/// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
-pub const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;
-/// How long the hub assumes that there are no subscribers after it read none, in milliseconds: a restored database may have some.
-pub const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
-/// How many notifications the push log shows.
-pub const MAX_PUSH_LOG_ENTRIES: usize = 100;

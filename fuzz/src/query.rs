@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::{BoxFuture, pending, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::authentication::VerifiedToken;
@@ -12,6 +12,7 @@ use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::http::query::Query;
 use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
 
 use super::lines;
@@ -76,14 +77,33 @@ impl Database for EmptyDatabase {
     }
 }
 
+/// The environment of requests that do not wait.
+struct NoClock;
+
+impl Environment for NoClock {
+    fn now(&self) -> u64 {
+        NOW_MS
+    }
+
+    fn sleep(&self, _: u64) -> BoxFuture<'static, ()> {
+        pending().boxed()
+    }
+
+    fn random(&self) -> u8 {
+        0
+    }
+
+    fn log_warning(&self, _: &str) {}
+}
+
 /// Checks that the worker routes the request at once and without an internal error, and only a valid token to a namespace.
 fn check_routing(head: &RequestHead, routing: &str) {
     let tokens = TokenVerifier::new(SECRET, false);
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a routing");
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
-    let edge =
-        Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), Arc::new(EmptyDatabase), Arc::default());
+    let (db, ledger) = (Arc::new(EmptyDatabase), Arc::default());
+    let edge = Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, ledger, Arc::new(NoClock));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.route(head, NOW_MS, || None).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));

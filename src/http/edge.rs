@@ -22,6 +22,8 @@ use crate::hub::error::Error;
 use crate::ledger::Ledger;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::namespace::Namespace;
+use crate::store::memory::Memory;
+use crate::store::retry::Environment;
 use crate::store::{Database, DbError, Statement, query};
 
 /// The `protocolVersion` of `GET /health`.
@@ -106,6 +108,7 @@ pub struct Edge {
     routing: Routing,
     db: Arc<dyn Database>,
     ledger: Arc<Ledger>,
+    environment: Arc<dyn Environment>,
 }
 
 impl Edge {
@@ -118,8 +121,10 @@ impl Edge {
         jwt: Option<JwtKey>,
         db: Arc<dyn Database>,
         ledger: Arc<Ledger>,
+        environment: Arc<dyn Environment>,
     ) -> Self {
-        Self { authentication: Authentication::new(tokens, jwt, Arc::clone(&db)), cors, routing, db, ledger }
+        let authentication = Authentication::new(tokens, jwt, Arc::clone(&db));
+        Self { authentication, cors, routing, db, ledger, environment }
     }
 
     /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None`
@@ -178,8 +183,8 @@ impl Edge {
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let HistoryRequest { namespace, reader, session } = request;
-        let account = self.ledger.account(namespace.as_ref());
-        let page = read_messages(&*self.db, &account, *reader, (namespace, session), query).await;
+        let memory = Memory::new(self.ledger.account(namespace.as_ref()), Arc::clone(&self.environment));
+        let page = read_messages(&*self.db, &memory, *reader, (namespace, session), query).await;
         page.map(|page| JsonText::from(page).into_response())
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
     }

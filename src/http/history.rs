@@ -1,16 +1,14 @@
 //! Message history for web clients and CLIs, read from the database alone: the worker responds without the object.
 
-use std::sync::Arc;
-
 use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::Reply;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::ResponseText;
-use crate::ledger::Account;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};
+use crate::store::memory::Memory;
 use crate::store::{Database, Found};
 
 /// The two clients of the history, which differ in the default page and in the format of the response.
@@ -33,7 +31,7 @@ pub struct HistoryRequest {
 /// Reads a page of a session's messages.
 pub async fn read_messages(
     db: &dyn Database,
-    account: &Arc<Account>,
+    memory: &Memory,
     reader: Reader,
     (namespace, session): (&Namespace, &str),
     query: &str,
@@ -42,7 +40,7 @@ pub async fn read_messages(
     // The query is checked after the session: 404 and 403 take precedence over 400.
     let (range, limit) =
         request.as_ref().map_or((PageRange::Before(None), 1), |request| (request.range, request.limit));
-    match read_page(db, account, (namespace, session), range, limit).await? {
+    match read_page(db, memory, (namespace, session), range, limit).await? {
         Found::Owned(page) => request.map(|request| request.response(reader, page)),
         Found::Foreign => Err(Error::Forbidden(Kind::Session)),
         Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -108,5 +106,5 @@ pub async fn list_for_cli(request: RoutedRequest) -> Reply {
 async fn respond(reader: Reader, request: &RoutedRequest) -> Reply {
     let (hub, id) = (&request.hub, request.param("id")?);
     let session = (&hub.config.namespace, id.as_str());
-    Ok(read_messages(hub.database(), hub.account(), reader, session, request.raw_query()).await?.into())
+    Ok(read_messages(hub.database(), hub.memory(), reader, session, request.raw_query()).await?.into())
 }

@@ -7,25 +7,31 @@ use futures::future::BoxFuture;
 use super::error::Error;
 use super::{Hub, State};
 use crate::ledger::{Account, Evictable, Reservation};
-use crate::limits::{CACHE_HEADROOM_BYTES, MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, MIN_CACHED_BYTES};
+use crate::limits::{CACHE_HEADROOM_BYTES, MIN_CACHED_BYTES};
 use crate::model::owner::Owner;
+use crate::store::memory::Memory;
 
 impl Hub {
     /// The namespace's account in the ledger of the isolate.
     pub fn account(&self) -> &Arc<Account> {
-        &self.account
+        &self.memory.account
+    }
+
+    /// The namespace's memory, for reads that need no live state.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Reserves memory that is needed now. Fails if there is none.
     pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.account.reserve(bytes).ok_or(Error::MemoryInUse)
+        self.account().reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
-    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`].
+    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS).
     ///
     /// Must not be called while a lock is held: a task that frees memory may need the lock.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
-        self.wait_for_memory_until(bytes, self.rt.now() + MEMORY_TIMEOUT_MS)
+        self.wait_for_memory_until(bytes, self.memory.deadline())
     }
 
     /// Waits for memory until a time in Unix milliseconds.
@@ -34,15 +40,7 @@ impl Hub {
         bytes: usize,
         deadline: u64,
     ) -> BoxFuture<'_, Result<Reservation, Error>> {
-        Box::pin(async move {
-            loop {
-                let reservation = self.reserve_memory(bytes);
-                if reservation.is_ok() || self.rt.now() >= deadline {
-                    return reservation;
-                }
-                self.rt.sleep(MEMORY_RETRY_MS).await;
-            }
-        })
+        Box::pin(async move { Ok(self.memory.reserve(bytes, deadline).await?) })
     }
 }
 

@@ -39,10 +39,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::ledger::Account;
 use crate::model::ids::uuid_v7;
 use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
+use crate::store::memory::Memory;
 use crate::store::retry::Retrying;
 use crate::store::{Database, DbError};
 pub use config::Config;
@@ -84,7 +84,7 @@ pub struct Hub {
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    account: Arc<Account>,
+    memory: Memory,
     /// The hub itself, for background tasks.
     this: Weak<Self>,
 }

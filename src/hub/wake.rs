@@ -22,6 +22,7 @@ use super::{Config, Hub, State};
 use crate::ledger::{Evictable, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
+use crate::store::memory::Memory;
 use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
 
@@ -45,6 +46,7 @@ impl Hub {
         let db = Arc::new(Watchdog::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
         let db = fence(&config, db, &rt, &state, now);
         let db = Retrying::new(db, Box::new(HubEnvironment(Arc::clone(&rt))));
+        let memory = Memory::new(account, Arc::new(HubEnvironment(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -55,7 +57,7 @@ impl Hub {
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
-            account,
+            memory,
             this: Weak::clone(this),
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();

@@ -139,7 +139,8 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let jwt = JwtKey::from_settings(secret.as_deref(), previous.as_deref())?;
     let db =
         Retrying::new(Watchdog::new(database(env, None)?, Box::new(WorkerEnvironment)), Box::new(WorkerEnvironment));
-    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db), ledger());
+    let (db, environment) = (Arc::new(db), Arc::new(WorkerEnvironment));
+    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, ledger(), environment);
     vocabulary(env)?;
     push(env)?;
     check_rate_limit(env)?;

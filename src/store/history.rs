@@ -1,17 +1,21 @@
 //! Pages of the message history of a session, read from the database alone, without state of the hub.
 
-use std::sync::Arc;
-
 use super::columns::{Columns, read_owned};
+use super::memory::Memory;
 use super::sessions::history_of;
-use super::{Database, DbError, Found, Row, Statement, parts, sessions};
-use crate::ledger::{Account, Reservation};
-use crate::limits::{MAX_PAGE_BYTES, MAX_UNRESERVED_BYTES};
+use super::{Database, DbError, Found, JoinedRows, Row, Statement, parts, query, sessions};
+use crate::ledger::Reservation;
+use crate::limits::{
+    MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS, SMALL_PAGE_BYTES,
+};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// Space for the JSON around the content of a message, in bytes.
-const MESSAGE_OVERHEAD_BYTES: usize = 256;
+/// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
+const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
+
+/// Space for the JSON around the messages of a page, in bytes: a text that grows is in memory twice while it is moved.
+const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The JSON of a message, up to the end of its content.
 macro_rules! message_start {
@@ -50,16 +54,14 @@ macro_rules! page {
     };
 }
 
-/// A page that ends with the message at which the total reaches `?5` bytes. If further parts of a message follow, its `body`
-/// ends within its content. `found` is the number of messages that the page would have without that limit. The parameters are
-/// those of `page!`.
+/// The sizes of the messages of a page, which ends with the message at which the total reaches `?5` bytes. `found` is the number of
+/// messages that the page would have without that limit. The parameters are those of `page!`.
 #[rustfmt::skip]
-macro_rules! bounded_page {
+macro_rules! page_sizes {
     ($side:literal, $order:literal) => { concat!(
-        "SELECT seq, ", message_start!(), " || CASE parts WHEN 0 THEN ", message_end!(), " ELSE '' END AS body, parts, bytes, id,
-  created_at, found FROM (
+        "SELECT seq, parts, bytes, found FROM (
   SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
-  FROM (", messages_beside!("*", $side, $order), "))
+  FROM (", messages_beside!("seq, parts, bytes", $side, $order), "))
 WHERE total - bytes < ?5
 ORDER BY seq ", $order
     ) };
@@ -67,8 +69,18 @@ ORDER BY seq ", $order
 
 const PAGE_BEFORE: &str = page!("<", "DESC");
 const PAGE_AFTER: &str = page!(">", "ASC");
-const BOUNDED_PAGE_BEFORE: &str = bounded_page!("<", "DESC");
-const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
+const SIZES_BEFORE: &str = page_sizes!("<", "DESC");
+const SIZES_AFTER: &str = page_sizes!(">", "ASC");
+
+/// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
+/// `?3`: seq.
+const SELECT_START: &str = concat!(
+    "SELECT ",
+    message_start!(),
+    " AS body, id, created_at FROM messages WHERE session_id = ",
+    history_of!("?1", "?2"),
+    " AND seq = ?3"
+);
 
 /// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
 /// part before the first, `?5`: the last.
@@ -89,7 +101,7 @@ pub enum PageRange {
     After(u64),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
@@ -101,125 +113,181 @@ pub struct Page {
     pub reservation: Option<Reservation>,
 }
 
-/// A message as a row of a bounded page.
-struct PageMessage {
+/// The size of a message of a page.
+struct MessageSize {
     seq: u64,
-    body: String,
     parts: u64,
-    bytes: u64,
-    id: String,
-    created_at: u64,
+    bytes: usize,
 }
 
-/// Reads a page of at most `limit` messages. Fails with [`DbError::NoMemory`] if a large page does not fit
-/// the ledger.
+/// Reads a page of at most `limit` messages, after at most [`MAX_SMALL_READS`] other reads of the isolate. A large page is reserved
+/// before it is read. Fails with [`DbError::NoMemory`] if the wait takes too long.
 pub async fn read_page(
     db: &dyn Database,
-    account: &Arc<Account>,
+    memory: &Memory,
     (namespace, session): (&Namespace, &str),
     range: PageRange,
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
-    let (usual, bounded, seq) = match range {
-        PageRange::Before(seq) => (PAGE_BEFORE, BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SAFE_INTEGER)),
-        PageRange::After(seq) => (PAGE_AFTER, BOUNDED_PAGE_AFTER, seq),
-    };
+    let deadline = memory.deadline();
+    let history = History { db, namespace: namespace.as_ref(), session };
+    let place = memory.wait_for_turn(memory.account.small_reads(), MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.
-    let (seq, rows) = (seq.min(MAX_SAFE_INTEGER), limit + 1);
-    let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
-    let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
-    if joined.rows == 0 {
-        return read_bounded_page(db, account, (namespace, session), Statement::new(bounded, params), limit).await;
+    let joined = history.read_joined(range, limit + 1, limit, SMALL_PAGE_BYTES).await?;
+    if joined.rows > 0 {
+        let JoinedRows { text: messages, rows, last_seq } = joined;
+        return Ok(Found::Owned(Page { messages, has_more: rows > limit, last_seq, reservation: None }));
     }
-    let has_more = joined.rows > limit;
-    let reservation = reserve(account, joined.text.len())?;
-    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation }))
-}
-
-/// Reads a page that is empty, limited by its bytes, or contains messages larger than a row.
-async fn read_bounded_page(
-    db: &dyn Database,
-    account: &Arc<Account>,
-    (namespace, session): (&Namespace, &str),
-    page: Statement,
-    limit: u64,
-) -> Result<Found<Page>, DbError> {
-    let owned = Statement::new(sessions::SELECT_OWNED, [session.into(), namespace.as_ref().into()]);
-    let mut results = db.batch(&mut vec![page, owned]).await?;
-    match read_owned("sessions", results.pop().unwrap_or_default())? {
-        Found::Owned(()) => {}
+    let (sizes, has_more) = match history.read_sizes(range, limit).await? {
+        Found::Owned(sizes) => sizes,
         Found::Foreign => return Ok(Found::Foreign),
         Found::Missing => return Ok(Found::Missing),
-    }
-    let mut found = 0;
-    let mut messages = Vec::new();
-    for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let message;
-        (message, found) = from_row(row)?;
-        messages.push(message);
-    }
-    let bytes = MESSAGE_OVERHEAD_BYTES + messages.iter().map(PageMessage::max_bytes).sum::<usize>();
-    let reservation = reserve(account, bytes)?;
-    let mut page = Page {
-        // Allocated in full, because a text that grows is in memory twice while it is moved.
-        messages: String::with_capacity(bytes),
-        has_more: found > messages.len() as u64,
-        last_seq: messages.last().map(|message| message.seq),
-        reservation,
     };
-    for message in messages {
-        if !page.messages.is_empty() {
-            page.messages.push(',');
+    let last_seq = sizes.last().map(|size| size.seq);
+    let content_bytes: usize = sizes.iter().map(|size| size.bytes).sum();
+    let bytes = content_bytes + sizes.len() * MESSAGE_OVERHEAD_BYTES + RESPONSE_OVERHEAD_BYTES;
+    let (_place, mut reservation) = if (content_bytes as u64) < SMALL_PAGE_BYTES {
+        // The message above the limit is large.
+        (place, None)
+    } else {
+        // Reads that wait for memory must not delay those that need none.
+        drop(place);
+        let place = memory.wait_for_turn(memory.account.large_reads(), MAX_LARGE_READS, deadline).await?;
+        (place, Some(memory.reserve(bytes, deadline).await?))
+    };
+    let mut messages = String::with_capacity(bytes);
+    history.append_messages(&mut messages, range, &sizes).await?;
+    messages.shrink_to(messages.len() + RESPONSE_OVERHEAD_BYTES);
+    if let Some(reservation) = &mut reservation {
+        reservation.resize(messages.capacity());
+    }
+    Ok(Found::Owned(Page { messages, has_more, last_seq, reservation }))
+}
+
+/// The messages of a session in the database.
+struct History<'a> {
+    db: &'a dyn Database,
+    namespace: &'a str,
+    session: &'a str,
+}
+
+impl History<'_> {
+    /// Returns a statement with the parameters of `page!`.
+    fn page_statement(
+        &self,
+        (before, after): (&'static str, &'static str),
+        range: PageRange,
+        rows: u64,
+        max_bytes: u64,
+    ) -> Statement {
+        let (sql, seq) = match range {
+            PageRange::Before(seq) => (before, seq.unwrap_or(MAX_SAFE_INTEGER)),
+            PageRange::After(seq) => (after, seq),
+        };
+        let seq = seq.min(MAX_SAFE_INTEGER);
+        Statement::new(sql, [self.session.into(), self.namespace.into(), seq.into(), rows.into(), max_bytes.into()])
+    }
+
+    /// Reads up to `rows` messages of a range and joins the first `limit`. No rows if they have parts, or `max_bytes` or more.
+    async fn read_joined(
+        &self,
+        range: PageRange,
+        rows: u64,
+        limit: u64,
+        max_bytes: u64,
+    ) -> Result<JoinedRows, DbError> {
+        let page = self.page_statement((PAGE_BEFORE, PAGE_AFTER), range, rows, max_bytes);
+        self.db.query_joined(&page, limit).await
+    }
+
+    /// Reads the sizes of the messages of a page, and whether more follow.
+    async fn read_sizes(&self, range: PageRange, limit: u64) -> Result<Found<(Vec<MessageSize>, bool)>, DbError> {
+        let sizes = self.page_statement((SIZES_BEFORE, SIZES_AFTER), range, limit + 1, MAX_PAGE_BYTES);
+        let owned = Statement::new(sessions::SELECT_OWNED, [self.session.into(), self.namespace.into()]);
+        let mut results = self.db.batch(&mut vec![sizes, owned]).await?;
+        match read_owned("sessions", results.pop().unwrap_or_default())? {
+            Found::Owned(()) => {}
+            Found::Foreign => return Ok(Found::Foreign),
+            Found::Missing => return Ok(Found::Missing),
         }
-        append_message(&mut page.messages, db, (namespace, session), &message).await?;
+        let mut found = 0;
+        let mut sizes = Vec::new();
+        for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+            let size;
+            (size, found) = read_size(row)?;
+            sizes.push(size);
+        }
+        let has_more = found > sizes.len() as u64;
+        Ok(Found::Owned((sizes, has_more)))
     }
-    Ok(Found::Owned(page))
+
+    /// Appends the messages of a page, in pieces of at most [`MAX_BYTES_AT_ONCE`].
+    async fn append_messages(
+        &self,
+        text: &mut String,
+        range: PageRange,
+        mut sizes: &[MessageSize],
+    ) -> Result<(), DbError> {
+        while let Some(first) = sizes.first() {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            let (run, rest) = sizes.split_at_checked(run_length(sizes)).unwrap_or((sizes, &[]));
+            if first.parts > 0 {
+                self.append_in_parts(text, first).await?;
+            } else {
+                let from_first = match range {
+                    PageRange::Before(_) => PageRange::Before(Some(first.seq + 1)),
+                    PageRange::After(_) => PageRange::After(first.seq.saturating_sub(1)),
+                };
+                let rows = run.len() as u64;
+                let joined = self.read_joined(from_first, rows, rows, MAX_SAFE_INTEGER).await?;
+                if joined.rows != rows {
+                    return Err(changed_meanwhile());
+                }
+                text.push_str(&joined.text);
+            }
+            sizes = rest;
+        }
+        Ok(())
+    }
+
+    /// Appends a message whose content has further parts.
+    async fn append_in_parts(&self, text: &mut String, size: &MessageSize) -> Result<(), DbError> {
+        let select = Statement::new(SELECT_START, [self.session.into(), self.namespace.into(), size.seq.into()]);
+        let start = query(self.db, select).await?.pop().ok_or_else(changed_meanwhile)?;
+        let mut c = Columns::new("messages", start);
+        let (body, id, created_at) = (c.text("body")?, c.text("id")?, c.number("created_at")?);
+        text.push_str(&body);
+        let select = |after: u64, last: u64| {
+            let params = [self.session.into(), self.namespace.into(), id.as_str().into(), after.into(), last.into()];
+            Statement::new(SELECT_PARTS, params)
+        };
+        if !parts::append(text, self.db, "message_parts", size.parts, select).await? {
+            return Err(changed_meanwhile());
+        }
+        text.push_str(&format!(r#","createdAt":{created_at}}}"#));
+        Ok(())
+    }
 }
 
-/// Reserves memory for a large page.
-fn reserve(account: &Arc<Account>, bytes: usize) -> Result<Option<Reservation>, DbError> {
-    let is_large = bytes > MAX_UNRESERVED_BYTES;
-    is_large.then(|| account.reserve(bytes).ok_or(DbError::NoMemory)).transpose()
+/// Returns how many messages are read at once: one that has parts, or as many as have at most [`MAX_BYTES_AT_ONCE`].
+fn run_length(sizes: &[MessageSize]) -> usize {
+    let mut bytes = 0;
+    let fits = |size: &&MessageSize| {
+        bytes += size.bytes;
+        size.parts == 0 && bytes <= MAX_BYTES_AT_ONCE
+    };
+    sizes.iter().take_while(fits).count().max(1)
 }
 
-fn from_row(row: Row) -> Result<(PageMessage, u64), DbError> {
+/// Reads the size of a message and the number of messages that were found.
+fn read_size(row: Row) -> Result<(MessageSize, u64), DbError> {
     let mut c = Columns::new("messages", row);
-    let message = PageMessage {
-        seq: c.number("seq")?,
-        body: c.text("body")?,
-        parts: c.number("parts")?,
-        bytes: c.number("bytes")?,
-        id: c.text("id")?,
-        created_at: c.number("created_at")?,
-    };
-    Ok((message, c.number("found")?))
+    let (seq, parts, bytes) = (c.number("seq")?, c.number("parts")?, c.number("bytes")?);
+    Ok((MessageSize { seq, parts, bytes: usize::try_from(bytes).unwrap_or(0) }, c.number("found")?))
 }
 
-impl PageMessage {
-    /// An upper limit of the size of the whole message.
-    fn max_bytes(&self) -> usize {
-        let content = if self.parts > 0 { usize::try_from(self.bytes).unwrap_or(0) } else { self.body.len() };
-        content + MESSAGE_OVERHEAD_BYTES
-    }
-}
-
-async fn append_message(
-    text: &mut String,
-    db: &dyn Database,
-    (namespace, session): (&Namespace, &str),
-    message: &PageMessage,
-) -> Result<(), DbError> {
-    text.push_str(&message.body);
-    if message.parts == 0 {
-        return Ok(());
-    }
-    let select = |after: u64, last: u64| {
-        let params = [session.into(), namespace.as_ref().into(), message.id.as_str().into(), after.into(), last.into()];
-        Statement::new(SELECT_PARTS, params)
-    };
-    if !parts::append(text, db, "message_parts", message.parts, select).await? {
-        return Err(DbError::Retryable("a message was moved or deleted while its parts were read".into()));
-    }
-    text.push_str(&format!(r#","createdAt":{}}}"#, message.created_at));
-    Ok(())
+fn changed_meanwhile() -> DbError {
+    DbError::Retryable("a message was moved or deleted while its page was read".into())
 }

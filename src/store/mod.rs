@@ -21,6 +21,7 @@ pub mod fence;
 pub mod history;
 pub mod journal;
 pub mod machines;
+pub mod memory;
 pub mod messages;
 pub mod parts;
 pub mod push;

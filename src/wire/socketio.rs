@@ -95,7 +95,7 @@ pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
         ("2", _) => {
             let invalid = DecodeError::Malformed("an event has a JSON array that starts with its name as its payload");
             let mut items = parse_array(payload).ok_or(invalid)?.into_iter();
-            let name = items.next().and_then(parse_string).ok_or(invalid)?;
+            let name = items.next().and_then(parse_name).ok_or(invalid)?;
             Ok(Packet::Event { namespace, ack, name, args: items.collect() })
         }
         ("3", Some(id)) => {
@@ -188,8 +188,12 @@ fn parse_value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
     value.get().starts_with(starts).then_some(value)
 }
 
-/// Decodes a JSON string; borrows it when it has no escapes.
-fn parse_string(value: &RawValue) -> Option<Cow<'_, str>> {
+/// Decodes the name of an event, a JSON string or number; borrows it when it has no escapes. A number is the name with its digits,
+/// as for the official server.
+fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
+    if value.get().starts_with(|start: char| start == '-' || start.is_ascii_digit()) {
+        return Some(Cow::Borrowed(value.get()));
+    }
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         serde_json::from_str(value.get()).ok().map(Cow::Owned)

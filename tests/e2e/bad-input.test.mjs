@@ -17,6 +17,7 @@ import { Recorder, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
+import { openTcpSocket } from './lib/tcp-socket.mjs';
 
 const hub = await startHub();
 after(() => hub.stop());
@@ -318,12 +319,12 @@ async function startOfficialServer(t) {
 describe('a frame of a CLI', () => {
   const DEEP = '['.repeat(1_000_000);
   const FRAMES = [
-    '', 'x', '9', '\u0000', '\u{1F980}', '4', '48', '42/cli,', '42/cli,{}', '42/cli,[5]', '42/cli,["ping"', '42/cli,["\\ud800"]', '43/cli,[]',
+    '', 'x', '9', '\u0000', '\u{1F980}', '4', '48', '42/cli,', '42/cli,{}', '42/cli,[null]', '42/cli,["ping"', '42/cli,["\\ud800"]', '43/cli,[]',
     '42/cli,99999999999999999999["ping"]', '451-/cli,["message",{"_placeholder":true,"num":0}]', '40/cli,[]', `42/cli,["ping",${DEEP}]`,
     `42/cli,${DEEP}`,
   ];
   const UNKNOWN_SESSION = `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`;
-  const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '5', '6', '3', '0{}'];
+  const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42/cli,[5]', '5', '6', '3', '0{}'];
   const UNEXPECTED = [
     '42["ping"]', '42/web,7["ping"]', '43/web,7[]', '41', '41/web,', '40/cli,', '40/cli,{"token":"wrong"}', '44/cli,"no"', '44/web,"no"',
   ];
@@ -355,7 +356,7 @@ describe('a frame of a CLI', () => {
       assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true });
     });
 
-    test(`that is late is ignored (${how})`, async (t) => {
+    test(`that is late or unknown is ignored (${how})`, async (t) => {
       const { socket, frames } = await connectRawCli(t, withUpgrade);
       const checkAlive = async (number) => {
         socket.send(`42/cli,${number}["ping"]`);
@@ -398,25 +399,33 @@ describe('a frame of a CLI', () => {
     }
   });
 
-  test('that is not UTF-8 closes the socket', async (t) => {
+  /** Connects a CLI over a bare TCP connection. */
+  async function connectTcpCli(t) {
+    const socket = openTcpSocket(t, hub.port, `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`);
+    await socket.next('101');
+    socket.send('40/cli,');
+    await socket.next('40/cli,{"sid"');
+    return socket;
+  }
+
+  test('that is not UTF-8 closes the socket if it is no valid packet', async (t) => {
     for (const bytes of [[0xff], [0x34, 0xff, 0xfe], [0x34, 0x32, 0xc3], [0x34, 0x32, 0xed, 0xa0, 0x80]]) {
-      const socket = net.connect(hub.port, '127.0.0.1');
-      t.after(() => socket.destroy());
-      const received = new Recorder('the bytes of the socket');
-      socket.on('data', (data) => received.push(data.toString('latin1')));
-      socket.on('close', () => received.end('the socket was closed'));
-      // A text frame, masked with zeros.
-      const send = (text) => socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
-      const next = (part) => received.next((data) => data.includes(part), part);
-      const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
-      const target = `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`;
-      socket.write([`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
-      await next('101');
-      send('40/cli,');
-      await next('40/cli,{"sid"');
-      send(Buffer.from(bytes));
-      await next('parse error');
+      const socket = await connectTcpCli(t);
+      socket.send(Buffer.from(bytes));
+      await socket.next('parse error');
     }
+  });
+
+  test('that is not UTF-8 within a text, or not masked, is handled: the runtime does not report it', async (t) => {
+    const socket = await connectTcpCli(t);
+    const { id } = await web.openSession({ tag: 'bytes' });
+    socket.send(Buffer.concat([Buffer.from(`42/cli,1["message",{"sid":"${id}","message":"a`), Buffer.from([0xff]), Buffer.from('"}]')]));
+    await socket.next('43/cli,1[{"ok":true');
+    socket.send('42/cli,2["ping"]', { isMasked: false });
+    await socket.next('43/cli,2[{"ok":true}]');
+    const [{ content }] = await web.readHistory(id);
+    assert.equal(content, 'a\ufffd');
+    assert.equal((await web.delete(`/api/sessions/${id}`)).status, 200);
   });
 
   test('of a web client is ignored', async (t) => {

@@ -166,6 +166,25 @@ test('invalid input takes no more than valid input', async (t) => {
   }
 });
 
+test('large pages of messages that many clients request at once are read one after another', async (t) => {
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
+  t.after(() => hub.stop());
+  const { session, cli } = await liveSession(t, hub, { tag: 'pages', tokenIn: 'header' });
+  // A character of three bytes, which has two in JavaScript's memory.
+  const message = '\u6587'.repeat(345_000);
+  for (let n = 0; n < 8; n += 1) assert.equal((await cli.emitWithAck('message', { sid: session.id, message }, 60_000)).ok, true);
+  const path = `/api/sessions/${session.id}/messages?limit=20`;
+  const { text: expected } = await hub.web().get(path);
+  assert.ok(Buffer.byteLength(expected) > 8_000_000, `${Buffer.byteLength(expected)}`);
+  const before = { wasm: await hub.wasmMemory(), process: hub.memory().now };
+  const pages = await Promise.all(Array.from({ length: 12 }, () => hub.web().get(path)));
+  const wasm = (await hub.wasmMemory()) - before.wasm;
+  const growth = hub.memory().peak - before.process;
+  t.diagnostic(`the wasm memory has grown by ${(wasm / MIB).toFixed(1)} MiB, the process by at most ${(growth / MIB).toFixed(1)} MiB`);
+  for (const { status, text } of pages) assert.ok(status === 200 && text === expected, `${status} ${text.slice(0, 200)}`);
+  assert.ok(wasm <= MAX_BUFFERS, `${wasm}`);
+});
+
 /**
  * Sends a request and reads only the head of its response.
  * @returns {Promise<http.IncomingMessage>} the paused response

@@ -1,10 +1,18 @@
 //! Pages of a session's messages: content, size limit and number of statements.
 
-use crate::support::sqlite::Sqlite;
-use crate::support::store;
+use crate::support::live_session::live_session;
+use crate::support::rest::PendingReply;
+use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::worker_edge::{edge_with_ledger, respond, route, with_token};
+use crate::support::{World, run_until_idle, store};
 use proptest::prelude::*;
-use session_gateway_hub::limits::MAX_PAGE_BYTES;
+use session_gateway_hub::http::edge::{Action, Edge};
+use session_gateway_hub::limits::{
+    MAX_BUFFER_BYTES, MAX_PAGE_BYTES, MAX_POOL_BYTES, MAX_SMALL_READS, MEMORY_TIMEOUT_MS, NAMESPACE_SHARE_BYTES,
+};
 use session_gateway_hub::store::history::PageRange;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A database with a session `s`, whose messages have these sizes in the column `bytes`.
 fn database(bytes: &[u64]) -> Sqlite {
@@ -79,5 +87,161 @@ proptest! {
             range = if backwards { PageRange::Before(Some(*last)) } else { PageRange::After(*last) };
             remaining = rest;
         }
+    }
+}
+
+/// The edge in the isolate of a namespace.
+fn edge(world: &World) -> Arc<Edge> {
+    Arc::new(edge_with_ledger(&world.db, world.ledger(), "token", ""))
+}
+
+/// Reads a page in a task.
+fn start_read(edge: &Arc<Edge>, session: &str, query: &str) -> PendingReply {
+    let (edge, url) = (Arc::clone(edge), format!("/api/sessions/{session}/messages?{query}"));
+    PendingReply::of(async move { respond(&edge, &with_token("GET", &url, "secret:team")).await })
+}
+
+/// A session with messages of these sizes in bytes. Nothing of them is in memory.
+async fn stored_messages(sizes: &[usize]) -> (World, String) {
+    let (world, session, mut cli) = live_session().await;
+    for bytes in sizes {
+        cli.send_message(&session, &"x".repeat(*bytes)).await;
+    }
+    (world, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_page_is_reserved_before_its_content_is_read() {
+    let (world, session) = stored_messages(&[1_000_000, 2_000_000, 1_000_000, 1_000]).await;
+    let (edge, before) = (edge(&world), world.held_bytes());
+    world.db.hold(BatchKind::Reads);
+    let reads = world.db.read_count();
+    let read = start_read(&edge, &session, "limit=10");
+    let mut held_bytes = Vec::new();
+    run_until_idle().await;
+    while world.db.held_count() > 0 {
+        held_bytes.push(world.held_bytes() - before);
+        world.db.release_one(0);
+        run_until_idle().await;
+    }
+    let page = read.reply().await;
+    // A page that may be small, the sizes of a large one, then its content.
+    let sql: Vec<_> = world.db.read_batches()[reads..].iter().map(|batch| batch[0].sql).collect();
+    assert!(sql[0].contains("AS body") && !sql[1].contains("body"), "{sql:#?}");
+    assert_eq!(held_bytes[..2], [0, 0]);
+    assert!(held_bytes[2..].iter().all(|bytes| (4_000_000..4_100_000).contains(bytes)), "{held_bytes:?}");
+    assert_eq!(page.ok()["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(world.held_bytes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reservation_of_a_large_page_has_its_size_until_the_response_is_read() {
+    let (world, session) = stored_messages(&[900_000; 3]).await;
+    let (edge, before) = (edge(&world), world.held_bytes());
+    let url = format!("/api/sessions/{session}/messages");
+    let head = with_token("GET", &url, "secret:team");
+    let Action::History(history) = route(&edge, &head).await else { panic!("not a page") };
+    let response = edge.read_history(&history, "").await;
+    let (bytes, held_bytes) = (response.body().len(), world.held_bytes() - before);
+    assert!(bytes > 2_700_000 && held_bytes >= bytes && held_bytes < bytes + 1_000, "{bytes} {held_bytes}");
+    drop(response);
+    assert_eq!(world.held_bytes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_page_waits_for_memory_and_small_pages_do_not_wait_for_it() {
+    let (world, session) = stored_messages(&[900_000, 900_000, 10]).await;
+    let edge = edge(&world);
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(10_000).ok()).collect();
+    let large: Vec<_> = (0..2 * MAX_SMALL_READS).map(|_| start_read(&edge, &session, "limit=3")).collect();
+    run_until_idle().await;
+    let small = start_read(&edge, &session, "limit=1");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(small.is_ready());
+    assert!(large.iter().all(|read| !read.is_ready()));
+    tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS / 2)).await;
+    drop((pool, share));
+    for read in large {
+        assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_page_without_memory_for_ten_seconds_is_answered_as_overloaded() {
+    let (world, session) = stored_messages(&[900_000, 900_000]).await;
+    let edge = edge(&world);
+    let _pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let _share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(10_000).ok()).collect();
+    let read = start_read(&edge, &session, "limit=3");
+    tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS - 100)).await;
+    assert!(!read.is_ready());
+    let reply = read.reply().await;
+    reply.assert_error(503, "overloaded");
+    assert_eq!(reply.headers["retry-after"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limited_number_of_pages_is_read_at_a_time_in_the_order_of_their_requests() {
+    let (world, session) = stored_messages(&[10; 3]).await;
+    let edge = edge(&world);
+    world.db.set_round_trip_ms(50);
+    let before = world.db.read_count();
+    let reads: Vec<_> = (0..3 * MAX_SMALL_READS)
+        .map(|number| start_read(&edge, &session, &format!("beforeSeq={}", 1_000 + number)))
+        .collect();
+    for rounds in 1..=3 {
+        run_until_idle().await;
+        assert_eq!(world.db.read_count() - before, rounds * MAX_SMALL_READS);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert!(reads.iter().take(rounds * MAX_SMALL_READS).all(PendingReply::is_ready));
+    }
+    let read_seqs: Vec<_> = world.db.read_batches()[before..].iter().map(|batch| batch[0].params[2].clone()).collect();
+    let requested_seqs: Vec<_> = (0..3 * MAX_SMALL_READS as u64).map(|number| (1_000 + number).into()).collect();
+    assert_eq!(read_seqs, requested_seqs);
+    for read in reads {
+        assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_waits_for_others_for_ten_seconds_is_answered_as_overloaded() {
+    let (world, session) = stored_messages(&[10]).await;
+    let edge = edge(&world);
+    world.db.hold(BatchKind::Reads);
+    let first: Vec<_> = (0..MAX_SMALL_READS).map(|_| start_read(&edge, &session, "")).collect();
+    let later = [0, 1].map(|_| start_read(&edge, &session, ""));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), MAX_SMALL_READS);
+    tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS)).await;
+    for read in later {
+        let reply = read.reply().await;
+        reply.assert_error(503, "overloaded");
+        assert_eq!(reply.headers["retry-after"], "1");
+    }
+    world.db.release();
+    for read in first {
+        read.reply().await.ok();
+    }
+    start_read(&edge, &session, "").reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_pages_of_several_namespaces_stay_within_the_memory_of_the_isolate() {
+    let (world, session) = stored_messages(&[1_200_000; 8]).await;
+    let huge = world.create_session("/huge").await;
+    world.live_cli(&huge).await.send_message(&huge, &"x".repeat(20 << 20)).await;
+    let edge = edge(&world);
+    world.db.set_round_trip_ms(20);
+    let reads: Vec<_> =
+        (0..30).map(|number| start_read(&edge, if number % 5 == 0 { &huge } else { &session }, "limit=20")).collect();
+    let mut most_bytes = 0;
+    while !reads.iter().all(PendingReply::is_ready) {
+        most_bytes = most_bytes.max(world.held_bytes());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!((20 << 20..=MAX_BUFFER_BYTES).contains(&most_bytes), "{most_bytes}");
+    for read in reads {
+        read.reply().await.ok();
     }
 }

@@ -32,7 +32,7 @@ function removeFolder(folder) {
 }
 
 /** Reads the hub's settings from wrangler.toml, so that the tests run it as it is deployed. */
-function readSettings() {
+export function readSettings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
   const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);

@@ -13,12 +13,14 @@ enum Reply {
     Frame(&'static str),
     /// The acknowledgement `{ok: true}` with this id.
     OkAck(u64),
+    /// The acknowledgement of an unknown event with this id.
+    EmptyAck(u64),
     ConnectError,
     /// The socket is closed with this code and reason.
     Closed(u16, &'static str),
 }
 
-use Reply::{Closed, ConnectError, Nothing, OkAck};
+use Reply::{Closed, ConnectError, EmptyAck, Nothing, OkAck};
 
 const BAD: Reply = Closed(1002, "parse error");
 const REPEATED: Reply = Closed(1002, "Unexpected CONNECT: this Socket.IO namespace is connected already");
@@ -78,7 +80,6 @@ fn table() -> Vec<(String, Reply)> {
         ("42/cli,", BAD),
         ("42/cli,{}", BAD),
         ("42/cli,[]", BAD),
-        ("42/cli,[5]", BAD),
         ("42/cli,[null]", BAD),
         (r#"42/cli,[["ping"]]"#, BAD),
         (r#"42/cli,[{"ping":1}]"#, BAD),
@@ -97,10 +98,16 @@ fn table() -> Vec<(String, Reply)> {
         ("42/cli,[\"ping\u{0}\"]", BAD),
         (r#"42/cli,["\ud800"]"#, BAD),
         ("\u{feff}42/cli,[\"ping\"]", BAD),
+        // A number is the name of an unknown event, as for the official server.
+        ("42/cli,[5]", Nothing),
+        ("42/cli,[-1.5e3,{}]", Nothing),
+        (r#"42/cli,7[0,"ping"]"#, EmptyAck(7)),
+        ("42/cli,[5", BAD),
+        ("42/cli,[05]", BAD),
+        ("42/cli,[-]", BAD),
         // Ack ids.
         ("42/cli,7", BAD),
         ("42/cli,7[]", BAD),
-        ("42/cli,7[5]", BAD),
         ("42/cli,7{}", BAD),
         (r#"42/cli,7["ping""#, BAD),
         (r#"42/cli,7.5["ping"]"#, BAD),
@@ -190,6 +197,7 @@ fn to_reply(frames: &[Frame]) -> Option<Reply> {
     }
     match parse_frame(text) {
         Received::Ack { id, arg } if arg == json!({"ok": true}) => Some(OkAck(id)),
+        Received::Ack { id, arg: Value::Null } => Some(EmptyAck(id)),
         Received::ConnectError(data) if data["message"].as_str().is_some_and(|text| text.len() > 10) => {
             Some(ConnectError)
         }
@@ -248,7 +256,7 @@ fn reply_before_connect(frame: &str, reply: Reply) -> Reply {
     match reply {
         REPEATED => ConnectError,
         NOT_CONNECTED if frame.starts_with("41") => Closed(1000, ""),
-        Nothing | OkAck(_) if frame.starts_with("42") || frame.starts_with("43") => NOT_CONNECTED,
+        Nothing | OkAck(_) | EmptyAck(_) if frame.starts_with("42") || frame.starts_with("43") => NOT_CONNECTED,
         reply => reply,
     }
 }

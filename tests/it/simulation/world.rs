@@ -9,6 +9,7 @@ use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::ledger::Ledger;
+use session_gateway_hub::store::memory::Memory;
 
 use super::cli::Cli;
 use super::connections::{Connection, ConnectionId};
@@ -24,6 +25,7 @@ use super::responses::Purpose;
 use super::scheduler::{Incarnation, Scheduler, TaskId, lock};
 use super::web::Web;
 
+use crate::support::SleepClock;
 use crate::support::sqlite::Sqlite;
 
 /// The indices of the namespaces. Most steps affect the first.
@@ -198,7 +200,9 @@ impl World {
         self.detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
-        let memory = Arc::new(Ledger::default()).account(namespace.as_ref());
+        // A ledger of its own, so that the read never waits.
+        let account = Arc::new(Ledger::default()).account(namespace.as_ref());
+        let memory = Memory::new(account, Arc::new(SleepClock::default()));
         let read = async move {
             let page =
                 read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);

@@ -2,7 +2,7 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, account, commit_as, journal_of, json, load_by_tag, message, put, put_messages, seqs, session, stored, team,
+    Cache, commit_as, journal_of, json, load_by_tag, memory, message, put, put_messages, seqs, session, stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -209,7 +209,7 @@ proptest! {
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let found = messages::find_by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = read_page(&db, &account(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
+            let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -225,8 +225,8 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     let in_a_row = Message { content: json(&format!("\"{}\"", "x".repeat(1_400_000))), ..message(3, None) };
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
-    let memory = account();
-    let _others = memory.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
+    let memory = memory();
+    let _others = memory.account.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
     let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();

@@ -1,7 +1,7 @@
 //! Deletions and merges of long histories: no statement changes more than a chunk of rows.
 
 use crate::support::sqlite::Sqlite;
-use crate::support::store::{Cache, account, commit, put, session, stored, team};
+use crate::support::store::{Cache, commit, memory, put, session, stored, team};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::Journal;
 use session_gateway_hub::store::messages::{self, SELECT_BY_LOCAL_ID};
@@ -61,7 +61,7 @@ async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000
     assert_eq!(count(&db, "messages WHERE session_id = 'old' AND id LIKE 'old%'"), 12_000, "they are not rewritten");
     assert_eq!(stored(&db, "new").await.seq, 24_000);
     assert_eq!(sessions::load_by_id(&db, &team(), "old").await.unwrap(), Found::Missing);
-    let read = async |range| match read_page(&db, &account(), (&team(), "new"), range, 1).await.unwrap() {
+    let read = async |range| match read_page(&db, &memory(), (&team(), "new"), range, 1).await.unwrap() {
         Found::Owned(page) => page.messages,
         other => panic!("{other:?}"),
     };

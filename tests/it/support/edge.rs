@@ -19,7 +19,7 @@ use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::received_body;
-use super::{SECRET, World, retrying};
+use super::{SECRET, TokioClock, World, retrying};
 
 #[derive(Debug, Clone, Default)]
 pub struct EdgeRequest {
@@ -62,6 +62,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: E
         None,
         retrying(&db),
         Arc::default(),
+        Arc::new(TokioClock::start()),
     );
     match edge.route(&head, now, generate_secret).await {
         Action::Respond(response) => response,

@@ -106,6 +106,31 @@ impl Environment for SleepClock {
     }
 }
 
+/// The clock of tokio, from its creation.
+pub struct TokioClock(tokio::time::Instant);
+
+impl TokioClock {
+    pub fn start() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Environment for TokioClock {
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap()
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(ms)))
+    }
+
+    fn random(&self) -> u8 {
+        u8::MAX
+    }
+
+    fn log_warning(&self, _: &str) {}
+}
+
 /// The database with retries, as the edge uses it, but without delays between them.
 pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
     Arc::new(Retrying::new(Arc::clone(db), Box::new(SleepClock::default())))
@@ -210,6 +235,11 @@ impl World {
     pub fn neighbour(&self) -> Self {
         let (db, ledger) = (Arc::clone(&self.db), Arc::clone(&self.object.ledger));
         Self::build("neighbour", db, ledger, Vocabulary::default(), PushConfig::default())
+    }
+
+    /// The ledger of the isolate.
+    pub fn ledger(&self) -> Arc<Ledger> {
+        Arc::clone(&self.object.ledger)
     }
 
     /// The bytes that all namespaces in the isolate hold.

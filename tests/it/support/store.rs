@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use session_gateway_hub::ledger::{Account, Ledger};
+use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -11,9 +11,11 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
+use session_gateway_hub::store::memory::Memory;
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, query};
 
+use super::SleepClock;
 use super::sqlite::Sqlite;
 
 pub fn team() -> Namespace {
@@ -120,14 +122,14 @@ pub async fn stored(db: &Sqlite, id: &str) -> Session {
     }
 }
 
-/// The account of a namespace in a new ledger.
-pub fn account() -> Arc<Account> {
-    Arc::new(Ledger::default()).account("team")
+/// The memory of a namespace in a new ledger.
+pub fn memory() -> Memory {
+    Memory::new(Arc::new(Ledger::default()).account("team"), Arc::new(SleepClock::default()))
 }
 
 /// The seqs of a page, and whether there are more messages.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = read_page(db, &account(), (&team(), session), range, limit).await.unwrap() else {
+    let Found::Owned(page) = read_page(db, &memory(), (&team(), session), range, limit).await.unwrap() else {
         panic!("no page")
     };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();

@@ -5,21 +5,27 @@ use std::sync::Arc;
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
+use session_gateway_hub::ledger::Ledger;
 
-use super::SECRET;
 use super::rest::Reply;
 use super::runtime::START;
 use super::sqlite::Sqlite;
+use super::{SECRET, TokioClock};
 
 pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
-    let tokens = TokenVerifier::new(SECRET, false);
+    edge_with_ledger(db, Arc::default(), routing, origins)
+}
+
+/// The edge of an isolate whose memory is counted in the ledger.
+pub fn edge_with_ledger(db: &Arc<Sqlite>, ledger: Arc<Ledger>, routing: &str, origins: &str) -> Edge {
     Edge::new(
-        tokens,
+        TokenVerifier::new(SECRET, false),
         Cors::parse(origins).unwrap(),
         Routing::parse(routing).unwrap(),
         None,
         Arc::clone(db) as _,
-        Arc::default(),
+        ledger,
+        Arc::new(TokioClock::start()),
     )
 }
 

@@ -1,0 +1,63 @@
+//! The memory of a namespace, for which reads of the database wait.
+
+use std::sync::Arc;
+
+use super::DbError;
+use super::retry::Environment;
+use crate::ledger::read_queue::{ReadPlace, ReadQueue};
+use crate::ledger::{Account, Reservation};
+use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, READ_RETRY_MS};
+
+/// The account of a namespace, and the clock for waits. A task can't wake one of another request, so those that wait try again.
+#[derive(Clone)]
+pub struct Memory {
+    pub account: Arc<Account>,
+    environment: Arc<dyn Environment>,
+}
+
+impl Memory {
+    pub fn new(account: Arc<Account>, environment: Arc<dyn Environment>) -> Self {
+        Self { account, environment }
+    }
+
+    /// Returns until when a request that begins now waits, in Unix milliseconds.
+    pub fn deadline(&self) -> u64 {
+        self.environment.now() + MEMORY_TIMEOUT_MS
+    }
+
+    /// Waits until bytes can be reserved. Fails with [`DbError::NoMemory`] at the deadline.
+    pub async fn reserve(&self, bytes: usize, deadline: u64) -> Result<Reservation, DbError> {
+        loop {
+            if let Some(reservation) = self.account.reserve(bytes) {
+                return Ok(reservation);
+            }
+            self.pause(MEMORY_RETRY_MS, deadline).await?;
+        }
+    }
+
+    /// Waits until a read may run, `at_once` of which run at a time. Fails with [`DbError::NoMemory`] at the deadline.
+    pub async fn wait_for_turn(
+        &self,
+        queue: &Arc<ReadQueue>,
+        at_once: usize,
+        deadline: u64,
+    ) -> Result<ReadPlace, DbError> {
+        let place = queue.join(self.environment.now());
+        loop {
+            match place.rounds_ahead(self.environment.now(), at_once) {
+                0 => return Ok(place),
+                rounds => self.pause(rounds * READ_RETRY_MS, deadline).await?,
+            }
+        }
+    }
+
+    async fn pause(&self, ms: u64, deadline: u64) -> Result<(), DbError> {
+        match deadline.saturating_sub(self.environment.now()) {
+            0 => Err(DbError::NoMemory),
+            remaining_ms => {
+                self.environment.sleep(ms.min(remaining_ms)).await;
+                Ok(())
+            }
+        }
+    }
+}
