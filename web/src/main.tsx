@@ -8,9 +8,11 @@ import { refreshPushStatus, registerServiceWorker } from './state/push.ts';
 import { signInAtLoad } from './state/sign-in.ts';
 import { namespace } from './state/store.ts';
 import { applyStoredTheme } from './state/theme.ts';
+import { warnBeforeUnload } from './state/unload.ts';
 import { App } from './views/app.tsx';
 
 applyStoredTheme();
+warnBeforeUnload();
 await signInAtLoad();
 const root = document.getElementById('app');
 if (root) render(<App />, root);

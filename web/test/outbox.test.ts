@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import { unreachableError } from '../src/api/errors.ts';
+import { MemoryDatabase } from '../src/state/database.ts';
 import { Outbox } from '../src/state/outbox.ts';
 import { getConversation, state } from '../src/state/store.ts';
+import type { TabMessage } from '../src/state/tabs.ts';
 import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
 import { flushPromises } from './support/promises.ts';
 
@@ -13,8 +15,12 @@ const STORED = { data: { ok: true, message: { seq: 7 } }, response: new Response
 
 type Sent = { localId: string; text?: string; attachments?: unknown[] };
 
+class FakeDatabase extends MemoryDatabase {
+  override readonly isDurable = true;
+}
+
 /** An outbox with a fake hub whose responses the test sets. */
-function setup() {
+function setup(database: MemoryDatabase = new FakeDatabase()) {
   const sent: Sent[] = [];
   const hub: { respond: () => Promise<{ data?: unknown; error?: unknown; response: Response }> } = { respond: async () => STORED };
   const POST = (_path: string, { body }: { body: Sent }) => {
@@ -22,10 +28,22 @@ function setup() {
     return hub.respond();
   };
   let next = 0;
-  const stored = new Map<string, string>();
-  const storage = { getItem: (key: string) => stored.get(key) ?? null, setItem: (key: string, value: string) => void stored.set(key, value) };
-  const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, storage, () => 5, () => `l${(next += 1)}`);
-  return { outbox: open(), reload: open, hub, sent, storage };
+  /** Whether another tab is sending. */
+  const lock = { isTaken: false };
+  const toldTabs: TabMessage[] = [];
+  const open = () =>
+    new Outbox({
+      api: { POST } as unknown as Pick<Api, 'POST'>,
+      database: Promise.resolve(database),
+      tryWithLock: async (_name, operation) => {
+        if (!lock.isTaken) await operation();
+        return !lock.isTaken;
+      },
+      tellTabs: (message) => toldTabs.push(message),
+      now: () => 5,
+      generateId: () => `l${(next += 1)}`,
+    });
+  return { outbox: open(), reload: open, hub, sent, database, lock, toldTabs };
 }
 const outgoing = () => getConversation('a').outgoing;
 const states = () => outgoing().map(({ localId, status }) => [localId, status]);
@@ -121,15 +139,16 @@ test('retries with backoff while the hub is overloaded', async () => {
   }
 });
 
-test('sends messages also when the storage is full', async (t) => {
-  const { outbox, hub, sent, storage } = setup();
+test('sends messages also when the storage is full, and marks them as not stored', async (t) => {
+  const { outbox, hub, sent, database } = setup();
   const warned = t.mock.method(console, 'warn', () => {});
-  storage.setItem = () => {
+  database.put = async () => {
     throw new DOMException('Full.', 'QuotaExceededError');
   };
   hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
-  assert.deepEqual(states(), [['l1', 'waiting']]);
+  await flushPromises();
+  assert.deepEqual([states(), outgoing()[0]?.isVolatile], [[['l1', 'waiting']], true]);
   hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'one', 'two']]);
@@ -144,6 +163,7 @@ test('sends the messages of a session one at a time', async () => {
   hub.respond = () => new Promise((resolve) => answers.push(() => resolve(STORED)));
   const both = [outbox.send('a', 'one', []), outbox.send('a', 'two', [])];
   const otherSession = outbox.send('b', 'three', []);
+  await flushPromises();
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sending'], ['l2', 'sending']], ['one', 'three']]);
   while (answers.length > 0) {
     for (const answer of answers.splice(0)) answer();
@@ -161,9 +181,7 @@ test('a rejected message does not block later ones, and is not sent again after 
   await outbox.send('a', 'two', []);
   assert.deepEqual(states(), [['l1', 'failed'], ['l2', 'sent']]);
   state.value = EMPTY_STATE;
-  const second = reload();
-  second.restore();
-  await second.sendWaiting();
+  await reload().sendWaiting();
   assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
 });
 
@@ -173,22 +191,87 @@ test('sends unsent messages after a reload with the same id', async () => {
   await outbox.send('a', 'one', []);
   state.value = EMPTY_STATE;
   const second = reload();
-  second.restore();
+  await second.readStored();
   assert.deepEqual(states(), [['l1', 'waiting']]);
   hub.respond = async () => STORED;
   await second.sendWaiting();
   assert.deepEqual([states(), sent.map(({ localId }) => localId)], [[['l1', 'sent']], ['l1', 'l1']]);
   state.value = EMPTY_STATE;
-  reload().restore();
+  await reload().readStored();
   assert.deepEqual(states(), []);
 });
 
-test('sends no rejected message again after a deploy of another version', async () => {
-  const { outbox, storage } = setup();
-  const stored = { localId: 'l1', text: 'one', attachments: [], createdAt: 1, state: 'failed', error: 'Too long.' };
-  storage.setItem('outbox', JSON.stringify({ a: [stored] }));
-  outbox.restore();
-  assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'Too long.']);
+test('restores the messages of a session in the order in which they were written', async () => {
+  const { outbox, reload, hub, sent } = setup();
+  hub.respond = async () => Promise.reject(unreachableError());
+  for (const text of ['one', 'two', 'three']) await outbox.send('a', text, []);
+  await flushPromises();
+  state.value = EMPTY_STATE;
+  sent.length = 0;
+  hub.respond = async () => STORED;
+  await reload().sendWaiting();
+  assert.deepEqual(sent.map(({ text }) => text), ['one', 'two', 'three']);
+});
+
+test('says that a message is lost with the page where the browser stores nothing', async () => {
+  const { outbox, hub } = setup(new MemoryDatabase());
+  hub.respond = async () => Promise.reject(unreachableError());
+  await outbox.send('a', 'one', []);
+  await flushPromises();
+  assert.deepEqual([states(), outgoing()[0]?.isVolatile], [[['l1', 'waiting']], true]);
+});
+
+test('leaves the messages to the tab that is sending, and sends what that tab has left', async () => {
+  const { outbox, sent, lock } = setup();
+  lock.isTaken = true;
+  await outbox.send('a', 'one', []);
+  assert.deepEqual([states(), sent], [[['l1', 'sending']], []]);
+  lock.isTaken = false;
+  mock.timers.tick(1000);
+  await flushPromises();
+  assert.deepEqual([states(), sent.length], [[['l1', 'sent']], 1]);
+});
+
+test('does not send what another tab has sent or discarded meanwhile', async () => {
+  const { outbox, hub, sent, database, toldTabs } = setup();
+  hub.respond = async () => Promise.reject(unreachableError());
+  for (const text of ['one', 'two', 'three']) await outbox.send('a', text, []);
+  await flushPromises();
+  sent.length = 0;
+  hub.respond = async () => STORED;
+  for (const id of ['l1', 'l2']) await database.delete('outbox', id);
+  await outbox.handleTabMessage({ type: 'outbox', sessionId: 'a', sentId: 'l1' });
+  assert.deepEqual(states(), [['l1', 'sent'], ['l3', 'waiting']], 'the other tab has discarded the second message');
+  await outbox.sendWaiting();
+  await flushPromises();
+  assert.deepEqual(sent.map(({ text }) => text), ['three']);
+  assert.deepEqual(toldTabs.at(-1), { type: 'outbox', sessionId: 'a', sentId: 'l3' });
+});
+
+test('shows what another tab has written, rejected or retried', async () => {
+  const { outbox, database } = setup();
+  const message = { sessionId: 'a', text: 'theirs', attachments: [], createdAt: 1 };
+  await database.put('outbox', 't1', { ...message, error: 'Too long.' });
+  await outbox.handleTabMessage({ type: 'outbox', sessionId: 'a' });
+  assert.deepEqual([states(), outgoing()[0]?.error], [[['t1', 'failed']], 'Too long.']);
+  await database.put('outbox', 't1', message);
+  await outbox.handleTabMessage({ type: 'outbox', sessionId: 'a' });
+  assert.deepEqual([states(), outgoing()[0]?.error], [[['t1', 'waiting']], undefined]);
+});
+
+test('moves unsent messages to the session that theirs was merged into', async () => {
+  const { outbox, reload, hub, sent } = setup();
+  hub.respond = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
+  await outbox.send('a', 'one', []);
+  await flushPromises();
+  // The event of the merge removes the session.
+  state.value = EMPTY_STATE;
+  await outbox.move('a', 'b');
+  await flushPromises();
+  assert.deepEqual([states(), getConversation('b').outgoing.map(({ localId, status }) => [localId, status])], [[], [['l1', 'failed']]]);
+  state.value = EMPTY_STATE;
+  await reload().readStored();
+  assert.deepEqual([states(), getConversation('b').outgoing.length, sent.length], [[], 1, 1]);
 });
 
 test('drops a message that the hub had stored before', async () => {

@@ -27,7 +27,7 @@ type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 export interface AuthEnvironment {
   /** Holds the access token, shared by all tabs. */
   storage: KeyValueStorage;
-  /** Holds the JWT, so that a reload needs no new one, and the drafts and the outbox of the signed-in namespace. */
+  /** Holds the JWT, so that a reload needs no new one. */
   tabStorage: KeyValueStorage & Pick<Storage, 'clear'>;
   fetch: (input: string, init: RequestInit) => Promise<Response>;
   now: () => number;
@@ -89,7 +89,7 @@ export class Auth {
     return { namespace };
   }
 
-  /** Deletes all stored data. `reason` is shown to the user; null if they asked for it. */
+  /** Deletes the tokens. `reason` is shown to the user; null if they asked for it. */
   signOut(reason: string | null = null): void {
     this.#environment.storage.removeItem(ACCESS_TOKEN_KEY);
     this.#environment.tabStorage.clear();

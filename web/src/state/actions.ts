@@ -1,7 +1,8 @@
 /** The user's actions on a session. Each resolves once the hub has completed it, and throws a `HubError` otherwise. */
 
 import { unwrap } from '../api/client.ts';
-import { api, sync } from './hub-client.ts';
+import { moveMessageDraft } from './drafts.ts';
+import { api, outbox, sync } from './hub-client.ts';
 import { patchState, state } from './store.ts';
 
 const withId = (id: string) => ({ params: { path: { id } } });
@@ -31,8 +32,12 @@ export async function archive(id: string): Promise<void> {
  */
 export async function resume(id: string): Promise<string> {
   const { sessionId } = await unwrap(api.POST('/api/sessions/{id}/resume', withId(id)));
-  // A merge renumbers the messages.
-  if (sessionId !== id) await sync.fetchNewestMessages(sessionId);
+  if (sessionId !== id) {
+    moveMessageDraft(id, sessionId);
+    void outbox.move(id, sessionId);
+    // A merge renumbers the messages.
+    await sync.fetchNewestMessages(sessionId);
+  }
   return sessionId;
 }
 

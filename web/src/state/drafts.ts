@@ -1,9 +1,17 @@
-/** Drafts of answers to permission requests and questions, kept in the tab across reloads. */
+/**
+ * Drafts: messages, and answers to permission requests and questions, that are being written. They are in the browser's database,
+ * and all its tabs show the same drafts.
+ */
 
 import { signal } from '@preact/signals';
-import { saveItem } from './storage.ts';
+import type { Database } from './database.ts';
+import { tellTabs } from './tabs.ts';
 
-const KEY = 'answers';
+export interface MessageDraft {
+  text: string;
+  /** The names of the attached files. After a reload, the files themselves are no longer attached. */
+  files: string[];
+}
 
 export interface AnswerDraft {
   /** The reason for a denial. */
@@ -14,42 +22,87 @@ export interface AnswerDraft {
   typedTexts: ReadonlyMap<string, string>;
 }
 
-/** An {@link AnswerDraft} as JSON. The names must not change: a tab keeps its drafts across a deploy. */
-interface StoredDraft {
-  reason: string;
-  chosen: [string, string[]][];
-  written: [string, string][];
+const EMPTY_MESSAGE: MessageDraft = { text: '', files: [] };
+const EMPTY_ANSWER: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
+
+/** The drafts by {@link messageId} or {@link answerId}. The names must not change: the drafts are kept across a deploy. */
+const drafts = signal<ReadonlyMap<string, unknown>>(new Map());
+
+const messageId = (sessionId: string) => `message ${sessionId}`;
+const answerId = (sessionId: string, requestId: string) => `answer ${sessionId} ${requestId}`;
+
+let database: Promise<Database> | undefined;
+/** The drafts that are not stored yet. */
+const unsaved = new Set<string>();
+let isSaving = false;
+
+/** Restores the stored drafts. */
+export async function restoreDrafts(opened: Promise<Database>): Promise<void> {
+  database = opened;
+  const stored = await opened.then((records) => records.getAll('draft')).catch(() => []);
+  // A draft that was changed meanwhile is newer.
+  drafts.value = new Map([...stored, ...drafts.value]);
 }
 
-const EMPTY_DRAFT: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
+/** Applies a change that another tab made and stored. */
+export function handleDraftOfTab(id: string, value: unknown): void {
+  drafts.value = withDraft(id, value);
+}
 
-/** The drafts by {@link draftKey}. */
-const drafts = signal<ReadonlyMap<string, AnswerDraft>>(new Map());
+export function getMessageDraft(sessionId: string): MessageDraft {
+  return (drafts.value.get(messageId(sessionId)) as MessageDraft | undefined) ?? EMPTY_MESSAGE;
+}
 
-const draftKey = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
+export function updateMessageDraft(sessionId: string, changes: Partial<MessageDraft>): void {
+  const draft = { ...getMessageDraft(sessionId), ...changes };
+  setDraft(messageId(sessionId), draft.text === '' && draft.files.length === 0 ? undefined : draft);
+}
 
-/** Restores the drafts that this tab stored before a reload. */
-export function restoreDrafts(): void {
-  const stored = JSON.parse(sessionStorage.getItem(KEY) ?? '[]') as [string, StoredDraft][];
-  drafts.value = new Map(stored.map(([key, { reason, chosen, written }]) => [key, { reason, selectedOptions: new Map(chosen), typedTexts: new Map(written) }]));
+/** Moves the draft of a session that was merged into another. */
+export function moveMessageDraft(from: string, to: string): void {
+  const { text } = getMessageDraft(from);
+  setDraft(messageId(from), undefined);
+  if (text !== '') updateMessageDraft(to, { text });
 }
 
 /** Returns the draft of an answer, empty if there is none. */
 export function getDraft(sessionId: string, requestId: string): AnswerDraft {
-  return drafts.value.get(draftKey(sessionId, requestId)) ?? EMPTY_DRAFT;
+  return (drafts.value.get(answerId(sessionId, requestId)) as AnswerDraft | undefined) ?? EMPTY_ANSWER;
 }
 
 export function updateDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
-  saveDrafts(new Map(drafts.value).set(draftKey(sessionId, requestId), { ...getDraft(sessionId, requestId), ...changes }));
+  setDraft(answerId(sessionId, requestId), { ...getDraft(sessionId, requestId), ...changes });
 }
 
 export function deleteDraft(sessionId: string, requestId: string): void {
-  const others = new Map(drafts.value);
-  if (others.delete(draftKey(sessionId, requestId))) saveDrafts(others);
+  setDraft(answerId(sessionId, requestId), undefined);
 }
 
-function saveDrafts(next: ReadonlyMap<string, AnswerDraft>): void {
-  drafts.value = next;
-  const stored = [...next].map(([key, { reason, selectedOptions, typedTexts }]): [string, StoredDraft] => [key, { reason, chosen: [...selectedOptions], written: [...typedTexts] }]);
-  saveItem(sessionStorage, KEY, JSON.stringify(stored));
+function withDraft(id: string, value: unknown): ReadonlyMap<string, unknown> {
+  const changed = new Map(drafts.value);
+  if (value === undefined) changed.delete(id);
+  else changed.set(id, value);
+  return changed;
+}
+
+/** Sets a draft; `undefined` deletes it. */
+function setDraft(id: string, value: unknown): void {
+  if (value === undefined && !drafts.value.has(id)) return;
+  drafts.value = withDraft(id, value);
+  tellTabs({ type: 'draft', id, value });
+  unsaved.add(id);
+  if (!isSaving) void saveDrafts();
+}
+
+/** Stores the changed drafts one after another. Of a draft that changes meanwhile only the last value is stored. */
+async function saveDrafts(): Promise<void> {
+  isSaving = true;
+  const records = await database;
+  for (const id of unsaved) {
+    unsaved.delete(id);
+    const value = drafts.value.get(id);
+    const saved = value === undefined ? records?.delete('draft', id) : records?.put('draft', id, value);
+    await saved?.catch((error: unknown) => console.warn('A draft cannot be stored in this browser.', error));
+  }
+  isSaving = false;
 }

@@ -11,11 +11,15 @@ import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
 import { showToast } from '../ui/toasts.tsx';
-import { restoreDrafts } from './drafts.ts';
+import { type Database, deleteRecords, openDatabase } from './database.ts';
+import { handleDraftOfTab, restoreDrafts } from './drafts.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
-import { connectionState, isCatchingUp, namespace, openSessionId, setOpenSession, state } from './store.ts';
+import { connectionState, hasDurableStorage, isCatchingUp, namespace, openSessionId, setOpenSession, state } from './store.ts';
 import { Sync } from './sync.ts';
+import { createTabLocks } from './tab-lock.ts';
+import { importTabStorage } from './tab-storage.ts';
+import { joinTabs, tellTabs } from './tabs.ts';
 
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
@@ -33,18 +37,28 @@ export const auth = new Auth({
   },
 });
 
+/** Whether the page is reloaded for another account. */
+export let isResetting = false;
+
 /**
  * Reloads the page for another account, so that no data and no pending request of the previous one remains. Deletes the push
  * subscription as well.
  */
 export async function resetPage(): Promise<void> {
-  await deleteSubscription().catch(() => {});
+  isResetting = true;
+  await Promise.allSettled([deleteSubscription(), deleteRecords(auth.namespace)]);
   location.reload();
 }
 
+let onDatabaseOpened: (database: Database) => void;
+/** The stored data of the signed-in namespace. */
+const database = new Promise<Database>((resolve) => {
+  onDatabaseOpened = resolve;
+});
+
 export const api = createApi(auth);
 export const sync = new Sync(api);
-export const outbox = new Outbox(api, sessionStorage);
+export const outbox = new Outbox({ api, database, tryWithLock: createTabLocks(database), tellTabs });
 
 const isVisible = () => document.visibilityState === 'visible';
 
@@ -130,12 +144,19 @@ export function closeSession(id: string): void {
   if (openSessionId.value === id) openSessionId.value = null;
 }
 
-/** Starts the console for a signed-in namespace. */
-export function connect(name: string): void {
+/** Starts the console for a signed-in namespace. Resolves when the stored data is restored. */
+export async function connect(name: string): Promise<void> {
   namespace.value = name;
-  outbox.restore();
-  restoreDrafts();
   channel.start();
+  joinTabs(name, (message) => {
+    if (message.type === 'draft') handleDraftOfTab(message.id, message.value);
+    else void outbox.handleTabMessage(message);
+  });
+  const opened = await openDatabase(name);
+  hasDurableStorage.value = opened.isDurable;
+  await importTabStorage(opened);
+  onDatabaseOpened(opened);
+  await Promise.all([restoreDrafts(database), outbox.readStored()]);
 }
 
 // Another tab has signed in or out.

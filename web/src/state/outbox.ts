@@ -1,7 +1,7 @@
 /**
  * The outbox: shows a new message immediately and sends it. After a transient error it sends the message again, until the hub
  * has stored or rejected it. The `localId` of a message is its idempotency key. The messages of one session are sent in order,
- * one at a time.
+ * one at a time, by one tab of the browser. They are in the browser's database until they are sent.
  */
 
 import { type Api, unwrap } from '../api/client.ts';
@@ -9,40 +9,58 @@ import { errorText, HubError } from '../api/errors.ts';
 import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { withOutgoing, withoutOutgoing } from './conversation.ts';
-import { saveItem } from './storage.ts';
+import type { Database } from './database.ts';
 import { getConversation, state, updateConversation } from './store.ts';
+import type { TryWithLock } from './tab-lock.ts';
+import type { TabMessage } from './tabs.ts';
 import type { OutgoingMessage } from './types.ts';
-
-const KEY = 'outbox';
 
 /** The wait before a retry doubles from the minimum to the maximum. */
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 
-/** A message in the storage. The names must not change: a tab keeps its messages across a deploy. */
-type StoredMessage = Omit<OutgoingMessage, 'status'> & { state: OutgoingMessage['status'] };
+/** A message in the database, by `localId`. The names must not change: the messages are kept across a deploy. */
+export interface StoredMessage {
+  sessionId: string;
+  text: string;
+  attachments: Attachment[];
+  createdAt: number;
+  /** Why the hub rejected it. Only the user can retry it. */
+  error?: string;
+}
 
-const toStored = ({ status, ...message }: OutgoingMessage): StoredMessage => ({ ...message, state: status });
+/** What the {@link Outbox} uses; tests replace it. */
+export interface OutboxEnvironment {
+  api: Pick<Api, 'POST'>;
+  database: Promise<Database>;
+  tryWithLock: TryWithLock;
+  tellTabs: (message: TabMessage) => void;
+  now?: () => number;
+  generateId?: () => string;
+}
+
+const isUnsent = ({ status }: OutgoingMessage) => status !== 'sent';
+const isPending = ({ status }: OutgoingMessage) => status === 'sending' || status === 'waiting';
 
 /** Returns the messages of a session that are not sent yet, oldest first, without the rejected ones. */
-const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(({ status }) => status === 'sending' || status === 'waiting');
+const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(isPending);
 
-/** Sends messages. Unsent ones survive a reload, as far as the browser's storage quota allows. */
+/** Returns all messages that the hub has not stored, also the rejected ones. */
+export const unsentMessages = (): OutgoingMessage[] => Object.values(state.value.conversations).flatMap(({ outgoing }) => outgoing.filter(isUnsent));
+
 export class Outbox {
-  #api: Pick<Api, 'POST'>;
-  #storage: Pick<Storage, 'getItem' | 'setItem'>;
-  #now: () => number;
-  #generateId: () => string;
+  #environment: OutboxEnvironment;
   /** The running {@link #sendInOrder} of each session: at most one, so that messages stay in order. */
   #sending = new Map<string, Promise<void>>();
   /** The scheduled retry of each session with waiting messages. */
   #retries = new Map<string, { backoff: number; timer: ReturnType<typeof setTimeout> }>();
+  /** The messages in the database, as far as this tab knows, and whether they are rejected. */
+  #stored = new Map<string, boolean>();
+  /** The messages that were sent or discarded. The database may still return them for a moment. */
+  #finished = new Set<string>();
 
-  constructor(api: Pick<Api, 'POST'>, storage: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, generateId = randomId) {
-    this.#api = api;
-    this.#storage = storage;
-    this.#now = now;
-    this.#generateId = generateId;
+  constructor(environment: OutboxEnvironment) {
+    this.#environment = environment;
   }
 
   /**
@@ -50,41 +68,74 @@ export class Outbox {
    * Resolves when all messages of the session are sent, or wait for a retry.
    */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
-    return this.#enqueue(sessionId, { localId: this.#generateId(), text, attachments, createdAt: this.#now(), status: 'sending' });
+    const { now = Date.now, generateId = randomId } = this.#environment;
+    // The order in the database is that of these times.
+    const createdAt = Math.max(now(), ...getConversation(sessionId).outgoing.map((earlier) => earlier.createdAt + 1));
+    return this.#enqueue(sessionId, { localId: generateId(), text, attachments, createdAt, status: 'sending' });
   }
 
   /** Sends a failed or waiting message again. The hub stores a `localId` only once. */
   retry(sessionId: string, { error: _, ...message }: OutgoingMessage): Promise<void> {
-    return this.#enqueue(sessionId, { ...message, createdAt: this.#now(), status: 'sending' });
+    return this.#enqueue(sessionId, { ...message, status: 'sending' });
   }
 
   discard(sessionId: string, localId: string): void {
     updateConversation(sessionId, (conversation) => withoutOutgoing(conversation, localId));
-    this.#save();
+    void this.#delete(sessionId, localId, false);
   }
 
-  /** Restores the messages that were unsent before a reload. The next {@link sendWaiting} sends them. */
-  restore(): void {
-    const stored = JSON.parse(this.#storage.getItem(KEY) ?? '{}') as Record<string, StoredMessage[]>;
-    for (const [sessionId, messages] of Object.entries(stored)) {
-      for (const { state: status, ...message } of messages) {
-        // Only the user can retry a message that the hub rejected.
-        this.#putMessage(sessionId, { ...message, status: status === 'failed' ? 'failed' : 'waiting' });
-      }
+  /** Moves the unsent messages of a session that was merged into another. */
+  async move(from: string, to: string): Promise<void> {
+    // The event of the merge may have removed the session's messages from the state.
+    await this.readStored();
+    const messages = getConversation(from).outgoing.filter(isUnsent);
+    for (const message of messages) {
+      updateConversation(from, (conversation) => withoutOutgoing(conversation, message.localId));
+      this.#stored.delete(message.localId);
+      this.#putMessage(to, message);
     }
+    if (messages.some(isPending)) await this.#startSending(to);
   }
 
-  #save(): void {
-    const stored = Object.entries(state.value.conversations).map(
-      ([sessionId, { outgoing }]) => [sessionId, outgoing.filter(({ status }) => status !== 'sent').map(toStored)] as const,
-    );
-    saveItem(this.#storage, KEY, JSON.stringify(Object.fromEntries(stored.filter(([, messages]) => messages.length > 0))));
-  }
-
-  /** Sends the waiting messages of all sessions. */
+  /** Sends the waiting messages of all sessions, also those that this tab or another one stored before it was closed. */
   async sendWaiting(): Promise<void> {
+    await this.readStored();
     const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ status }) => status === 'waiting'));
     await Promise.all(waiting.map(([sessionId]) => this.#startSending(sessionId)));
+  }
+
+  /** Applies a change that another tab made. */
+  async handleTabMessage({ sessionId, sentId }: Extract<TabMessage, { type: 'outbox' }>): Promise<void> {
+    const sent = getConversation(sessionId).outgoing.find(({ localId }) => localId === sentId);
+    if (sent) this.#setFinished(sessionId, sent);
+    await this.readStored();
+  }
+
+  /** Shows the messages in the database, and removes those that another tab has sent or discarded. */
+  async readStored(): Promise<void> {
+    const database = await this.#environment.database;
+    let records: [localId: string, StoredMessage][];
+    try {
+      records = (await database.getAll('outbox')) as typeof records;
+    } catch {
+      return;
+    }
+    const sessionOf = new Map(records.map(([localId, { sessionId }]) => [localId, sessionId]));
+    for (const [sessionId, { outgoing }] of Object.entries(state.value.conversations)) {
+      for (const { localId } of outgoing.filter(isUnsent)) {
+        if (!this.#stored.has(localId) || sessionOf.get(localId) === sessionId) continue;
+        updateConversation(sessionId, (conversation) => withoutOutgoing(conversation, localId));
+      }
+    }
+    for (const [localId, { sessionId, ...message }] of records.sort(([, a], [, b]) => a.createdAt - b.createdAt)) {
+      const isRejected = message.error !== undefined;
+      const known = getConversation(sessionId).outgoing.find((other) => other.localId === localId);
+      // What this tab has not stored yet is newer than the record.
+      const isNewer = known && (known.status === 'sending' || this.#stored.get(localId) !== (known.status === 'failed'));
+      if (isNewer || this.#finished.has(localId) || (known && this.#stored.get(localId) === isRejected)) continue;
+      this.#stored.set(localId, isRejected);
+      updateConversation(sessionId, (conversation) => withOutgoing(conversation, { localId, ...message, status: isRejected ? 'failed' : 'waiting' }));
+    }
   }
 
   #enqueue(sessionId: string, message: OutgoingMessage): Promise<void> {
@@ -101,26 +152,35 @@ export class Outbox {
 
   /** Sends the pending messages of a session in order, up to the first transient error. */
   async #sendInOrder(sessionId: string): Promise<void> {
-    for (let [next] = pendingMessages(sessionId); next; [next] = pendingMessages(sessionId)) {
-      await this.#post(sessionId, next);
-      const pending = pendingMessages(sessionId);
-      // The message was stored, rejected, or discarded meanwhile.
-      if (pending[0]?.localId !== next.localId) continue;
-      // After a transient error, later messages wait too, because the order must not change.
-      for (const message of pending) this.#putMessage(sessionId, { ...message, status: 'waiting' });
-      break;
-    }
+    const isOnlySender = await this.#environment.tryWithLock(`outbox ${sessionId}`, async () => {
+      for (let next = await this.#nextPending(sessionId); next; next = await this.#nextPending(sessionId)) {
+        await this.#post(sessionId, next);
+        const pending = pendingMessages(sessionId);
+        // The message was stored, rejected, or discarded meanwhile.
+        if (pending[0]?.localId !== next.localId) continue;
+        // After a transient error, later messages wait too, because the order must not change.
+        for (const message of pending) this.#putMessage(sessionId, { ...message, status: 'waiting' });
+        break;
+      }
+    });
     this.#sending.delete(sessionId);
-    this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0);
+    this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0, isOnlySender);
+  }
+
+  /** Returns the next message to send: without those that another tab has sent meanwhile, and with those that it left. */
+  async #nextPending(sessionId: string): Promise<OutgoingMessage | undefined> {
+    await this.readStored();
+    return pendingMessages(sessionId)[0];
   }
 
   /** Schedules a retry if messages are waiting; otherwise resets the backoff. */
-  #scheduleRetry(sessionId: string, isWaiting: boolean): void {
+  #scheduleRetry(sessionId: string, isWaiting: boolean, isOnlySender: boolean): void {
     const previous = this.#retries.get(sessionId);
     clearTimeout(previous?.timer);
     this.#retries.delete(sessionId);
     if (!isWaiting) return;
-    const backoff = previous ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
+    // Another tab that sends the messages is done soon.
+    const backoff = previous && isOnlySender ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
     // A timer, because an overloaded hub (429, 503) sends no event when it has recovered.
     this.#retries.set(sessionId, { backoff, timer: setTimeout(() => void this.#startSending(sessionId), backoff) });
   }
@@ -130,19 +190,54 @@ export class Outbox {
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
-      const { message: stored } = await unwrap(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }));
+      const { message: stored } = await unwrap(this.#environment.api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }));
       // An earlier attempt had stored it, among older messages that are not loaded, so no event will confirm it.
-      if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) this.discard(sessionId, localId);
-      else this.#putMessage(sessionId, { ...message, status: 'sent' });
+      if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) return this.discard(sessionId, localId);
+      this.#setFinished(sessionId, message);
+      void this.#delete(sessionId, localId, true);
     } catch (error) {
       const isTransient = error instanceof HubError && error.isTransient;
       this.#putMessage(sessionId, { ...message, status: isTransient ? 'waiting' : 'failed', error: errorText(error) });
     }
   }
 
+  /** Shows a message as sent, until its event replaces it. */
+  #setFinished(sessionId: string, message: OutgoingMessage): void {
+    this.#finished.add(message.localId);
+    updateConversation(sessionId, (conversation) => withOutgoing(conversation, { ...message, status: 'sent' }));
+  }
+
   /** Adds a message, or replaces the one with the same `localId`. */
   #putMessage(sessionId: string, message: OutgoingMessage): void {
     updateConversation(sessionId, (conversation) => withOutgoing(conversation, message));
-    this.#save();
+    const isRejected = message.status === 'failed';
+    if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
+  }
+
+  /** Stores a message. One that cannot be stored is sent all the same, and marked, because it does not survive the page. */
+  async #store(sessionId: string, { localId, text, attachments, createdAt, error }: OutgoingMessage, isRejected: boolean): Promise<void> {
+    const database = await this.#environment.database;
+    const record: StoredMessage = { sessionId, text, attachments, createdAt, ...(isRejected && error !== undefined ? { error } : {}) };
+    try {
+      await database.put('outbox', localId, record);
+      this.#stored.set(localId, isRejected);
+    } catch (failure) {
+      console.warn('A message cannot be stored in this browser.', failure);
+    }
+    if (database.isDurable && this.#stored.has(localId)) this.#environment.tellTabs({ type: 'outbox', sessionId });
+    else this.#markVolatile(sessionId, localId);
+  }
+
+  #markVolatile(sessionId: string, localId: string): void {
+    const mark = (message: OutgoingMessage) => (message.localId === localId ? { ...message, isVolatile: true } : message);
+    updateConversation(sessionId, (conversation) => ({ ...conversation, outgoing: conversation.outgoing.map(mark) }));
+  }
+
+  /** Deletes a sent or discarded message from the database. */
+  async #delete(sessionId: string, localId: string, isSent: boolean): Promise<void> {
+    this.#finished.add(localId);
+    const database = await this.#environment.database;
+    await database.delete('outbox', localId).catch(() => {});
+    this.#environment.tellTabs({ type: 'outbox', sessionId, ...(isSent ? { sentId: localId } : {}) });
   }
 }

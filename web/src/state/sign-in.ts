@@ -4,6 +4,7 @@ import { isValidNamespace, namespaceOf, tokenFromFragment } from '../api/auth.ts
 import { errorText, HubError } from '../api/errors.ts';
 import { openDialog } from '../ui/dialog.tsx';
 import { showError } from '../ui/toasts.tsx';
+import { deleteRecords } from './database.ts';
 import { auth, connect, resetPage, SIGN_OUT_REASON_KEY } from './hub-client.ts';
 import { namespace, signOutReason } from './store.ts';
 
@@ -13,7 +14,7 @@ import { namespace, signOutReason } from './store.ts';
  */
 export async function signIn(accessToken: string): Promise<void> {
   const { namespace: name } = await auth.signIn(accessToken);
-  if (namespace.value === null) startConsole(name);
+  if (namespace.value === null) await startConsole(name);
   else await resetPage();
 }
 
@@ -41,7 +42,9 @@ export async function signInAtLoad(): Promise<void> {
       if (!(error instanceof HubError && error.isTransient)) clearFragment();
     }
   }
-  if (identity !== null) startConsole(identity.namespace);
+  if (identity !== null) await startConsole(identity.namespace);
+  // A sign-out may have been interrupted.
+  else void deleteRecords(null).catch(() => {});
 }
 
 /** Asks first, because a link from somebody else could make the user send messages to that person's namespace. */
@@ -61,9 +64,9 @@ function clearFragment(): void {
   history.replaceState(history.state, '', location.pathname + location.search);
 }
 
-function startConsole(name: string): void {
+async function startConsole(name: string): Promise<void> {
   signOutReason.value = null;
-  connect(name);
+  await connect(name);
 }
 
 // A sign-in link that is opened in this tab changes only the fragment.

@@ -17,6 +17,9 @@ export const signOutReason = signal<string | null>(null);
 
 export const connectionState = signal<ConnectionState>('connecting');
 
+/** Whether the browser stores drafts and unsent messages. */
+export const hasDurableStorage = signal(true);
+
 /** Whether data is fetched again after a gap in the events. */
 export const isCatchingUp = signal(false);
 

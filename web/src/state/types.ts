@@ -14,6 +14,8 @@ export interface OutgoingMessage {
   /** `waiting`: the hub is unavailable; the outbox retries by itself. `failed`: rejected; the user retries or discards it. */
   status: 'sending' | 'sent' | 'waiting' | 'failed';
   error?: string;
+  /** The browser could not store it: it is lost when the page is closed. */
+  isVolatile?: boolean;
 }
 
 /** The text of a message that the agent is writing. */

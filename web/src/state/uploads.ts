@@ -5,6 +5,7 @@ import { errorText } from '../api/errors.ts';
 import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { upload } from '../api/upload.ts';
+import { getMessageDraft, updateMessageDraft } from './drafts.ts';
 import { api, auth } from './hub-client.ts';
 import { state } from './store.ts';
 
@@ -28,6 +29,23 @@ export const getUploads = (sessionId: string): Upload[] => uploads.value[session
 
 export const hasUploads = (): boolean => Object.values(uploads.value).some((files) => files.length > 0);
 
+/** Returns the names of files that were attached before the page was reloaded, or in another tab. */
+export function missingFiles(sessionId: string): string[] {
+  const attached = new Set(getUploads(sessionId).map(({ file }) => file.name));
+  return getMessageDraft(sessionId).files.filter((name) => !attached.has(name));
+}
+
+export function forgetMissingFiles(sessionId: string): void {
+  updateMessageDraft(sessionId, { files: getUploads(sessionId).map(({ file }) => file.name) });
+}
+
+/** Sets the files of a composer. Their names are stored with its draft, because the files are lost when the page is closed. */
+function setUploads(sessionId: string, files: Upload[]): void {
+  const missing = missingFiles(sessionId);
+  uploads.value = { ...uploads.value, [sessionId]: files };
+  updateMessageDraft(sessionId, { files: [...missing, ...files.map(({ file }) => file.name)] });
+}
+
 function updateUpload(sessionId: string, id: string, changes: Partial<Upload>): void {
   const next = getUploads(sessionId).map((item) => (item.id === id ? { ...item, ...changes } : item));
   uploads.value = { ...uploads.value, [sessionId]: next };
@@ -37,7 +55,7 @@ function updateUpload(sessionId: string, id: string, changes: Partial<Upload>): 
 export function addFiles(sessionId: string, files: Iterable<File>): void {
   for (const file of files) {
     const added: Upload = { id: randomId(), file, progress: 0, status: 'sending', abort: () => {} };
-    uploads.value = { ...uploads.value, [sessionId]: [...getUploads(sessionId), added] };
+    setUploads(sessionId, [...getUploads(sessionId), added]);
     void startUpload(sessionId, added);
   }
 }
@@ -64,7 +82,7 @@ export async function startUpload(sessionId: string, { id, file }: Upload): Prom
 /** Removes a file, and deletes it on the machine if it was uploaded. */
 export function removeFile(sessionId: string, { id, path, abort }: Upload): void {
   abort();
-  uploads.value = { ...uploads.value, [sessionId]: getUploads(sessionId).filter((item) => item.id !== id) };
+  setUploads(sessionId, getUploads(sessionId).filter((item) => item.id !== id));
   const params = { path: { id: sessionId } };
   // A file that stays on the machine does no harm, so an error is ignored.
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
@@ -73,7 +91,7 @@ export function removeFile(sessionId: string, { id, path, abort }: Upload): void
 /** Removes the uploaded files from the composer and returns them as the attachments of a message. */
 export function takeUploaded(sessionId: string): Attachment[] {
   const all = getUploads(sessionId);
-  uploads.value = { ...uploads.value, [sessionId]: all.filter(({ status }) => status !== 'done') };
+  setUploads(sessionId, all.filter(({ status }) => status !== 'done'));
   return all.filter(({ status }) => status === 'done').map(({ id, file, path = '' }) => ({
     id,
     filename: file.name,

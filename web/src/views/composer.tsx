@@ -9,15 +9,13 @@ import { describeUsage } from '../content/usage.ts';
 import * as actions from '../state/actions.ts';
 import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
+import { getMessageDraft, updateMessageDraft } from '../state/drafts.ts';
 import { outbox } from '../state/hub-client.ts';
-import { saveItem } from '../state/storage.ts';
 import { state } from '../state/store.ts';
-import { addFiles, getUploads, takeUploaded } from '../state/uploads.ts';
+import { addFiles, forgetMissingFiles, getUploads, takeUploaded } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { UploadList } from './upload-list.tsx';
-
-const draftKey = (id: string) => `draft ${id}`;
 
 const numbers = new Intl.NumberFormat('en');
 
@@ -32,10 +30,10 @@ function describeExcess(text: string): string | null {
 /** Keeps the focus in the text field while a completion is clicked. */
 const keepFocus = (event: Event) => event.preventDefault();
 
-/** The unsent text is stored as a draft in the tab's session storage. */
+/** The text is a draft until it is sent. */
 export function Composer({ session }: { session: Session }) {
   const { id } = session;
-  const [text, setText] = useState(() => sessionStorage.getItem(draftKey(id)) ?? '');
+  const { text } = getMessageDraft(id);
   const [commands, setCommands] = useState<Command[]>([]);
   const [selectedIndex, setSelectedIndex] = useState(0);
   const [isDismissed, setDismissed] = useState(false);
@@ -54,16 +52,15 @@ export function Composer({ session }: { session: Session }) {
   }, [id, startsCommand]);
 
   const changeText = (next: string) => {
-    setText(next);
+    updateMessageDraft(id, { text: next });
     setSelectedIndex(0);
     setDismissed(false);
-    if (next === '') sessionStorage.removeItem(draftKey(id));
-    else saveItem(sessionStorage, draftKey(id), next);
   };
   const send = () => {
     if (!isReady) return;
     void outbox.send(id, text.trim(), takeUploaded(id));
     changeText('');
+    forgetMissingFiles(id);
     textField.current?.focus();
   };
   const complete = (command: Command) => {

@@ -2,7 +2,7 @@
 
 import { CloudOff, RefreshCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
-import { connectionState, isCatchingUp } from '../state/store.ts';
+import { connectionState, hasDurableStorage, isCatchingUp } from '../state/store.ts';
 
 /** The banner appears only if the connection is not live for this long. */
 const SHOW_DELAY_MS = 1200;
@@ -19,7 +19,9 @@ export function ConnectionBanner() {
     return () => clearTimeout(timer);
   }, [current]);
   const text = {
-    offline: 'You are offline. Messages are sent when you are back online.',
+    offline: hasDurableStorage.value
+      ? 'You are offline. Messages are stored, and sent when you open the console online.'
+      : 'You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.',
     reconnecting: 'Connection lost. Reconnecting …',
     connecting: 'Connecting …',
     live: isCatchingUp.value ? 'Catching up …' : null,

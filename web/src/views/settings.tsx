@@ -3,10 +3,12 @@
 import { LogOut } from 'lucide-preact';
 import { unwrap } from '../api/client.ts';
 import { api, auth } from '../state/hub-client.ts';
+import { unsentMessages } from '../state/outbox.ts';
 import { unsubscribe } from '../state/push.ts';
 import { namespace } from '../state/store.ts';
 import { setTheme, theme, THEMES } from '../state/theme.ts';
 import { hasKeyboard } from '../ui/device.ts';
+import { openDialog } from '../ui/dialog.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { Notifications } from './notifications.tsx';
 import { SHORTCUTS } from './shortcuts.tsx';
@@ -48,7 +50,7 @@ export function Settings() {
             {health && <span class="muted"> · hub {health.version}</span>}
           </p>
           <div>
-            <button type="button" class="button danger" onClick={() => void signOut()}>
+            <button type="button" class="button danger" onClick={confirmSignOut}>
               <LogOut size={16} aria-hidden /> Sign out
             </button>
           </div>
@@ -62,6 +64,19 @@ export function Settings() {
 async function signOut(): Promise<void> {
   await unsubscribe().catch(() => {});
   auth.signOut();
+}
+
+/** Signs out, but asks first if that deletes unsent messages. */
+function confirmSignOut(): void {
+  const { length } = unsentMessages();
+  if (length === 0) return void signOut();
+  openDialog({
+    title: 'Sign out?',
+    text: length === 1 ? 'A message is not sent yet. Signing out deletes it.' : `${length} messages are not sent yet. Signing out deletes them.`,
+    action: 'Sign out',
+    isDangerous: true,
+    onConfirm: signOut,
+  });
 }
 
 function KeyList() {

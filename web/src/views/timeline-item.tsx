@@ -121,7 +121,7 @@ function UserMessage({ attachments, time, note, children }: UserMessageProps) {
 }
 
 function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: OutgoingMessage }) {
-  const { status, error, text, attachments, localId } = outgoing;
+  const { status, error, text, attachments, localId, isVolatile } = outgoing;
   return (
     <div class="outgoing" data-state={status}>
       <UserMessage attachments={attachments}>{text}</UserMessage>
@@ -138,7 +138,7 @@ function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: Outgoi
         )}
         {status === 'waiting' && (
           <>
-            <Clock size={13} aria-hidden /> Waiting for the hub
+            <Clock size={13} aria-hidden /> Waiting for the hub{isVolatile && '. Keep this page open: the browser cannot store the message.'}
           </>
         )}
         {status === 'failed' && (

@@ -1,7 +1,7 @@
 /** The files in the composer. */
 
 import { Paperclip, RotateCw, X } from 'lucide-preact';
-import { type Upload, getUploads, removeFile, startUpload } from '../state/uploads.ts';
+import { type Upload, forgetMissingFiles, getUploads, missingFiles, removeFile, startUpload } from '../state/uploads.ts';
 import { formatSize } from '../ui/format.ts';
 
 function description({ status, error, file, progress }: Upload): string | undefined {
@@ -12,7 +12,31 @@ function description({ status, error, file, progress }: Upload): string | undefi
 
 export function UploadList({ sessionId }: { sessionId: string }) {
   const uploads = getUploads(sessionId);
-  if (uploads.length === 0) return null;
+  return (
+    <>
+      <MissingFiles sessionId={sessionId} />
+      {uploads.length > 0 && <FileList sessionId={sessionId} uploads={uploads} />}
+    </>
+  );
+}
+
+/** Names the files that a reload has detached, because a message without them could be sent unnoticed. */
+function MissingFiles({ sessionId }: { sessionId: string }) {
+  const names = missingFiles(sessionId);
+  if (names.length === 0) return null;
+  return (
+    <div class="notice warn small missing-files" role="status">
+      <span>
+        No longer attached here: {names.join(', ')}. {names.length === 1 ? 'Attach it again to send it.' : 'Attach them again to send them.'}
+      </span>
+      <button type="button" class="button quiet icon" aria-label="Close" onClick={() => forgetMissingFiles(sessionId)}>
+        <X size={16} aria-hidden />
+      </button>
+    </div>
+  );
+}
+
+function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[] }) {
   return (
     <>
       <ul role="list" class="uploads" aria-label="Files to send">

@@ -1,0 +1,261 @@
+/** What was written in the web console survives the page, is sent once, and is deleted with a sign-out. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
+import { PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
+
+const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
+
+/** Ends a page at once, as a phone ends an app in the background: no event, and no time to store anything. */
+async function killPage(page) {
+  const crashed = page.waitForEvent('crash');
+  const client = await page.context().newCDPSession(page);
+  // The command is never answered.
+  void client.send('Page.crash').catch(() => {});
+  await crashed;
+  await page.close();
+}
+
+/** Waits until the browser's database has so many records of a kind. */
+function waitForRecords(page, kind, count) {
+  const countRecords = (wanted) =>
+    new Promise((resolve, reject) => {
+      const opening = indexedDB.open('console');
+      opening.onerror = () => reject(opening.error);
+      opening.onsuccess = () => {
+        const request = opening.result.transaction('records').objectStore('records').getAllKeys();
+        request.onsuccess = () => {
+          opening.result.close();
+          resolve(request.result.filter(([, recordKind]) => recordKind === wanted).length);
+        };
+      };
+    });
+  return eventually(async () => (await page.evaluate(countRecords, kind)) === count, `${count} records of “${kind}”`);
+}
+
+/** Returns the texts of the next messages that the CLI receives. */
+async function nextTexts(cli, count) {
+  const texts = [];
+  while (texts.length < count) texts.push((await cli.nextUpdate('new-message')).message.content.content.text);
+  return texts;
+}
+
+test('sends messages that were written offline after the phone has ended the app, once and in order', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'killed', ...talk });
+  const path = `/sessions/${session.id}`;
+  const { page, context } = await visit(t, 'killed', { ...PHONE, path });
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await context.setOffline(true);
+  await page.getByText('You are offline. Messages are stored, and sent when you open the console online.').waitFor();
+  for (const text of ['one', 'two']) await chat.send(text);
+  await page.getByText('Waiting for the hub').nth(1).waitFor();
+  await chat.composer.fill('half a sent');
+  await waitForRecords(page, 'outbox', 2);
+  await waitForRecords(page, 'draft', 1);
+  await killPage(page);
+
+  const restarted = await context.newPage();
+  await restarted.goto(path);
+  await restarted.getByText('You are offline.').waitFor();
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 2), ['one', 'two']);
+  const restartedChat = new Chat(restarted);
+  await waitForValue(restartedChat.composer, 'half a sent');
+  await restartedChat.send('three');
+  assert.deepEqual(await nextTexts(cli, 1), ['three'], 'the first two are not sent again');
+  for (const text of ['one', 'two', 'three']) await waitForCount(restartedChat.log.getByText(text, { exact: true }), 1);
+  await waitForRecords(restarted, 'outbox', 0);
+  await waitForRecords(restarted, 'draft', 0);
+});
+
+test('sends a message again with the same id if the app was ended before the answer arrived', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'unanswered', ...talk });
+  const path = `/sessions/${session.id}`;
+  const { page, context } = await visit(t, 'unanswered', { ...PHONE, path });
+  const localIds = [];
+  await context.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    localIds.push(route.request().postDataJSON().localId);
+    if (localIds.length > 1) return route.fallback();
+    // The hub stores the message, but its answer is lost.
+    return void (await route.fetch());
+  });
+  await new Chat(page).send('hello');
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+  await killPage(page);
+  const restarted = await context.newPage();
+  await restarted.goto(path);
+  await waitForRecords(restarted, 'outbox', 0);
+  const chat = new Chat(restarted);
+  await chat.send('next');
+  assert.deepEqual(await nextTexts(cli, 1), ['next']);
+  await waitForCount(chat.log.getByText('hello'), 1);
+  assert.equal(localIds[0], localIds[1]);
+});
+
+for (const [locks, removeLocks] of [['Web Locks', () => {}], ['leases, where a page has no Web Locks', () => delete Navigator.prototype.locks]]) {
+  test(`two tabs show the same unsent message, and one of them sends it: ${locks}`, async (t) => {
+    const namespace = locks.slice(0, 3).trim();
+    const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
+    const path = `/sessions/${session.id}`;
+    const { page, context } = await open(t);
+    await context.addInitScript(removeLocks);
+    const posts = [];
+    const isLive = (tab) => tab.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+    await page.goto(signInUrl(hub, namespace, path));
+    const other = await context.newPage();
+    await other.goto(path);
+    for (const tab of [page, other]) await isLive(tab);
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    await context.setOffline(true);
+    for (const tab of [page, other]) await tab.getByText('You are offline.').waitFor();
+    await new Chat(page).send('hello');
+    await other.getByText('Waiting for the hub').waitFor();
+    // Both tabs are connected before the message arrives at the hub.
+    await context.route('**/messages', async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback();
+      posts.push(route.request().postDataJSON().text);
+      for (const tab of [page, other]) await isLive(tab);
+      return route.fallback();
+    });
+    await context.setOffline(false);
+    assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+    await new Chat(other).send('from the other tab');
+    assert.deepEqual(await nextTexts(cli, 1), ['from the other tab']);
+    for (const tab of [page, other]) {
+      for (const text of ['hello', 'from the other tab']) await waitForCount(new Chat(tab).log.getByText(text, { exact: true }), 1);
+      await tab.getByText('Waiting for the hub').waitFor({ state: 'detached' });
+    }
+    assert.deepEqual(posts, ['hello', 'from the other tab']);
+  });
+}
+
+test('a tab sends what another one wrote before it was closed', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'closed', ...talk });
+  const path = `/sessions/${session.id}`;
+  const { page, context } = await visit(t, 'closed', { path });
+  const other = await context.newPage();
+  await other.goto('/');
+  await other.getByRole('link', { name: /The talk/ }).waitFor();
+  await context.setOffline(true);
+  await new Chat(page).send('hello');
+  await waitForRecords(page, 'outbox', 1);
+  await page.close();
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+});
+
+test('tabs share drafts of messages and of answers, also after all of them were closed', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'drafts', ...talk });
+  const questions = [{ question: 'Its name?' }];
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } } });
+  const path = `/sessions/${session.id}`;
+  const { page, context } = await visit(t, 'drafts', { path });
+  await new Chat(page).composer.fill('half a sentence');
+  const answerOf = (tab) => tab.getByLabel('Answer to: Its name?');
+  await answerOf(page).fill('half a name');
+  const other = await context.newPage();
+  await other.goto(path);
+  const areRestored = async (tab) => {
+    await waitForValue(new Chat(tab).composer, 'half a sentence');
+    await waitForValue(answerOf(tab), 'half a name');
+  };
+  await areRestored(other);
+  for (const tab of [page, other]) await tab.close();
+  const later = await context.newPage();
+  await later.goto(path);
+  await areRestored(later);
+  const another = await context.newPage();
+  await another.goto(path);
+  await areRestored(another);
+  await new Chat(later).send('the whole sentence');
+  await waitForValue(new Chat(another).composer, '');
+});
+
+test('asks before a sign-out that deletes unsent messages, and deletes everything that was written', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'leaving', ...talk });
+  const { page, context } = await visit(t, 'leaving', { path: `/sessions/${session.id}` });
+  await context.route('**/messages', (route) => (route.request().method() === 'POST' ? route.abort() : route.fallback()));
+  const chat = new Chat(page);
+  await chat.send('hello');
+  await page.getByText('Waiting for the hub').waitFor();
+  await chat.composer.fill('half a sentence');
+  await waitForRecords(page, 'outbox', 1);
+  await waitForRecords(page, 'draft', 1);
+  await page.goto('/settings');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Sign out?' });
+  await dialog.getByText('A message is not sent yet. Signing out deletes it.').waitFor();
+  await dialog.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  for (const kind of ['outbox', 'draft']) await waitForRecords(page, kind, 0);
+});
+
+test('signing in to another namespace deletes what was written for the first one', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'first', ...talk });
+  const { page } = await visit(t, 'first', { path: `/sessions/${session.id}` });
+  await new Chat(page).composer.fill('half a sentence');
+  await waitForRecords(page, 'draft', 1);
+  await page.goto(signInUrl(hub, 'second'));
+  await page.getByRole('button', { name: 'Switch namespace' }).click();
+  await page.getByTitle('Namespace').getByText('second').waitFor();
+  await waitForRecords(page, 'draft', 0);
+});
+
+test('warns before a reload that loses attached files, and then names them', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'files', ...talk });
+  const { page } = await visit(t, 'files', { path: `/sessions/${session.id}` });
+  // The upload stays in progress.
+  await page.route('**/upload', () => {});
+  const chat = new Chat(page);
+  await chat.composer.click();
+  await chat.composer.fill('see the files');
+  const attach = (...names) => page.getByLabel('Files', { exact: true }).setInputFiles(names.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('x') })));
+  await attach('plan.txt', 'notes.txt');
+  await page.getByRole('list', { name: 'Files to send' }).getByText('notes.txt').waitFor();
+  await waitForRecords(page, 'draft', 1);
+  const dialogs = [];
+  page.on('dialog', (dialog) => {
+    dialogs.push(dialog.type());
+    void dialog.accept();
+  });
+  await page.reload();
+  await page.getByText('No longer attached here: plan.txt, notes.txt. Attach them again to send them.').waitFor();
+  await waitForValue(chat.composer, 'see the files');
+  assert.deepEqual(dialogs, ['beforeunload']);
+  await attach('plan.txt');
+  await page.getByText('No longer attached here: notes.txt. Attach it again to send it.').waitFor();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByText('No longer attached').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Remove plan.txt' }).click();
+  await page.reload();
+  await waitForValue(chat.composer, 'see the files');
+  assert.equal(dialogs.length, 1, 'a draft without files is stored');
+});
+
+test('keeps messages in memory where the browser stores nothing, and says so', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'private', ...talk });
+  const { page, context } = await open(t);
+  await page.addInitScript(() => Object.defineProperty(window, 'indexedDB', { value: undefined }));
+  await page.goto(signInUrl(hub, 'private', `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await context.setOffline(true);
+  await page.getByText('You are offline. Keep this page open: messages are sent when you are back online, but this browser does not store them.').waitFor();
+  await chat.send('hello');
+  await page.getByText('Waiting for the hub. Keep this page open: the browser cannot store the message.').waitFor();
+  const warned = page.waitForEvent('dialog');
+  void page.close({ runBeforeUnload: true });
+  const dialog = await warned;
+  assert.equal(dialog.type(), 'beforeunload');
+  await dialog.dismiss();
+  await context.setOffline(false);
+  assert.deepEqual(await nextTexts(cli, 1), ['hello']);
+});

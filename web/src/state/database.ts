@@ -1,0 +1,193 @@
+/**
+ * The browser's database (IndexedDB): data that survives the page, by namespace. Where it is not available, for example in some
+ * private windows, the data is kept in memory.
+ */
+
+/** `outbox`: unsent messages. `draft`: texts that are being written. `lease`: locks between tabs. */
+export type RecordKind = 'outbox' | 'draft' | 'lease';
+
+/** The data of one namespace. An operation rejects if the browser cannot complete it, for example because the disk is full. */
+export interface Database {
+  /** Whether the data survives the page. */
+  readonly isDurable: boolean;
+  getAll(kind: RecordKind): Promise<[id: string, value: unknown][]>;
+  /** Adds a record, or replaces the one with the same id. */
+  put(kind: RecordKind, id: string, value: unknown): Promise<void>;
+  delete(kind: RecordKind, id: string): Promise<void>;
+  /** Replaces a record, or adds it, in one transaction. Returns the new value; `undefined` deletes the record. */
+  update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined>;
+}
+
+const NAME = 'console';
+const STORE = 'records';
+
+/** Some browsers never complete an operation, for example after the page was in the background. */
+const TIMEOUT_MS = 3000;
+
+/** Opens the data of a namespace, and deletes that of others. */
+export async function openDatabase(namespace: string): Promise<Database> {
+  try {
+    const database = new IndexedDatabase(namespace, await openConnection());
+    await deleteRecords(namespace);
+    return database;
+  } catch (error) {
+    console.warn('This browser stores no drafts and unsent messages.', error);
+    return new MemoryDatabase();
+  }
+}
+
+/** Deletes the data of all namespaces except one. */
+export async function deleteRecords(except: string | null): Promise<void> {
+  const connection = await openConnection();
+  try {
+    await runTransaction(connection, 'readwrite', (store) => {
+      if (except === null) return store.clear();
+      store.delete(IDBKeyRange.upperBound([except], true));
+      return store.delete(IDBKeyRange.lowerBound([except, AFTER_ALL], true));
+    });
+  } finally {
+    connection.close();
+  }
+}
+
+/** In a key, a list is after all texts. */
+const AFTER_ALL: string[] = [];
+
+class IndexedDatabase implements Database {
+  readonly isDurable = true;
+  #namespace: string;
+  #connection: IDBDatabase | null;
+
+  constructor(namespace: string, connection: IDBDatabase) {
+    this.#namespace = namespace;
+    this.#connection = connection;
+  }
+
+  async getAll(kind: RecordKind): Promise<[id: string, value: unknown][]> {
+    const records: [string, unknown][] = [];
+    await this.#run('readonly', (store) => {
+      const request = store.openCursor(IDBKeyRange.bound([this.#namespace, kind], [this.#namespace, kind, AFTER_ALL]));
+      records.length = 0;
+      request.onsuccess = () => {
+        const cursor = request.result;
+        if (!cursor) return;
+        records.push([String((cursor.key as string[])[2]), cursor.value]);
+        cursor.continue();
+      };
+      return request;
+    });
+    return records;
+  }
+
+  async put(kind: RecordKind, id: string, value: unknown): Promise<void> {
+    await this.#run('readwrite', (store) => store.put(value, this.#key(kind, id)));
+  }
+
+  async delete(kind: RecordKind, id: string): Promise<void> {
+    await this.#run('readwrite', (store) => store.delete(this.#key(kind, id)));
+  }
+
+  async update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined> {
+    const key = this.#key(kind, id);
+    let changed: T | undefined;
+    await this.#run('readwrite', (store) => {
+      const request = store.get(key) as IDBRequest<T | undefined>;
+      request.onsuccess = () => {
+        changed = change(request.result);
+        if (changed === undefined) store.delete(key);
+        else store.put(changed, key);
+      };
+      return request;
+    });
+    return changed;
+  }
+
+  #key(kind: RecordKind, id: string): string[] {
+    return [this.#namespace, kind, id];
+  }
+
+  async #run(mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
+    if (this.#connection) {
+      try {
+        return await runTransaction(this.#connection, mode, operate);
+      } catch (error) {
+        // iOS closes the connection of a page in the background, and a new version of the console closes it to change the schema.
+        if (!(error instanceof DOMException && error.name === 'InvalidStateError')) throw error;
+      }
+    }
+    this.#connection = null;
+    this.#connection = await openConnection();
+    return runTransaction(this.#connection, mode, operate);
+  }
+}
+
+/** The data of this page, where the browser has no database. */
+export class MemoryDatabase implements Database {
+  readonly isDurable: boolean = false;
+  #records = new Map<RecordKind, Map<string, unknown>>();
+
+  #of(kind: RecordKind): Map<string, unknown> {
+    const records = this.#records.get(kind) ?? new Map<string, unknown>();
+    this.#records.set(kind, records);
+    return records;
+  }
+
+  async getAll(kind: RecordKind): Promise<[id: string, value: unknown][]> {
+    return [...this.#of(kind)];
+  }
+
+  async put(kind: RecordKind, id: string, value: unknown): Promise<void> {
+    this.#of(kind).set(id, value);
+  }
+
+  async delete(kind: RecordKind, id: string): Promise<void> {
+    this.#of(kind).delete(id);
+  }
+
+  async update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined> {
+    const changed = change(this.#of(kind).get(id) as T | undefined);
+    if (changed === undefined) this.#of(kind).delete(id);
+    else this.#of(kind).set(id, changed);
+    return changed;
+  }
+}
+
+function openConnection(): Promise<IDBDatabase> {
+  return withTimeout((resolve, reject) => {
+    const request = indexedDB.open(NAME, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+    request.onsuccess = () => {
+      const connection = request.result;
+      connection.onversionchange = () => connection.close();
+      resolve(connection);
+    };
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/** Runs an operation in a transaction of its own, and waits until it is committed. */
+function runTransaction(connection: IDBDatabase, mode: IDBTransactionMode, operate: (store: IDBObjectStore) => IDBRequest): Promise<void> {
+  return withTimeout((resolve, reject) => {
+    const transaction = connection.transaction(STORE, mode);
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error);
+    operate(transaction.objectStore(STORE));
+  });
+}
+
+function withTimeout<T>(start: (resolve: (value: T) => void, reject: (error: unknown) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new DOMException('The browser’s database does not answer.', 'TimeoutError')), TIMEOUT_MS);
+    const settle =
+      <V>(callback: (value: V) => void) =>
+      (value: V) => {
+        clearTimeout(timer);
+        callback(value);
+      };
+    try {
+      start(settle(resolve), settle(reject));
+    } catch (error) {
+      settle(reject)(error);
+    }
+  });
+}

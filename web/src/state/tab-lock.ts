@@ -1,0 +1,67 @@
+/** Locks between the tabs of a browser: the Web Locks API, or leases in the database for pages that have none (without HTTPS). */
+
+import { randomId } from '../api/ids.ts';
+import type { Database } from './database.ts';
+
+/** A frozen tab may keep a lock. One that is held for longer than any request takes is taken over. */
+const TAKE_OVER_MS = 80_000;
+/** A lease that is not renewed for this time has expired: its tab was closed or is frozen. */
+const LEASE_MS = 10_000;
+const RENEW_INTERVAL_MS = 3000;
+
+/** Runs an operation while this tab holds a lock. Returns false without running it if another tab holds the lock. */
+export type TryWithLock = (name: string, operation: () => Promise<void>) => Promise<boolean>;
+
+/** Creates the locks of this tab. @param database for the leases */
+export function createTabLocks(database: Promise<Database>): TryWithLock {
+  return 'locks' in navigator ? createWebLocks(navigator.locks) : createLeases(database);
+}
+
+function createWebLocks(locks: LockManager): TryWithLock {
+  /** Since when another tab has held a lock. */
+  const heldSince = new Map<string, number>();
+  return async (name, operation) => {
+    const since = heldSince.get(name);
+    const options = since !== undefined && Date.now() - since > TAKE_OVER_MS ? { steal: true } : { ifAvailable: true };
+    let running: Promise<void> | undefined;
+    try {
+      await locks.request(name, options, (lock) => lock && (running = operation()));
+    } catch {
+      // Another tab took the lock over while the operation was running, which continues: the hub stores a message only once. Or
+      // the browser refuses locks, and there is nothing to wait for.
+      running ??= operation();
+    }
+    await running;
+    if (running) heldSince.delete(name);
+    else heldSince.set(name, since ?? Date.now());
+    return running !== undefined;
+  };
+}
+
+interface Lease {
+  holder: string;
+  /** Unix milliseconds. */
+  expiresAt: number;
+}
+
+export function createLeases(database: Promise<Database>, now = Date.now): TryWithLock {
+  const holder = randomId();
+  // After the clock was set back, a lease must not be valid for longer.
+  const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_MS;
+  const take = (lease: Lease | undefined): Lease => (lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_MS });
+  const release = (lease: Lease | undefined) => (lease?.holder === holder ? undefined : lease);
+  return async (name, operation) => {
+    const records = await database;
+    // Without a working database there is nothing that tabs share.
+    const lease = await records.update<Lease>('lease', name, take).catch(() => undefined);
+    if (lease && lease.holder !== holder) return false;
+    const renewal = setInterval(() => void records.update<Lease>('lease', name, take).catch(() => {}), RENEW_INTERVAL_MS);
+    try {
+      await operation();
+    } finally {
+      clearInterval(renewal);
+      await records.update<Lease>('lease', name, release).catch(() => {});
+    }
+    return true;
+  };
+}

@@ -1,0 +1,16 @@
+/** Messages between the tabs of a browser that are signed in to the same namespace. */
+
+/** `outbox`: the unsent messages of a session have changed; `sentId` is the message that was sent. `draft`: a draft has changed. */
+export type TabMessage = { type: 'outbox'; sessionId: string; sentId?: string } | { type: 'draft'; id: string; value: unknown };
+
+let channel: BroadcastChannel | undefined;
+
+/** Starts to receive the messages of the other tabs. */
+export function joinTabs(namespace: string, onMessage: (message: TabMessage) => void): void {
+  channel = new BroadcastChannel(`console ${namespace}`);
+  channel.onmessage = ({ data }: MessageEvent<TabMessage>) => onMessage(data);
+}
+
+export function tellTabs(message: TabMessage): void {
+  channel?.postMessage(message);
+}
