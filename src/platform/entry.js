@@ -43,6 +43,8 @@ export class NamespaceHub {
   #instanceId;
 
   constructor(...args) {
+    // Web clients check in this way whether their connection still works. The runtime answers without waking the object.
+    args[0].setWebSocketAutoResponse(new WebSocketRequestResponsePair('probe', '{"type":"probe"}'));
     this.#arguments = args;
     this.#current();
   }

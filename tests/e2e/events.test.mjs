@@ -177,6 +177,14 @@ for (const channel of Object.keys(CHANNELS)) {
   });
 }
 
+test('the socket answers the text `probe` with the event `probe`, which has no id', async (t) => {
+  const feed = await openFeed(t, hub.web('probe'), 'socket', { all: 'true' });
+  for (const _ of [1, 2]) {
+    feed.send('probe');
+    assert.deepEqual(await feed.nextEvent('probe'), { type: 'probe' });
+  }
+});
+
 describe('a socket that answers no heartbeats', () => {
   test('is closed when too much may be unread, and its client can resume', async (t) => {
     const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });

@@ -75,7 +75,7 @@ async function advance(ms: number) {
 
 beforeEach(() => {
   FakeConnection.all = [];
-  mock.timers.enable({ apis: ['setTimeout'] });
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
 });
 afterEach(() => mock.timers.reset());
 
@@ -216,6 +216,85 @@ test('reconnects after the idle timeout', async () => {
   channel.stop();
 });
 
+test('a probe replaces a socket whose hub does not answer within three seconds', async () => {
+  const { channel, states } = setup();
+  channel.start();
+  await flushPromises();
+  const lost = FakeConnection.last;
+  lost.accept('ok', 'e1');
+  await advance(50_000);
+  channel.probe();
+  channel.probe();
+  assert.deepEqual(lost.sent, ['probe']);
+  await advance(2_999);
+  assert.equal(lost.isClosed, false);
+  await advance(1);
+  await advance(0);
+  assert.deepEqual([lost.isClosed, FakeConnection.all.length], [true, 2]);
+  assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e1');
+  FakeConnection.last.accept('ok', 'e2');
+  assert.equal(states.at(-1), 'live');
+  channel.stop();
+});
+
+test('a probe keeps a socket whose hub answers, and can be repeated', async () => {
+  const { channel, events } = setup();
+  channel.start();
+  await flushPromises();
+  const { last } = FakeConnection;
+  last.accept();
+  for (const answer of [() => last.deliver({ type: 'probe' }), () => last.deliver({ type: 'heartbeat' }, 'e2')]) {
+    channel.probe();
+    await advance(2_000);
+    answer();
+    await advance(20_000);
+  }
+  assert.deepEqual([last.sent, last.isClosed, events.length], [['probe', 'probe', 'read'], false, 2]);
+  channel.stop();
+});
+
+test('a probe gives a socket that is opening time, but not one from before a long pause', async () => {
+  const { channel } = setup();
+  channel.start();
+  await flushPromises();
+  channel.probe();
+  await advance(10_000);
+  FakeConnection.last.accept();
+  await advance(60_000);
+  assert.equal(FakeConnection.all.length, 1);
+  channel.follow('abc');
+  await flushPromises();
+  await advance(60_000);
+  channel.probe();
+  await advance(3_000);
+  await advance(0);
+  assert.equal(FakeConnection.all.length, 3);
+  channel.stop();
+});
+
+test('a probe of a stream waits for the next heartbeat', async () => {
+  const { channel } = setup();
+  channel.start();
+  await flushPromises();
+  for (const _ of [1, 2]) {
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(5000);
+  }
+  const stream = FakeConnection.last;
+  assert.ok(stream instanceof FakeStream);
+  stream.accept();
+  await advance(20_000);
+  channel.probe();
+  await advance(14_000);
+  stream.deliver({ type: 'heartbeat' }, 'e2');
+  await advance(50_000);
+  assert.equal(stream.isClosed, false);
+  channel.probe();
+  await advance(3_000);
+  assert.equal(stream.isClosed, true);
+  channel.stop();
+});
+
 test('waits for the network while offline', async () => {
   const { channel, states, browser } = setup();
   channel.start();
@@ -226,12 +305,12 @@ test('waits for the network while offline', async () => {
   await advance(600_000);
   assert.deepEqual([states.at(-1), FakeConnection.all.length], ['offline', 1]);
   browser.isOnline = true;
-  channel.reconnectNow();
+  channel.probe();
   await flushPromises();
   assert.equal(FakeConnection.all.length, 2);
   FakeConnection.last.accept();
   assert.equal(states.at(-1), 'live');
-  channel.reconnectNow();
+  channel.probe();
   await flushPromises();
   assert.equal(FakeConnection.all.length, 2);
   channel.stop();

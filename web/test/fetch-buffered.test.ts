@@ -72,6 +72,13 @@ test('waits for a slow response as long as chunks arrive', async () => {
   assert.deepEqual([response.status, response.headers.get('etag'), await response.json()], [201, 'x', { a: 1 }]);
 });
 
+test('a request can have a shorter timeout', async () => {
+  mockFetch();
+  const failed = assert.rejects(fetchBuffered('http://hub.test/', {}, 15_000), { code: 'unreachable' });
+  await advance(15_000);
+  await failed;
+});
+
 test('accepts a response without a body', async () => {
   mock.method(globalThis, 'fetch', async () => new Response(null, { status: 204 }));
   assert.equal((await fetchBuffered('http://hub.test/')).status, 204);

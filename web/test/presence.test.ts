@@ -18,7 +18,9 @@ function setup() {
     reports.push([id, visibility]);
     return page.respond();
   };
-  return { presence: new Presence({ isVisible: () => page.isVisible, report }), page, reports };
+  const gone: number[] = [];
+  const presence = new Presence({ isVisible: () => page.isVisible, report, onSubscriptionGone: () => gone.push(reports.length) });
+  return { presence, page, reports, gone };
 }
 
 beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
@@ -73,14 +75,14 @@ test('retries a failed report', async () => {
   assert.deepEqual(reports, Array(3).fill(['s', 'hidden']));
 });
 
-test('stops reporting for a subscription that has ended', async () => {
-  const { presence, page, reports } = setup();
+test('stops reporting for a subscription that the hub does not know, and requests another one', async () => {
+  const { presence, page, reports, gone } = setup();
   presence.prepareSubscription();
   presence.handleConnected('s1');
   page.respond = async () => Promise.reject(new HubError(404, 'subscription_not_found', 'There is no such subscription.'));
   await advance(60_000);
   await advance(600_000);
-  assert.equal(reports.length, 1);
+  assert.deepEqual([reports.length, gone], [1, [1]]);
   page.respond = async () => {};
   presence.prepareSubscription();
   presence.handleConnected('s2');

@@ -14,6 +14,10 @@ export type Gap = 'none' | 'messages' | 'all';
 
 /** A connection without events for this long is replaced. The hub sends a heartbeat every 30 s, which may be a minute late. */
 const IDLE_TIMEOUT_MS = 95_000;
+/** A probed connection that receives nothing within this time is replaced. */
+const PROBE_TIMEOUT_MS = 3000;
+/** The time between two heartbeats, with some delay. */
+const HEARTBEAT_INTERVAL_MS = 35_000;
 const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
@@ -42,13 +46,19 @@ export interface ChannelEnvironment {
   origin: string;
 }
 
+interface Connection {
+  close: () => void;
+  /** Requests an answer from the hub. Returns false if the connection cannot do that. */
+  probe: () => boolean;
+}
+
 export class Channel {
   #environment: ChannelEnvironment;
   #followedId: string | null = null;
   #lastEventId: string | null = null;
   /** The session that was followed when `#lastEventId` arrived. */
   #lastFollowedId: string | null = null;
-  #connection: { close: () => void } | null = null;
+  #connection: Connection | null = null;
   /** Incremented with every connection, so that late callbacks of a closed one are ignored. */
   #generation = 0;
   /** Reconnects since the channel was last live. They determine the backoff. */
@@ -59,6 +69,9 @@ export class Channel {
   #failedConnects = 0;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
+  #probeTimer: ReturnType<typeof setTimeout> | undefined;
+  /** When the last frame arrived, or the connection was started. The clock also advances while the device sleeps. */
+  #lastActivityAt = 0;
   #isRunning = false;
 
   constructor(environment: ChannelEnvironment) {
@@ -93,12 +106,28 @@ export class Channel {
     if (this.#followedId === sessionId) this.#followedId = null;
   }
 
-  /** Reconnects without waiting for the backoff. */
-  reconnectNow(): void {
-    if (this.#isRunning && !this.#connection) {
+  /** Connects without waiting for the backoff, and replaces an existing connection. */
+  reconnect(): void {
+    if (!this.#isRunning) return;
+    this.#failures = 0;
+    this.#scheduleReconnect(true);
+  }
+
+  /**
+   * Checks the connection at once, and replaces it if the hub does not answer. The network may have dropped it silently while the
+   * page was in the background.
+   */
+  probe(): void {
+    if (!this.#isRunning || this.#probeTimer !== undefined) return;
+    if (!this.#connection) {
       this.#failures = 0;
-      this.#connect();
+      void this.#connect();
+      return;
     }
+    // A stream cannot be probed, nor a socket that is opening: the next heartbeat is the answer, and the first event.
+    const untilHeartbeat = this.#lastActivityAt + HEARTBEAT_INTERVAL_MS - Date.now();
+    const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, untilHeartbeat);
+    this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);
   }
 
   /** Closes the connection at once: the browser may report the lost connection only after minutes. */
@@ -134,7 +163,7 @@ export class Channel {
     let isConnected = false;
     const handleEvent = (event: HubEvent, id: string | undefined) => {
       if (generation !== this.#generation) return;
-      this.#resetIdleTimer();
+      this.#recordActivity();
       if (id) {
         this.#lastEventId = id;
         this.#lastFollowedId = sessionId;
@@ -161,14 +190,14 @@ export class Channel {
       }
       this.#scheduleReconnect(isTokenExpired);
     };
-    this.#resetIdleTimer();
+    this.#recordActivity();
     this.#connection =
       this.#failedSockets < MAX_SOCKET_ATTEMPTS
         ? this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose)
         : this.#openStream(`${origin}/api/events?${query}`, handleEvent, handleClose);
   }
 
-  #openSocket(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void) {
+  #openSocket(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void): Connection {
     const socket = new this.#environment.WebSocket(url);
     let isOpened = false;
     socket.onopen = () => {
@@ -189,10 +218,14 @@ export class Channel {
         socket.onopen = socket.onmessage = socket.onclose = null;
         socket.close();
       },
+      probe: () => {
+        if (isOpened) socket.send('probe');
+        return isOpened;
+      },
     };
   }
 
-  #openStream(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void) {
+  #openStream(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void): Connection {
     const stream = new this.#environment.EventSource(url);
     stream.onmessage = ({ data, lastEventId }) => handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
     stream.onerror = () => {
@@ -202,16 +235,25 @@ export class Channel {
       this.#failedSockets = 0;
       handleClose(false);
     };
-    return { close: () => stream.close() };
+    return { close: () => stream.close(), probe: () => false };
   }
 
-  #resetIdleTimer(): void {
+  /** Restarts the timeouts of the connection: it has received a frame, or was just started. */
+  #recordActivity(): void {
+    this.#lastActivityAt = Date.now();
+    this.#endProbe();
     clearTimeout(this.#idleTimer);
     this.#idleTimer = setTimeout(() => this.#scheduleReconnect(), IDLE_TIMEOUT_MS);
   }
 
+  #endProbe(): void {
+    clearTimeout(this.#probeTimer);
+    this.#probeTimer = undefined;
+  }
+
   #closeConnection(): void {
     this.#generation += 1;
+    this.#endProbe();
     clearTimeout(this.#retryTimer);
     clearTimeout(this.#idleTimer);
     this.#connection?.close();

@@ -9,12 +9,12 @@ const IDLE_TIMEOUT_MS = 75_000;
  * Fetches a response and reads its whole body. The timeout restarts with every chunk, so a large file may take longer.
  * @throws {HubError} `unreachable` if the request fails, or the response is incomplete
  */
-export async function fetchBuffered(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+export async function fetchBuffered(input: RequestInfo | URL, init?: RequestInit, timeoutMs = IDLE_TIMEOUT_MS): Promise<Response> {
   const controller = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const resetIdleTimer = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => controller.abort(), IDLE_TIMEOUT_MS);
+    timer = setTimeout(() => controller.abort(), timeoutMs);
   };
   resetIdleTimer();
   try {

@@ -17,6 +17,8 @@ export interface PresenceEnvironment {
   isVisible: () => boolean;
   /** Sends a report to the hub. It must also work while the page is being closed. */
   report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
+  /** The hub does not know the subscription: it has closed the connection, which the page may not have noticed. */
+  onSubscriptionGone: () => void;
 }
 
 /** Keeps the hub informed for the current event subscription. */
@@ -80,8 +82,11 @@ export class Presence {
       this.#scheduleReport(RENEW_INTERVAL_MS);
     } catch (error) {
       if (reportNumber !== this.#latestReport) return;
-      // The subscription has ended. The channel will open a new one.
-      if (error instanceof HubError && !error.isTransient) return this.stop();
+      if (error instanceof HubError && !error.isTransient) {
+        this.stop();
+        if (error.status === 404) this.#environment.onSubscriptionGone();
+        return;
+      }
       this.#reported = null;
       this.#scheduleReport(Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, RENEW_INTERVAL_MS));
       this.#failures += 1;

@@ -24,10 +24,13 @@ import { joinTabs, tellTabs } from './tabs.ts';
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
 
+/** The hub answers a sign-in at once. While it hangs, the event channel cannot connect. */
+const SIGN_IN_TIMEOUT_MS = 15_000;
+
 export const auth = new Auth({
   storage: localStorage,
   tabStorage: sessionStorage,
-  fetch: fetchBuffered,
+  fetch: (input, init) => fetchBuffered(input, init, SIGN_IN_TIMEOUT_MS),
   now: Date.now,
   onSignedOut: (reason) => {
     channel.stop();
@@ -68,6 +71,7 @@ const presence = new Presence({
     // A page that gets hidden may be about to close: `keepalive` lets the request outlive it.
     await unwrap(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
   },
+  onSubscriptionGone: () => channel.reconnect(),
 });
 
 const channel = new Channel({
@@ -163,9 +167,15 @@ export async function connect(name: string): Promise<void> {
 addEventListener('storage', () => {
   if (auth.namespace !== namespace.value) void resetPage();
 });
-addEventListener('online', () => channel.reconnectNow());
 addEventListener('offline', () => channel.handleOffline());
+// The network may have dropped the connection silently: while the device slept, while the page was frozen or in the back/forward
+// cache, or when the device changed its network.
+addEventListener('online', () => channel.probe());
+addEventListener('pageshow', (event) => {
+  if ((event as PageTransitionEvent).persisted) channel.probe();
+});
+document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
-  if (isVisible()) channel.reconnectNow();
+  if (isVisible()) channel.probe();
   presence.handleVisibilityChange();
 });

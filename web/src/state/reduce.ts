@@ -34,6 +34,7 @@ export function reduce(state: State, event: HubEvent): ReduceResult {
     case 'connection-changed':
     case 'heartbeat':
     case 'toast':
+    case 'probe':
       return { state, refetches: [] };
     default:
       // A newer hub may send event types that this page does not know.

@@ -1,0 +1,109 @@
+/** The web console on a device whose network has dropped its connections silently, for example while the device slept. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually, Recorder } from '../lib/await.mjs';
+import { PHONE, signInUrl } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+import { setPageVisibility } from '../lib/push-browser.mjs';
+import { startTcpProxy } from '../lib/tcp-proxy.mjs';
+
+const { hub, open } = await startConsole();
+
+const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
+const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
+
+/** The deadline of a probe, and time for a new connection on a busy computer. The console would notice by itself after 95 s. */
+const MAX_RETURN_MS = 12_000;
+
+/** Opens a session on a phone, behind a proxy that can lose connections. */
+async function openBehindProxy(t, namespace) {
+  const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
+  const proxy = await startTcpProxy(t, hub);
+  const { page } = await open(t, PHONE);
+  const sockets = [];
+  page.on('websocket', (socket) => sockets.push(socket));
+  await page.goto(signInUrl({ url: proxy.url, token: (name) => hub.token(name) }, namespace, `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await chat.composer.waitFor();
+  await eventually(() => sockets.length === 2, 'the socket that follows the session');
+  await say(cli, session.id, 'Before.');
+  await chat.waitForText('Before.');
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  return { session, cli, proxy, page, chat };
+}
+
+const dispatch = (page, target, name, properties = {}) =>
+  page.evaluate(([on, type, fields]) => window[on].dispatchEvent(Object.assign(new Event(type), fields)), [target, name, properties]);
+
+const RETURNS = {
+  'becomes visible': async (page) => {
+    await setPageVisibility(page, 'hidden');
+    await setPageVisibility(page, 'visible');
+  },
+  'is shown from the back/forward cache': (page) => dispatch(page, 'window', 'pageshow', { persisted: true }),
+  'is resumed after it was frozen': (page) => dispatch(page, 'document', 'resume'),
+  'changes its network': (page) => dispatch(page, 'window', 'online'),
+};
+
+for (const [name, comeBack] of Object.entries(RETURNS)) {
+  test(`a page that ${name} finds a lost connection within seconds, and misses nothing`, async (t) => {
+    const { session, cli, proxy, page, chat } = await openBehindProxy(t, `back-${Object.keys(RETURNS).indexOf(name)}`);
+    assert.ok(proxy.dropConnections() > 0);
+    await say(cli, session.id, 'Meanwhile.');
+    const startedAt = Date.now();
+    await comeBack(page);
+    await chat.waitForText('Meanwhile.');
+    assert.ok(Date.now() - startedAt < MAX_RETURN_MS, `after ${Date.now() - startedAt} ms`);
+    await say(cli, session.id, 'After.');
+    await chat.waitForText('After.');
+    assert.equal(await page.evaluate(() => window.sameDocument), true);
+  });
+}
+
+test('a page that comes back with a working connection keeps it', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'working', ...talk });
+  const { page } = await open(t, PHONE);
+  const received = new Recorder('the frames of the console');
+  const sockets = [];
+  page.on('websocket', (socket) => {
+    sockets.push(socket);
+    socket.on('framereceived', ({ payload }) => received.push(payload));
+  });
+  await page.goto(signInUrl(hub, 'working', `/sessions/${session.id}`));
+  await eventually(() => sockets.length === 2, 'the socket that follows the session');
+  await say(cli, session.id, 'Before.');
+  await new Chat(page).waitForText('Before.');
+  for (const comeBack of Object.values(RETURNS)) {
+    await comeBack(page);
+    await received.next((payload) => payload === '{"type":"probe"}', 'the answer to the probe');
+  }
+  assert.equal(sockets.length, 2);
+});
+
+test('a page whose subscription the hub does not know connects again', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', ...talk });
+  const { page } = await open(t, PHONE);
+  const servers = [];
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    const server = socket.connectToServer();
+    servers.push(server);
+    // The page gets the answer to its probe, so that only the report can show what has happened.
+    socket.onMessage((frame) => (frame === 'probe' ? socket.send('{"type":"probe"}') : server.send(frame)));
+    // Otherwise the page would be told.
+    server.onClose(() => {});
+  });
+  await page.goto(signInUrl(hub, 'unknown', `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await eventually(() => servers.length === 2, 'the socket that follows the session');
+  await say(cli, session.id, 'Before.');
+  await chat.waitForText('Before.');
+  await servers[1].close();
+  await say(cli, session.id, 'Meanwhile.');
+  await setPageVisibility(page, 'hidden');
+  await setPageVisibility(page, 'visible');
+  await chat.waitForText('Meanwhile.');
+});
