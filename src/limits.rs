@@ -282,10 +282,8 @@ pub const MAX_JSON_DEPTH: usize = 500;
 pub const MAX_KEYWORD_BYTES: usize = 255;
 /// The largest number of aliases in a section of the setting `VOCABULARY`.
 pub const MAX_ALIASES: usize = 100;
-/// The largest number of methods that an error message lists.
-pub const MAX_LISTED_METHODS: usize = 30;
-/// The largest number of a session's models that an error message lists.
-pub const MAX_LISTED_MODELS: usize = 30;
+/// The largest number of methods or models that an error message lists.
+pub const MAX_LISTED_NAMES: usize = 30;
 /// The longest part of an invalid value that an error message repeats, in characters.
 pub const MAX_ECHO_CHARS: usize = 100;
 /// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.

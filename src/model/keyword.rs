@@ -2,6 +2,8 @@
 
 use strum::VariantNames;
 
+use crate::limits::MAX_LISTED_NAMES;
+
 /// The error for a string that is not a keyword of its enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind}: expected one of {expected}")]
@@ -16,6 +18,11 @@ impl UnknownKeyword {
     pub fn of<T: VariantNames>(kind: &'static str) -> Self {
         Self { kind, expected: T::VARIANTS.join(", ") }
     }
+}
+
+/// The names of a list in an error message; the first ones if there are many.
+pub fn listed(names: &[String]) -> String {
+    names.iter().take(MAX_LISTED_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Parses the setting `name`: `true` or `false` in any case, `false` when it is not set. Any other value is an error, so that

@@ -195,7 +195,7 @@ impl MetadataFields<'_> {
 
     /// The ids in `models`, which the agent has in addition to those of its flavor.
     pub fn own_models(&self) -> Vec<String> {
-        ids(self.models).collect()
+        ids(self.models)
     }
 
     /// Whether `models` lists this model.
@@ -210,13 +210,13 @@ impl MetadataFields<'_> {
 
 /// Whether an array has an object with this `id`. Other elements are ignored.
 pub(super) fn lists(array: Option<&RawValue>, id: &str) -> bool {
-    ids(array).any(|listed| listed == id)
+    ids(array).iter().any(|listed| listed == id)
 }
 
 /// The `id` of each object in an array that has one.
-fn ids(array: Option<&RawValue>) -> impl Iterator<Item = String> {
+fn ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id")))
+    elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id"))).collect()
 }
 
 fn parse_string(raw: Option<&RawValue>) -> Option<String> {

@@ -7,8 +7,9 @@ use strum::VariantNames;
 
 use crate::hub::peers::grace::GracePeriods;
 use crate::hub::ports::ConnId;
-use crate::limits::{MAX_LISTED_METHODS, MAX_RPC_TIMEOUT_MS};
+use crate::limits::MAX_RPC_TIMEOUT_MS;
 use crate::model::json::{Json, unescape};
+use crate::model::keyword::listed;
 use crate::model::method::Method;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -45,10 +46,10 @@ fn hint(other_methods: &[String]) -> String {
     if other_methods.is_empty() {
         return String::new();
     }
-    let listed = other_methods.iter().take(MAX_LISTED_METHODS).map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        ". The CLI registered {listed}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
-        (docs/CLIENTS.md)"
+        ". The CLI registered {}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
+        (docs/CLIENTS.md)",
+        listed(other_methods)
     )
 }
 

@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::limits::{MAX_KEYWORD_BYTES, MAX_LISTED_MODELS};
+use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
+use crate::model::keyword::listed;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
@@ -137,10 +138,7 @@ impl Hub {
             return Ok(());
         }
         let message = match known {
-            _ if !own.is_empty() => {
-                let listed = own.iter().take(MAX_LISTED_MODELS).map(String::as_str).collect::<Vec<_>>().join(", ");
-                format!("Field `model` must be one of {listed} for this session's agent.")
-            }
+            _ if !own.is_empty() => format!("Field `model` must be one of {} for this session's agent.", listed(&own)),
             Err(error) => format!("Field `model`: {error}."),
             Ok(_) => "Field `model` can be set only for sessions of flavor alpha. Start one to choose a model.".into(),
         };
