@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /**
- * @typedef {object} ProcessInfo empty where the system does not tell
+ * @typedef {object} ProcessInfo fields are missing where the system does not provide them
  * @property {boolean} [isZombie] whether it has ended and its parent has not reaped it
  * @property {string} [startTime] in the system's format
  * @property {number} [parent]

@@ -11,7 +11,7 @@ import { Writable } from 'node:stream';
 export async function askSecret(question, { input, output }) {
   const hidden = new Writable({ write: (_chunk, _encoding, done) => done() });
   const editor = createInterface({ input, output: hidden, terminal: true, historySize: 0 });
-  // Only now the terminal shows nothing, also of what is typed at once.
+  // Before the editor exists, the terminal would show what is typed.
   output.write(question);
   try {
     return await new Promise((resolve) => {
