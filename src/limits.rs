@@ -225,6 +225,15 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
+/// How many bytes of JSON of the session list stay in memory: several pages. The rest is read when it is listed.
+pub const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
+/// The most sessions that a page of the list has, and that are read for it at once.
+pub const MAX_LISTED_SESSIONS: usize = 1_000;
+/// The size at which a page of the list ends, in bytes.
+pub const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
+/// How many bytes of the list are read from the database at once: with what is made of them they fit a namespace's share. The SQL
+/// in `store::summaries` repeats it.
+pub const LIST_READ_BYTES: usize = 500_000;
 /// How many bytes of sessions stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
@@ -247,10 +256,8 @@ pub const MAX_INLINE_BYTES: usize = 1_000_000;
 pub const MAX_METADATA_TEXT_BYTES: usize = 65_536;
 /// The longest JSON of a `summary` or `worktree`, in bytes. Both fit the excerpt of large metadata.
 pub const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
-/// The longest `summary.text` and `worktree` that the list of sessions shows whole, in bytes of JSON.
-pub const MAX_LISTED_BYTES: usize = 16_384;
-/// How many characters the list of sessions shows of each text in a `summary.text` or `worktree` above [`MAX_LISTED_BYTES`].
-pub const MAX_LISTED_CHARS: usize = 4_096;
+/// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats it.
+pub const MAX_LISTED_TEXT_BYTES: usize = 512;
 /// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
 pub const MAX_EXCERPT_AGENT_IDS: usize = 50;
 /// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
@@ -293,6 +300,8 @@ pub const MAX_ERROR_ID_CHARS: usize = 255;
 
 // Sessions
 
+/// The largest number of sessions in a namespace: about 3 MB of the list always stay in memory.
+pub const MAX_SESSIONS: usize = 20_000;
 /// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
 pub const MAX_NAME_CHARS: usize = 255;
 /// The longest tag, in bytes: a path of any common file system fits.

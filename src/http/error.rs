@@ -120,6 +120,7 @@ impl From<Error> for ErrorResponse {
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
             Error::UploadStalled | Error::UploadTooSlow => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
+            Error::TooManySessions(_) => (StatusCode::CONFLICT, "too_many_sessions"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),

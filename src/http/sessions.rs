@@ -5,11 +5,11 @@ use serde::Deserialize;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
-use crate::hub::state::cache::ArchivedFilter;
-use crate::limits::MAX_NAME_CHARS;
+use crate::hub::state::session_list::{ArchivedFilter, ListRequest, Position};
+use crate::limits::{MAX_LISTED_SESSIONS, MAX_NAME_CHARS};
 use crate::wire::field_types::optional_scalar;
 
-/// `GET /api/sessions?archived=include|only`.
+/// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let archived = match query.text("archived")? {
@@ -20,8 +20,14 @@ pub async fn list(request: RoutedRequest) -> Reply {
             return Err(Error::field("archived", "Query parameter `archived` must be `include` or `only`.").into());
         }
     };
-    let list = request.hub.list_sessions(archived).await?;
-    Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
+    let limit = query.number("limit", 1..=MAX_LISTED_SESSIONS as u64)?;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LISTED_SESSIONS);
+    let after = query.text("cursor")?.map(|cursor| {
+        let message = "Query parameter `cursor` must be the `nextCursor` of an earlier response.";
+        Position::parse(cursor).ok_or_else(|| Error::field("cursor", message))
+    });
+    let list = request.hub.list_sessions(&ListRequest { archived, after: after.transpose()?, limit }).await?;
+    Ok(JsonText::of(&*list))
 }
 
 pub async fn show(request: RoutedRequest) -> Reply {

@@ -134,6 +134,8 @@ pub enum Error {
         in a minute."
     )]
     TooManyMachines(usize),
+    #[error("The namespace has {0} sessions, the limit. Delete some that are no longer needed, and try again.")]
+    TooManySessions(usize),
     #[error("The hub's memory for large requests and responses is in use. Try again in a few seconds.")]
     MemoryInUse,
     /// With the reason as a sentence.

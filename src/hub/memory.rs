@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use super::error::Error;
 use super::{Hub, State};
 use crate::ledger::{Account, Evictable, Reservation};
-use crate::limits::{CACHE_HEADROOM_BYTES, MIN_CACHED_BYTES};
+use crate::limits::{CACHE_HEADROOM_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES};
 use crate::model::owner::Owner;
 use crate::store::memory::Memory;
 
@@ -65,7 +65,8 @@ impl State {
         self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes.
+    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops what can
+    /// be read again of the list, unless the namespace's share holds it.
     fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
         let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
         let is_evictable = |id: &str| {
@@ -76,8 +77,14 @@ impl State {
             |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes();
-        reservations.cache.resize(session_bytes + other_bytes);
-        let max_bytes = session_bytes.saturating_sub(surplus(&reservations.account)).max(MIN_CACHED_BYTES);
-        reservations.cache.resize(cache.evict(max_bytes, is_evictable, is_in_use) + other_bytes);
+        reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
+        let surplus = surplus(&reservations.account);
+        let max_bytes = session_bytes.saturating_sub(surplus).max(MIN_CACHED_BYTES);
+        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use) + other_bytes;
+        let evicted_bytes = session_bytes + other_bytes - remaining_bytes;
+        if surplus > evicted_bytes && remaining_bytes + cache.list.bytes() > NAMESPACE_SHARE_BYTES {
+            cache.list.drop_json();
+        }
+        reservations.cache.resize(remaining_bytes + cache.list.bytes());
     }
 }

@@ -1,18 +1,18 @@
 //! The summary of a session in the session list (PROTOCOL.md "GET /api/sessions").
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::agent_state;
 use super::json::{Json, JsonObject};
 use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
-use crate::limits::{MAX_LISTED_BYTES, MAX_LISTED_CHARS};
+use crate::limits::MAX_LISTED_TEXT_BYTES;
 
-/// The fields from which the summary of a session is computed. They are read from a session in memory or selected from
-/// the database.
+/// The fields of a summary. They are read from a session in memory or selected from the database, which has to select all of
+/// them.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all(serialize = "camelCase"))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SummaryFields {
     pub id: String,
     pub active: bool,
@@ -20,13 +20,15 @@ pub struct SummaryFields {
     pub active_at: u64,
     pub updated_at: u64,
     pub created_at: u64,
-    /// The metadata, or an object with the fields of [`SummaryMetadata`].
-    pub metadata: Option<Json>,
+    // With a function, a missing field is an error.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub metadata: Option<ListedMetadata>,
+    #[serde(deserialize_with = "Option::deserialize")]
     pub todo_progress: Option<Progress>,
     pub pending_requests_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Option::deserialize", skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Option::deserialize", skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
 }
 
@@ -39,7 +41,7 @@ impl SummaryFields {
             active_at: s.active_at,
             updated_at: s.updated_at,
             created_at: s.created_at,
-            metadata: s.metadata.clone(),
+            metadata: s.metadata.as_ref().and_then(ListedMetadata::of),
             todo_progress: s.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>).map(|list| todo::progress(&list)),
             pending_requests_count: agent_state::count_pending(s.agent_state.as_ref()),
             permission_mode: s.permission_mode.clone(),
@@ -49,96 +51,161 @@ impl SummaryFields {
 }
 
 /// A serialized summary, with the fields that the list is filtered and sorted by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct SessionSummary {
-    pub id: String,
     pub active: bool,
     pub archived: bool,
     /// Unix milliseconds.
     pub updated_at: u64,
-    /// The summary as JSON text.
-    pub json: String,
+    /// The summary as JSON; `None` if only the database has it.
+    pub json: Option<Box<str>>,
 }
 
 impl SessionSummary {
-    pub fn of(mut fields: SummaryFields) -> Self {
-        let metadata: Option<SummaryMetadata<'_>> = fields.metadata.as_ref().and_then(Json::read);
-        let raw_lifecycle = metadata.as_ref().and_then(|metadata| metadata.lifecycle_state);
-        let lifecycle = raw_lifecycle.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-        let archived = lifecycle.as_deref() == Some("archived");
-        let listed = metadata.map(|metadata| Json::of(&metadata));
-        fields.metadata = listed;
-        let json = Json::of(&fields).text().to_owned();
-        Self { active: fields.active, archived, updated_at: fields.updated_at, json, id: fields.id }
+    pub fn of(fields: &SummaryFields) -> Self {
+        let lifecycle = fields.metadata.as_ref().and_then(|metadata| metadata.lifecycle_state.decode());
+        Self {
+            active: fields.active,
+            archived: lifecycle.as_deref() == Some("archived"),
+            updated_at: fields.updated_at,
+            json: Some(Json::of(fields).text().into()),
+        }
     }
 }
 
-/// The metadata fields of a summary. They are raw JSON, because they are copied unchanged, whatever their type. `flavor` is
-/// `null` when it is missing; the other optional fields are omitted.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryMetadata<'a> {
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    path: &'a RawValue,
-    #[serde(borrow)]
-    host: &'a RawValue,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    machine_id: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_metadata_summary")]
-    #[serde(default)]
-    summary: Option<MetadataSummary<'a>>,
-    #[serde(borrow)]
-    flavor: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    agent_name: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none", serialize_with = "serialize_worktree")]
-    worktree: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    lifecycle_state: Option<&'a RawValue>,
+/// What the list shows of the metadata.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ListedMetadata {
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    name: ListedText,
+    #[serde(serialize_with = "serialize_required")]
+    path: ListedText,
+    #[serde(serialize_with = "serialize_required")]
+    host: ListedText,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    machine_id: ListedText,
+    #[serde(skip_serializing_if = "ListedSummary::is_missing")]
+    summary: ListedSummary,
+    flavor: ListedText,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    agent_name: ListedText,
+    #[serde(skip_serializing_if = "ListedWorktree::is_missing")]
+    worktree: ListedWorktree,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    lifecycle_state: ListedText,
 }
 
-/// The metadata field `summary`: the agent's description of its work.
-#[derive(Serialize, Deserialize)]
-struct MetadataSummary<'a> {
-    #[serde(borrow, serialize_with = "serialize_text")]
-    text: &'a RawValue,
+/// The agent's description of its work.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct ListedSummary {
+    text: ListedText,
 }
 
-/// The only fields of a long `worktree` that the list shows.
-const LISTED_WORKTREE_FIELDS: [&str; 4] = ["basePath", "branch", "name", "worktreePath"];
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ListedWorktree {
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    base_path: ListedText,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    branch: ListedText,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    name: ListedText,
+    #[serde(skip_serializing_if = "ListedText::is_missing")]
+    worktree_path: ListedText,
+}
 
-fn serialize_text<S: Serializer>(text: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
-    match listed_text(text).filter(|_| text.get().len() > MAX_LISTED_BYTES) {
-        Some(start) => start.serialize(serializer),
-        None => text.serialize(serializer),
+impl ListedMetadata {
+    /// `None` if the metadata is not an object.
+    fn of(metadata: &Json) -> Option<Self> {
+        let metadata = JsonObject::parse(metadata.text())?;
+        let nested = |name| metadata.get(name).and_then(|value| JsonObject::parse(value.get())).unwrap_or_default();
+        let (summary, worktree) = (nested("summary"), nested("worktree"));
+        Some(Self {
+            name: ListedText::of_member(&metadata, "name"),
+            path: ListedText::of_member(&metadata, "path"),
+            host: ListedText::of_member(&metadata, "host"),
+            machine_id: ListedText::of_member(&metadata, "machineId"),
+            summary: ListedSummary { text: ListedText::of_member(&summary, "text") },
+            flavor: ListedText::of_member(&metadata, "flavor"),
+            agent_name: ListedText::of_member(&metadata, "agentName"),
+            worktree: ListedWorktree {
+                base_path: ListedText::of_member(&worktree, "basePath"),
+                branch: ListedText::of_member(&worktree, "branch"),
+                name: ListedText::of_member(&worktree, "name"),
+                worktree_path: ListedText::of_member(&worktree, "worktreePath"),
+            },
+            lifecycle_state: ListedText::of_member(&metadata, "lifecycleState"),
+        })
     }
 }
 
-// serde passes a reference to the field.
-#[allow(clippy::ref_option)]
-fn serialize_worktree<S: Serializer>(worktree: &Option<&RawValue>, serializer: S) -> Result<S::Ok, S::Error> {
-    let Some(long) = worktree.filter(|worktree| worktree.get().len() > MAX_LISTED_BYTES) else {
-        return worktree.serialize(serializer);
-    };
-    let fields = JsonObject::parse(long.get()).unwrap_or_default();
-    let listed = |name| Some((name, listed_text(fields.get(name)?)?));
-    serializer.collect_map(LISTED_WORKTREE_FIELDS.into_iter().filter_map(listed))
+impl ListedSummary {
+    fn is_missing(&self) -> bool {
+        self.text.is_missing()
+    }
 }
 
-/// Returns what the list shows of a long text; `None` if the value is not a string.
-fn listed_text(text: &RawValue) -> Option<String> {
-    let text: String = serde_json::from_str(text.get()).ok()?;
-    Some(text.chars().take(MAX_LISTED_CHARS).collect())
+impl ListedWorktree {
+    fn is_missing(&self) -> bool {
+        [&self.base_path, &self.branch, &self.name, &self.worktree_path].into_iter().all(ListedText::is_missing)
+    }
 }
 
-/// Deserializes a `summary`. A value without `text` counts as missing: an error would drop all metadata.
-fn deserialize_metadata_summary<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<MetadataSummary<'de>>, D::Error> {
-    let raw = Option::<&RawValue>::deserialize(deserializer)?;
-    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
+/// A text of the list as JSON, with its escape sequences, of at most [`MAX_LISTED_TEXT_BYTES`]. `None` in place of a value of
+/// another type, and of a text with an unpaired surrogate.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct ListedText(Option<Box<RawValue>>);
+
+/// The length of the JSON of a character: two escape sequences such as `\ud83e\udd80`.
+const MAX_CHARACTER_BYTES: usize = 12;
+
+impl ListedText {
+    /// `json` is a value, or the first [`MAX_LISTED_TEXT_BYTES`] + 1 characters of a longer one.
+    fn of(json: &str) -> Self {
+        let is_text = |json: &str| serde_json::from_str::<String>(json).is_ok();
+        let listed = match json.len() {
+            ..=MAX_LISTED_TEXT_BYTES => is_text(json).then(|| json.to_owned()),
+            // The text is cut before the character that exceeds the limit.
+            _ => (1..=MAX_CHARACTER_BYTES).find_map(|rest| {
+                let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - rest)?);
+                is_text(&cut).then_some(cut)
+            }),
+        };
+        Self(listed.and_then(|listed| RawValue::from_string(listed).ok()))
+    }
+
+    /// The first member of a name, as in SQL.
+    fn of_member(object: &JsonObject<'_>, name: &str) -> Self {
+        object.members().find(|(key, _)| *key == name).map_or(Self(None), |(_, value)| Self::of(value.get()))
+    }
+
+    fn is_missing(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn decode(&self) -> Option<String> {
+        self.0.as_ref().and_then(|json| serde_json::from_str(json.get()).ok())
+    }
+}
+
+/// Deserializes a string with the JSON of a text, or null.
+impl<'de> Deserialize<'de> for ListedText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Not an `Option`, because a missing field is an error.
+        let value = <&RawValue>::deserialize(deserializer)?;
+        Ok(serde_json::from_str::<String>(value.get()).map_or(Self(None), |json| Self::of(&json)))
+    }
+}
+
+/// Serializes a missing text as an empty one: the metadata of a session that had none may have no `path` and `host`.
+fn serialize_required<S: Serializer>(text: &ListedText, serializer: S) -> Result<S::Ok, S::Error> {
+    match &text.0 {
+        Some(json) => json.serialize(serializer),
+        None => "".serialize(serializer),
+    }
 }
 
 #[cfg(test)]
@@ -151,8 +218,8 @@ mod tests {
         Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
     }
 
-    fn summary(session: &Session) -> SessionSummary {
-        SessionSummary::of(SummaryFields::of(session))
+    fn summary(session: &Session) -> String {
+        SessionSummary::of(&SummaryFields::of(session)).json.unwrap().into()
     }
 
     #[test]
@@ -162,15 +229,31 @@ mod tests {
         );
         s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
         assert_eq!(
-            summary(&s).json,
+            summary(&s),
             r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null,"agentName":"Zeta"},"todoProgress":null,"pendingRequestsCount":2}"#
         );
     }
 
     #[test]
-    fn metadata_of_unexpected_types_is_copied_or_omitted() {
-        let json = summary(&session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#)).json;
-        assert!(json.contains(r#""flavor":5"#) && !json.contains("summary"), "{json}");
-        assert!(summary(&session("[1]")).json.contains(r#""metadata":null"#));
+    fn a_text_keeps_its_escape_sequences_and_other_values_are_left_out() {
+        let json = summary(&session(r#"{"path":"\/w","host":"h","summary":7,"flavor":5,"name":"\u00e9\ud800"}"#));
+        assert!(json.contains(r#""metadata":{"path":"\/w","host":"h","flavor":null}"#), "{json}");
+        assert!(summary(&session("[1]")).contains(r#""metadata":null"#));
+    }
+
+    #[test]
+    fn a_field_that_the_database_does_not_select_is_an_error() {
+        let mut fields = serde_json::json!({"id": "s", "active": true, "thinking": true, "activeAt": 1, "updatedAt": 1,
+            "createdAt": 1, "metadata": null, "todoProgress": null, "pendingRequestsCount": 1, "permissionMode": null,
+            "modelMode": null});
+        let is_valid = |fields: &serde_json::Value| serde_json::from_str::<SummaryFields>(&fields.to_string()).is_ok();
+        assert!(is_valid(&fields));
+        for name in fields.as_object().unwrap().clone().keys() {
+            let value = fields.as_object_mut().unwrap().remove(name).unwrap();
+            assert!(!is_valid(&fields), "{name}");
+            fields[name] = value;
+        }
+        fields["metadata"] = serde_json::json!({"name": null});
+        assert!(!is_valid(&fields));
     }
 }

@@ -29,6 +29,7 @@ pub mod removals;
 pub mod retry;
 pub mod secrets;
 pub mod sessions;
+pub mod summaries;
 pub mod values;
 pub mod watchdog;
 

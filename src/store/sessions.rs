@@ -5,11 +5,10 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
-use super::{Database, DbError, Found, Row, Statement, query};
+use super::{Database, DbError, Found, Row, Statement};
 use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
-use crate::model::summary::SummaryFields;
 
 /// Writes whole sessions. A value with missing parts violates the NOT NULL constraint of `tag`.
 /// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todo list.
@@ -78,6 +77,7 @@ macro_rules! current_updated_at {
   WHERE m.session_id = coalesce(sessions.history, sessions.id) ORDER BY m.seq DESC LIMIT 1), 0))"
     };
 }
+pub(super) use current_updated_at;
 
 /// Selects a session by a column with unique values.
 #[rustfmt::skip]
@@ -95,34 +95,6 @@ pub(super) const SELECT_BY_ID: &str = session_by!("id");
 
 /// `?1`: tag, `?2`: namespace.
 const SELECT_BY_TAG: &str = session_by!("tag");
-
-/// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave
-/// the database, and of long texts only what [`SessionSummary`](crate::model::summary::SessionSummary) shows. A value that
-/// SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
-const SELECT_SUMMARIES: &str = concat!(
-    "
-SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
-  'active_at', active_at, 'updated_at', changed_at, 'created_at', created_at,
-  'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
-    'host', meta -> '$.host', 'machineId', meta -> '$.machineId',
-    'summary', iif(length(CAST(meta -> '$.summary' AS BLOB)) > 16384,
-      json_object('text', substr(meta ->> '$.summary.text', 1, 4096)), meta -> '$.summary'),
-    'flavor', meta -> '$.flavor',
-    'worktree', iif(length(CAST(meta -> '$.worktree' AS BLOB)) > 16384,
-      json_patch('{}', json_object('basePath', substr(meta ->> '$.worktree.basePath', 1, 4096),
-        'branch', substr(meta ->> '$.worktree.branch', 1, 4096), 'name', substr(meta ->> '$.worktree.name', 1, 4096),
-        'worktreePath', substr(meta ->> '$.worktree.worktreePath', 1, 4096))), meta -> '$.worktree'),
-    'lifecycleState', meta -> '$.lifecycleState')),
-  'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
-    'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
-  'pending_requests_count', iif(json_type(state, '$.requests') = 'object',
-    (SELECT count(*) FROM json_each(state, '$.requests')), 0),
-  'permission_mode', permission_mode, 'model_mode', model_mode)
-FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state,
-  ",
-    current_updated_at!(),
-    " AS changed_at FROM sessions WHERE namespace = ?1)"
-);
 
 /// Whether a session belongs to the namespace; no row if it does not exist or was deleted. `?1`: id, `?2`: namespace.
 pub(super) const SELECT_OWNED: &str = "
@@ -239,13 +211,6 @@ pub fn select_by_tag(namespace: &Namespace, tag: &str) -> Statement {
 
 pub fn read_by_tag(namespace: &Namespace, mut rows: Vec<Row>) -> Result<Option<Session>, DbError> {
     rows.pop().map(|row| from_row(namespace, row)).transpose()
-}
-
-pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
-    let rows = query(db, Statement::new(SELECT_SUMMARIES, [namespace.as_ref().into()])).await?;
-    let parse = |text: String| serde_json::from_str(&text).ok();
-    let summary = |row: Row| Columns::new("sessions", row).parse("summary", "the JSON of a summary", parse);
-    rows.into_iter().map(summary).collect()
 }
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {

@@ -76,6 +76,12 @@ mod resume;
 mod routes;
 mod rpc;
 mod served;
+mod session_list {
+    mod fields;
+    mod limit;
+    mod memory;
+    mod pages;
+}
 mod shared_memory;
 mod simulation;
 mod sizes;

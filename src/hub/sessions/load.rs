@@ -17,10 +17,11 @@ use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::namespace::Namespace;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
-use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::journal::Extent;
-use crate::store::{Database, Found, Row, Statement, completed_requests, messages, query, sessions as store};
+use crate::store::{
+    Database, Found, Row, Statement, completed_requests, messages, query, sessions as store, summaries,
+};
 
 /// What is read in one batch with a session, if the session must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,8 @@ impl Hub {
         state.evict_sessions();
     }
 
-    /// Loads the session of a tag, if there is one, and waits while its seqs are locked.
+    /// Loads the session of a tag, if there is one, and waits while its seqs are locked. If there is none, the cache then knows the
+    /// number of sessions.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.state().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
@@ -153,15 +155,23 @@ impl Hub {
             let generation = self.state().cache.evictions.generation();
             self.flushed().await?;
             let namespace = &self.config.namespace;
-            let mut results = self.look_up(vec![store::select_by_tag(namespace, tag)]).await?;
-            let found = store::read_by_tag(namespace, results.pop().unwrap_or_default())?;
+            let mut statements = vec![store::select_by_tag(namespace, tag)];
+            if self.state().cache.session_count().is_none() {
+                statements.push(summaries::count_without_tag(namespace, tag));
+            }
+            let mut results = self.look_up(statements).await?.into_iter();
+            let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
+            let count = results.next().map(summaries::read_count).transpose()?;
             let mut state = self.state();
             if state.cache.evictions.contains_since(generation, Key::Tag(tag)) {
                 continue;
             }
             match found {
                 Some(session) => self.insert_loaded(&mut state, session),
-                None => return Ok(()),
+                None => {
+                    count.into_iter().for_each(|count| state.cache.set_session_count(count));
+                    return Ok(());
+                }
             }
         }
     }
@@ -266,27 +276,6 @@ impl Hub {
             true => insert_details(&mut state, session, Details::LocalIds, vec![rows]),
             false => Ok(()),
         }
-    }
-
-    /// Loads the summaries of all sessions, which are enough for a list.
-    pub(in crate::hub) async fn load_summaries(self: &Arc<Self>) -> Result<(), Error> {
-        while !self.state().cache.is_listed() {
-            let generation = self.state().cache.evictions.generation();
-            self.flushed().await?;
-            let mut loaded = store::load_summaries(&self.db, &self.config.namespace).await?;
-            let mut state = self.state();
-            for session in loaded.iter_mut().filter(|session| session.active) {
-                let owner = Owner::Session(session.id.clone());
-                session.active_at = session.active_at.max(state.liveness.active_at(&owner));
-            }
-            let summaries: Vec<SessionSummary> = loaded.into_iter().map(SessionSummary::of).collect();
-            let is_active = |summary: &&SessionSummary| summary.active && state.cache.entry(&summary.id).is_none();
-            let active: Vec<String> = summaries.iter().filter(is_active).map(|summary| summary.id.clone()).collect();
-            if state.cache.insert_loaded_summaries(generation, summaries) {
-                active.into_iter().for_each(|id| self.start_timeout(&mut state, Owner::Session(id)));
-            }
-        }
-        Ok(())
     }
 }
 

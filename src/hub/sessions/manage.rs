@@ -1,14 +1,13 @@
-//! Creating, listing, renaming and deleting sessions.
+//! Creating, renaming and deleting sessions.
 
 use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, without_large};
 use crate::hub::sessions::updates::split_agent_state;
-use crate::hub::state::cache::ArchivedFilter;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_TAG_BYTES};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS, MAX_TAG_BYTES};
 use crate::model::agent_state::ReceivedState;
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -27,14 +26,6 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Returns the list of sessions as a JSON array, after everything queued so far is durable. While the database is stalled,
-    /// the list has the last committed states.
-    pub async fn list_sessions(self: &Arc<Self>, filter: ArchivedFilter) -> Result<Arc<str>, Error> {
-        self.load_summaries().await?;
-        self.flushed_or_stalled().await?;
-        Ok(self.state().cache.list(filter))
-    }
-
     /// Returns the id of the session with the request's tag. Creates the session if there is none.
     pub async fn get_or_create_session(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
         check_tag(&new.tag)?;
@@ -76,6 +67,9 @@ impl Hub {
         new_metadata: Json,
         agent_state: &ReceivedState<'_>,
     ) -> Result<String, Error> {
+        if state.cache.session_count().is_some_and(|count| count >= MAX_SESSIONS) {
+            return Err(Error::TooManySessions(MAX_SESSIONS));
+        }
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);

@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod cold_append;
 pub mod lifecycle;
+pub mod list;
 pub mod live_text;
 pub mod load;
 pub mod manage;

@@ -12,6 +12,7 @@ use crate::hub::state::committed::{Committed, CommittedStates};
 use crate::hub::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
+use crate::hub::state::session_list::{ListRequest, ReadSummaries, SessionList, write_page};
 use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
 use crate::limits::{MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
 use crate::model::machine::Machine;
@@ -24,15 +25,6 @@ use crate::store::journal::Snapshot;
 /// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
 /// each call costs little.
 const RANKING_DIVISOR: usize = 10;
-
-/// Which sessions a list contains.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ArchivedFilter {
-    #[default]
-    Exclude,
-    Include,
-    Only,
-}
 
 /// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
@@ -47,12 +39,10 @@ pub struct Cache {
     /// The bytes of the sessions after the last ranking.
     ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
-    /// The summaries of sessions that are not in `sessions`.
-    summaries: HashMap<String, SessionSummary>,
-    /// Whether every session of the namespace is in `sessions` or `summaries`.
-    is_listed: bool,
-    /// The last result of [`list`](Self::list), until a session changes.
-    last_list: Option<(ArchivedFilter, Arc<str>)>,
+    /// The sessions that are not in `sessions`, for the list.
+    pub list: SessionList,
+    /// The number of sessions in the namespace; `None` until they are counted.
+    session_count: Option<usize>,
     pub evictions: Evictions,
     /// The states before changes that are not durable.
     committed_sessions: CommittedStates<Entry>,
@@ -72,7 +62,7 @@ impl Cache {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
         self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
         entry.summary.take();
-        self.last_list = None;
+        self.list.invalidate();
         Some(entry)
     }
 
@@ -93,9 +83,9 @@ impl Cache {
 
     /// Sets the `activeAt` of a session or machine, if it is cached. This is not a change that must be written.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
-        self.last_list = None;
+        self.list.invalidate();
         let active_at = match owner {
-            Owner::Session(id) => self.sessions.get_mut(id).map(|entry| {
+            Owner::Session(id) => self.entry_mut_keeping_summary(id).map(|entry| {
                 entry.summary.take();
                 &mut entry.session.active_at
             }),
@@ -124,11 +114,11 @@ impl Cache {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
             self.id_by_tag.insert(session.tag.clone(), id.clone());
-            let summary = self.summaries.remove(&id);
+            let summary = self.list.take(&id);
             if summary.is_none() {
-                self.last_list = None;
+                self.list.invalidate();
             }
-            let summary = summary.map_or_else(OnceCell::new, OnceCell::from);
+            let summary = summary.filter(|summary| summary.json.is_some()).map_or_else(OnceCell::new, OnceCell::from);
             self.sessions.insert(id.clone(), Entry { summary, ..Entry::new(session) });
             self.uncounted.push(id.clone());
         }
@@ -139,6 +129,7 @@ impl Cache {
     pub fn insert_created(&mut self, session: Session) {
         let id = session.id.clone();
         self.committed_sessions.record(&id, || Committed::Absent);
+        self.session_count = self.session_count.map(|count| count + 1);
         self.insert_loaded(session);
         if let Some(entry) = self.entry_mut_keeping_summary(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
@@ -150,8 +141,19 @@ impl Cache {
     pub fn remove(&mut self, id: &str) {
         if let Some(mut entry) = self.evict_entry(id) {
             self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
-            self.last_list = None;
+            self.session_count = self.session_count.map(|count| count.saturating_sub(1));
+            self.list.invalidate();
         }
+    }
+
+    /// Returns the number of sessions in the namespace; `None` until they are counted.
+    pub fn session_count(&self) -> Option<usize> {
+        self.session_count
+    }
+
+    /// Sets the number of sessions in the namespace, unless they were counted before.
+    pub fn set_session_count(&mut self, count: usize) {
+        self.session_count.get_or_insert(count);
     }
 
     fn evict_entry(&mut self, id: &str) -> Option<Entry> {
@@ -225,8 +227,7 @@ impl Cache {
                 if !in_use {
                     (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry_bytes);
                 }
-                let summary = entry.summary().clone();
-                self.summaries.insert(id, summary);
+                self.list.insert(id, entry.into_summary());
             }
         }
         (self.changes_since_ranking, self.ranked_bytes) = (0, bytes);
@@ -266,7 +267,7 @@ impl Cache {
     pub fn on_batch_written(&mut self) {
         self.committed_sessions.drop_oldest();
         self.committed_machines.drop_oldest();
-        self.last_list = None;
+        self.list.invalidate();
     }
 
     /// Drops all committed states, because the current ones are committed.
@@ -274,7 +275,7 @@ impl Cache {
         self.committed_machines = CommittedStates::default();
         if !self.committed_sessions.is_empty() {
             self.committed_sessions = CommittedStates::default();
-            self.last_list = None;
+            self.list.invalidate();
         }
     }
 
@@ -286,62 +287,63 @@ impl Cache {
 
     /// Records that a message was appended to a session outside of the journal. `seq` and `updated_at` are those of the session.
     pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
-        self.last_list = None;
+        self.list.invalidate();
         self.committed_sessions.record_appended(id, seq, updated_at);
-        if let Some(entry) = self.sessions.get_mut(id) {
+        if let Some(entry) = self.entry_mut_keeping_summary(id) {
             entry.record_appended(seq, updated_at);
         }
     }
 
-    /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.
-    pub fn is_listed(&self) -> bool {
-        self.is_listed
-    }
-
-    /// Inserts the summaries of all sessions, which were read from the database in the given generation. Cached sessions may
-    /// be newer, and stay. Returns false if too many sessions were evicted since: the caller must read again.
-    pub fn insert_loaded_summaries(&mut self, generation: Generation, summaries: Vec<SessionSummary>) -> bool {
+    /// Adds the summaries of sessions, which were read from the database in the given generation. Cached sessions may be newer,
+    /// and stay. Returns false if too many sessions were evicted since: the caller must read again.
+    pub fn insert_summaries(
+        &mut self,
+        generation: Generation,
+        summaries: impl Iterator<Item = (SessionSummary, String)>,
+    ) -> bool {
         if self.evictions.forgotten_since(generation) {
             return false;
         }
-        for summary in summaries {
-            let is_known = self.sessions.contains_key(&summary.id) || self.summaries.contains_key(&summary.id);
+        for (summary, id) in summaries {
+            let is_known = self.sessions.contains_key(&id) || self.list.contains(&id);
             // A session that was evicted since, and left no summary, was deleted.
-            if !is_known && !self.evictions.contains_since(generation, Key::Id(&summary.id)) {
-                self.summaries.insert(summary.id.clone(), summary);
+            if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
+                self.list.insert(id, summary);
             }
         }
-        (self.is_listed, self.last_list) = (true, None);
         true
     }
 
-    /// Returns the list of committed sessions as a JSON array: active sessions first, then by `updatedAt`, newest first.
-    pub fn list(&mut self, archived: ArchivedFilter) -> Arc<str> {
-        if let Some((_, list)) = self.last_list.as_ref().filter(|(of, _)| *of == archived) {
-            return Arc::clone(list);
+    /// Removes sessions from the list that were not in the database in the given generation.
+    pub fn remove_unlisted(&mut self, generation: Generation, ids: &[String]) {
+        for id in ids.iter().filter(|id| !self.evictions.contains_since(generation, Key::Id(id))) {
+            self.list.take(id);
         }
-        let is_listed = |summary: &&SessionSummary| match archived {
-            ArchivedFilter::Include => true,
-            ArchivedFilter::Exclude => !summary.archived,
-            ArchivedFilter::Only => summary.archived,
-        };
-        let current = self.sessions.values().map(Entry::summary).chain(self.summaries.values());
-        let unchanged = current.filter(|summary| self.committed_sessions.get(&summary.id).is_none());
-        let changed = self.committed_sessions.iter().map(Entry::summary);
-        let mut listed: Vec<&SessionSummary> = unchanged.chain(changed).filter(is_listed).collect();
-        sort_by(&mut listed, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
-        let mut list = String::with_capacity(listed.iter().map(|summary| summary.json.len() + 1).sum::<usize>() + 2);
-        list.push('[');
-        for summary in listed {
-            if list.len() > 1 {
-                list.push(',');
+    }
+
+    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. All
+    /// sessions must be [known](SessionList::unread_after). An error has the ids of sessions whose JSON is neither cached nor
+    /// in `read`.
+    pub fn list(&mut self, request: &ListRequest, read: &ReadSummaries) -> Result<Arc<str>, Vec<String>> {
+        if let Some(page) = self.list.last_page(request) {
+            return Ok(page);
+        }
+        for (id, entry) in &mut self.sessions {
+            if entry.summary.get().is_none() {
+                uncount(id, entry, &mut self.counted_bytes, &mut self.uncounted).summary();
             }
-            list.push_str(&summary.json);
         }
-        list.push(']');
-        let list: Arc<str> = Arc::from(list);
-        self.last_list = Some((archived, Arc::clone(&list)));
-        list
+        let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
+        let unchanged = current.filter(|(id, _)| self.committed_sessions.get(id).is_none());
+        let changed = self.committed_sessions.iter().map(|entry| (entry.session.id.as_str(), entry.summary()));
+        let is_current = |id: &str, generation| !self.evictions.contains_since(generation, Key::Id(id));
+        let page = write_page(request, unchanged.chain(changed), |id, summary| {
+            let find_read = || read.get(id).filter(|(generation, _)| is_current(id, *generation));
+            summary.json.as_deref().or_else(|| find_read().map(|(_, json)| &**json))
+        })?;
+        let page: Arc<str> = Arc::from(page);
+        self.list.set_last_page(request, &page);
+        Ok(page)
     }
 
     /// Returns all machines of the namespace; `None` until they are loaded.

@@ -69,7 +69,11 @@ impl Entry {
     }
 
     pub(super) fn summary(&self) -> &SessionSummary {
-        self.summary.get_or_init(|| SessionSummary::of(SummaryFields::of(&self.session)))
+        self.summary.get_or_init(|| SessionSummary::of(&SummaryFields::of(&self.session)))
+    }
+
+    pub(super) fn into_summary(self) -> SessionSummary {
+        self.summary.into_inner().unwrap_or_else(|| SessionSummary::of(&SummaryFields::of(&self.session)))
     }
 
     /// Returns the estimated memory, in bytes.
@@ -77,7 +81,8 @@ impl Entry {
         let texts = self.texts().map(str::len);
         let completed = self.completed.as_ref().map_or(0, |completed| completed.bytes());
         let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
-        ENTRY_BYTES + self.session.tag.len() + texts.sum::<usize>() + completed + local_ids
+        let summary = self.summary.get().and_then(|summary| summary.json.as_ref()).map_or(0, |json| json.len());
+        ENTRY_BYTES + self.session.tag.len() + texts.sum::<usize>() + completed + local_ids + summary
     }
 
     fn texts(&self) -> impl Iterator<Item = &str> {

@@ -17,5 +17,6 @@ pub mod lookup;
 pub mod reminders;
 pub mod reservations;
 pub mod schedule;
+pub mod session_list;
 pub mod sweep;
 pub mod upload_slots;

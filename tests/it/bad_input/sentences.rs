@@ -100,6 +100,10 @@ fn errors() -> Vec<(Error, &'static str)> {
              again in a minute.",
         ),
         (
+            Error::TooManySessions(20_000),
+            "The namespace has 20000 sessions, the limit. Delete some that are no longer needed, and try again.",
+        ),
+        (
             Error::MemoryInUse,
             "The hub's memory for large requests and responses is in use. Try again in a few seconds.",
         ),
@@ -170,6 +174,13 @@ fn invalid_requests() -> Vec<(&'static str, &'static str, Value, &'static str)> 
             "This path does not support the method. The header `Allow` lists the supported ones.",
         ),
         ("GET", "/api/sessions?archived=all", none.clone(), "Query parameter `archived` must be `include` or `only`."),
+        ("GET", "/api/sessions?limit=1001", none.clone(), "Query parameter `limit` must be an integer from 1 to 1000."),
+        (
+            "GET",
+            "/api/sessions?cursor=x",
+            none.clone(),
+            "Query parameter `cursor` must be the `nextCursor` of an earlier response.",
+        ),
         (
             "GET",
             "/api/sessions/$session/messages?limit=201",

@@ -2,7 +2,8 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, journal_of, json, load_by_tag, memory, message, put, put_messages, seqs, session, stored, team,
+    Cache, commit_as, journal_of, json, load_by_tag, load_summaries, memory, message, put, put_messages, seqs, session,
+    stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -12,7 +13,6 @@ use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::Extent;
 use session_gateway_hub::store::messages::{self, MessageRef};
-use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value, query};
 
 /// The most steps of SQLite's virtual machine for a page of 50 messages.
@@ -58,7 +58,7 @@ async fn a_message_does_not_write_the_row_of_its_session_which_is_read_with_its_
     let expected = Session { seq: 2, updated_at: 9_000, ..owner };
     assert_eq!(stored(&db, "s").await, expected);
     assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(expected));
-    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap()[0].updated_at, 9_000);
+    assert_eq!(load_summaries(&db, &team()).await.unwrap()[0].updated_at, 9_000);
 }
 
 #[tokio::test]

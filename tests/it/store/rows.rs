@@ -6,8 +6,8 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, commit, commit_as, journal_of, json, load_by_tag, memory, message, other, put, put_messages, seqs,
-    session, stored, team,
+    Cache, NoEffect, commit, commit_as, journal_of, json, load_by_tag, load_summaries, memory, message, other, put,
+    put_messages, seqs, session, stored, team,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -40,8 +40,8 @@ async fn a_session_is_read_back_as_it_was_written() {
     assert_eq!(stored(&db, "s").await, full);
     assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
     let summaries: Vec<SessionSummary> =
-        sessions::load_summaries(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
-    assert_eq!(summaries, [SessionSummary::of(SummaryFields::of(&full))]);
+        load_summaries(&db, &team()).await.unwrap().iter().map(SessionSummary::of).collect();
+    assert_eq!(summaries, [SessionSummary::of(&SummaryFields::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
     put(&db, &changed).await;
@@ -147,7 +147,7 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
         read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
         Found::Missing
     ));
-    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 2);
+    assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 2);
     assert!(!removals::sweep(&db, &other()).await.unwrap());
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 2);
     assert!(!removals::sweep(&db, &team()).await.unwrap());
@@ -213,7 +213,7 @@ async fn five_hundred_sessions_are_written_in_one_statement() {
     let mut statements = journal.take_batch(&team(), &mut &cache).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
-    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 500);
+    assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 500);
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
     let errors = [
         secrets::get_or_insert(&db, "jwt", "x").await.unwrap_err(),
         sessions::load_by_id(&db, &team(), "s").await.unwrap_err(),
-        sessions::load_summaries(&db, &team()).await.unwrap_err(),
+        load_summaries(&db, &team()).await.unwrap_err(),
         machines::load_all(&db, &team()).await.unwrap_err(),
         read_page(&db, &memory(), (&team(), "s"), PageRange::Before(None), 5).await.unwrap_err(),
     ];

@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{load_by_tag, memory, team};
+use crate::support::store::{load_by_tag, load_summaries, memory, team};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -114,11 +114,11 @@ async fn invalid_columns_of_sessions_are_errors() {
 
 #[tokio::test]
 async fn an_invalid_field_of_a_session_summary_is_an_error() {
-    let valid = r#"{"id":"s","active":true,"thinking":false,"active_at":1,"updated_at":1,"created_at":1,"metadata":null,
-        "todo_progress":null,"pending_requests_count":0,"permission_mode":null,"model_mode":null}"#;
-    let load = async |text: &str| sessions::load_summaries(&OneRow(vec![text.into()]), &team()).await;
+    let valid = r#"{"id":"s","active":true,"thinking":false,"activeAt":1,"updatedAt":1,"createdAt":1,"metadata":null,
+        "todoProgress":null,"pendingRequestsCount":0,"permissionMode":null,"modelMode":null}"#;
+    let load = async |text: &str| load_summaries(&OneRow(vec!["t".into(), text.into(), 1_u64.into()]), &team()).await;
     assert_eq!(load(valid).await.unwrap().len(), 1);
-    let error = load(&valid.replace(r#""active_at":1"#, r#""active_at":"x""#)).await.unwrap_err();
+    let error = load(&valid.replace(r#""activeAt":1"#, r#""activeAt":"x""#)).await.unwrap_err();
     assert!(matches!(error, DbError::UnexpectedColumn { table: "sessions", column: "summary", .. }), "{error}");
 }
 

@@ -19,6 +19,7 @@ pub mod route;
 pub mod route_fixture;
 pub mod routes;
 pub mod runtime;
+pub mod session_list;
 pub mod socket;
 pub mod sqlite;
 pub mod store;

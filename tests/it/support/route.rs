@@ -87,6 +87,8 @@ pub enum Condition {
     FullJournal,
     /// Receiving the upload fails.
     UploadFails(UploadFault),
+    /// The namespace has the largest number of sessions.
+    TooManySessions,
     /// The limit of concurrent uploads is reached.
     TooManyUploads,
     MethodNotRegistered,

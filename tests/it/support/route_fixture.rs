@@ -1,7 +1,7 @@
 //! A fixture in which a request to a route succeeds, and all conditions under which it fails.
 
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES, MAX_SESSIONS};
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
@@ -9,6 +9,7 @@ use super::edge::EdgeRequest;
 use super::field_faults::valid_object;
 use super::rest::Reply;
 use super::route::{Condition, Route, Scope, SessionState};
+use super::session_list::add_sessions;
 use super::socket::Socket;
 use super::sqlite::BatchKind;
 use super::{RPC_TIMEOUT_MS, World, run_until_idle};
@@ -180,6 +181,10 @@ impl RouteFixture {
                 self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into()))
             }
             Condition::FullJournal => self.fill_journal().await,
+            Condition::TooManySessions => {
+                add_sessions(&self.world, 0..MAX_SESSIONS, "'{}'");
+                self.world.hibernate_and_wake().await;
+            }
             Condition::UploadFails(fault) => {
                 let (reply, sender) = self.world.start_upload(&request.url);
                 sender.send(Err(fault)).unwrap();

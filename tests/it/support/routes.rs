@@ -61,7 +61,12 @@ const AUTH: Field = Field::text("keys.auth", 1, Length::Bytes(24)).valid(r#""BTB
 pub const ROUTES: &[Route] = &[
     Route::new("GET", "/api/config", Scope::Namespace),
     Route {
-        query: &[Param { name: "archived", kind: ParamKind::Keyword(&["include", "only"]) }],
+        query: &[
+            Param { name: "archived", kind: ParamKind::Keyword(&["include", "only"]) },
+            Param { name: "limit", kind: ParamKind::Integer { min: 1, max: 1_000 } },
+            Param { name: "cursor", kind: ParamKind::Text("1.5.x") },
+        ],
+        extra_errors: &[invalid_field("cursor", &[Condition::Query("cursor=x"), Condition::Query("cursor=1.5")])],
         ..Route::new("GET", "/api/sessions", Scope::Namespace)
     },
     Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}", Scope::Session) },
@@ -326,7 +331,7 @@ pub const ROUTES: &[Route] = &[
             Field::opaque("agentState", Opaque::ObjectOrNull, None).optional(),
             Field::text("model", 0, Length::Bytes(255)).optional(),
         ],
-        extra_errors: &[NO_WRITES],
+        extra_errors: &[error(409, "too_many_sessions", &[Condition::TooManySessions]), NO_WRITES],
         ..Route::new("POST", "/cli/sessions", Scope::Namespace)
     },
     Route { ..Route::new("GET", "/cli/sessions/{id}", Scope::Session) },

@@ -9,11 +9,11 @@ use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
+use session_gateway_hub::model::summary::SummaryFields;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::memory::Memory;
-use session_gateway_hub::store::sessions;
-use session_gateway_hub::store::{Database, DbError, Found, query};
+use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
 use super::SleepClock;
 use super::sqlite::Sqlite;
@@ -28,6 +28,11 @@ pub fn other() -> Namespace {
 
 pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
     sessions::read_by_tag(namespace, query(db, sessions::select_by_tag(namespace, tag)).await?)
+}
+
+/// The summaries of the first sessions of a namespace.
+pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
+    summaries::load_after(db, namespace, "").await.map(|read| read.fields)
 }
 
 pub fn json(text: &str) -> Json {

@@ -1,0 +1,147 @@
+//! The memory of the session list: it is small, counted, and reserved before it is read.
+
+use crate::support::session_list::{add_sessions, ids, read_pages};
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
+use serde_json::json;
+use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+
+/// The metadata of sessions whose JSON in the list has about 1.2 KB.
+const LONG: &str = "json_object('name', printf('%.600c', 'x'), 'summary', json_object('text', printf('%.600c', 'x')))";
+
+#[tokio::test(start_paused = true)]
+async fn long_summaries_and_worktrees_make_a_small_list_whose_bytes_are_counted() {
+    const SESSIONS: usize = 300;
+    let world = World::new();
+    for n in 0..SESSIONS {
+        let summary = json!({"text": "s".repeat(16_000)});
+        let worktree = json!({"branch": "b".repeat(14_900), "other": "not listed"});
+        world.create_session_with(&format!("/{n}"), json!({"summary": summary, "worktree": worktree})).await;
+    }
+    run_until_idle().await;
+    let before = world.held_bytes();
+    let from_memory = world.get("/api/sessions").await.text;
+    assert!(from_memory.len() < SESSIONS * 1_400, "{}", from_memory.len());
+    let counted = world.held_bytes() - before;
+    assert!(counted >= from_memory.len(), "{counted}");
+    world.hibernate_and_wake().await;
+    assert_eq!(world.held_bytes(), 0);
+    let from_database = world.get("/api/sessions").await.text;
+    assert_eq!(from_database, from_memory);
+    let held = world.held_bytes();
+    assert!((from_memory.len()..3 * from_memory.len()).contains(&held), "{held}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_of_a_small_namespace_needs_no_free_memory_beyond_its_share() {
+    let world = World::new();
+    add_sessions(&world, 0..1_000, "'{}'");
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let list = world.get("/api/sessions").await.ok();
+    assert_eq!(ids(&list).len(), 1_000);
+    drop(pool);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_not_read_without_memory_and_the_request_is_overloaded() {
+    let world = World::new();
+    add_sessions(&world, 0..5_000, LONG);
+    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let mut share = Vec::new();
+    share.extend(std::iter::from_fn(|| world.hub().reserve_memory(500_000).ok()));
+    let refused = world.start("GET", "/api/sessions", "");
+    world.pass(11_000).await;
+    let refused = refused.reply().await;
+    refused.assert_error(503, "overloaded");
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert_eq!(world.db.read_count(), 0);
+    drop((pool, share));
+    assert_eq!(read_pages(&world, "").await.concat().len(), 5_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_exceeds_its_memory_is_complete() {
+    const SESSIONS: usize = 6_000;
+    let world = World::new();
+    add_sessions(&world, 0..SESSIONS, LONG);
+    let expected: Vec<String> = (0..SESSIONS).map(|number| format!("s{number}")).collect();
+    for round in 0..3 {
+        if round == 2 {
+            // Other buffers take the memory of the list, which is read again.
+            drop(world.neighbour().hub().reserve_memory(MAX_POOL_BYTES).unwrap());
+            assert!(world.held_bytes() < NAMESPACE_SHARE_BYTES, "{}", world.held_bytes());
+        }
+        let pages = read_pages(&world, "").await;
+        assert_eq!(pages.concat(), expected);
+        let text = world.get("/api/sessions?limit=1").await.text;
+        assert!(text.len() > 1_200 && text.contains(r#""name":"xxx"#), "{text}");
+        assert!(world.held_bytes() < 7_500_000, "{}", world.held_bytes());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_exceeds_its_memory_shows_changes_during_its_reads() {
+    let world = World::new();
+    add_sessions(&world, 0..4_000, LONG);
+    assert_eq!(read_pages(&world, "").await.concat().len(), 4_000);
+    drop(world.neighbour().hub().reserve_memory(MAX_POOL_BYTES).unwrap());
+    world.db.hold(BatchKind::Reads);
+    let listed = world.start("GET", "/api/sessions?limit=4", "");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the list reads what is not in memory");
+    world.db.stop_holding();
+    world.request("PATCH", "/api/sessions/s1", r#"{"name":"new"}"#).await.ok();
+    world.request("DELETE", "/api/sessions/s0", "").await.ok();
+    world.db.release();
+    let listed = listed.reply().await.ok();
+    assert_eq!(
+        (ids(&listed), &listed["sessions"][0]["metadata"]["name"]),
+        (["s1", "s2", "s3", "s4"].map(str::to_owned).to_vec(), &json!("new"))
+    );
+    // A session that someone else has deleted from the database leaves the list when it is read.
+    world.db.execute("DELETE FROM sessions WHERE id = 's6'");
+    assert_eq!(ids(&world.get("/api/sessions?limit=6").await.ok()), ["s1", "s2", "s3", "s4", "s5", "s7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_lists_after_a_wake_read_the_database_once() {
+    let world = World::new();
+    add_sessions(&world, 0..3_000, "'{}'");
+    let reads = world.db.read_count();
+    let lists: Vec<_> = (0..10).map(|_| world.start("GET", "/api/sessions", "")).collect();
+    let mut texts = Vec::new();
+    for list in lists {
+        texts.push(list.reply().await.text);
+    }
+    assert!(texts.iter().all(|text| *text == texts[0]));
+    assert!(world.db.read_count() - reads <= 4, "{}", world.db.read_count() - reads);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_changes_while_the_list_is_loaded_is_listed_once_with_the_change() {
+    let world = World::new();
+    add_sessions(&world, 0..2_000, "'{}'");
+    world.db.hold(BatchKind::Reads);
+    let listed = world.start("GET", "/api/sessions", "");
+    for chunk in 0.. {
+        run_until_idle().await;
+        if listed.is_ready() {
+            break;
+        }
+        world.db.stop_holding();
+        world.request("PATCH", &format!("/api/sessions/s{}", 3 * chunk), r#"{"name":"new"}"#).await.ok();
+        world.request("DELETE", &format!("/api/sessions/s{}", 3 * chunk + 1), "").await.ok();
+        world.db.hold(BatchKind::Reads);
+        world.db.release_one(0);
+    }
+    world.db.stop_holding();
+    let first = listed.reply().await.ok();
+    let mut all = [ids(&first), read_pages(&world, "").await.concat()].concat();
+    all.sort();
+    all.dedup();
+    assert!(first["sessions"][0]["metadata"]["name"] == "new" && all.len() < 2_000, "{}", all.len());
+    let pages = read_pages(&world, "").await.concat();
+    assert_eq!(pages.len(), all.len(), "the deleted sessions are not listed");
+    world.hibernate_and_wake().await;
+    assert_eq!(read_pages(&world, "").await.concat(), pages);
+}

@@ -1,0 +1,140 @@
+//! Pages of the session list (PROTOCOL.md "GET /api/sessions").
+
+use crate::support::World;
+use crate::support::session_list::{add_sessions, ids, read_pages};
+use serde_json::{Value, json};
+
+const EMPTY: &str = "'{}'";
+
+fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<String> {
+    numbers.map(|number| format!("s{number}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
+    let world = World::new();
+    let active = world.create_session("/active").await;
+    let mut cli = world.live_cli(&active).await;
+    add_sessions(&world, 0..20, EMPTY);
+    // Sessions that have changed at the same time are ordered by their ids.
+    world.db.execute("UPDATE sessions SET updated_at = 1 WHERE id IN ('s7', 's8', 's9')");
+    let whole = world.get("/api/sessions").await.ok();
+    assert_eq!(whole.get("nextCursor"), None);
+    let expected: Vec<String> = std::iter::once(active.clone())
+        .chain(numbered((0..7).chain(10..20)))
+        .chain(["s9", "s8", "s7"].map(str::to_owned))
+        .collect();
+    assert_eq!(ids(&whole), expected);
+    for hibernates in [false, true] {
+        for limit in [1, 4, 7, 20, 21, 22, 1_000] {
+            if hibernates {
+                world.hibernate_and_wake().await;
+            }
+            let pages = read_pages(&world, &format!("limit={limit}")).await;
+            assert_eq!(pages.concat(), expected, "{limit}");
+            assert!(pages.iter().rev().skip(1).all(|page| page.len() == limit), "{limit}");
+        }
+    }
+    cli.send_keep_alive(&world, &active).await;
+    assert_eq!(read_pages(&world, "limit=5").await.concat(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_archive_has_pages_of_its_own() {
+    let world = World::new();
+    add_sessions(&world, 0..30, "iif(i % 3 = 0, '{\"lifecycleState\":\"archived\"}', '{}')");
+    for (query, is_listed) in
+        [("archived=only", [true, false]), ("archived=include", [true, true]), ("", [false, true])]
+    {
+        let pages = read_pages(&world, &format!("{query}&limit=4")).await;
+        let expected = numbered((0..30).filter(|number| is_listed[usize::from(number % 3 != 0)]));
+        assert_eq!((pages.concat(), pages[0].len()), (expected, 4), "{query}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_is_whole_up_to_a_thousand_sessions_and_a_page_above() {
+    let world = World::new();
+    add_sessions(&world, 0..1_000, EMPTY);
+    let whole = world.get("/api/sessions").await.ok();
+    assert_eq!((ids(&whole).len(), whole.get("nextCursor")), (1_000, None));
+    add_sessions(&world, 1_000..2_500, EMPTY);
+    world.hibernate_and_wake().await;
+    let pages = read_pages(&world, "").await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
+    assert_eq!(pages.concat(), numbered(0..2_500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_ends_before_2_mebibytes() {
+    let world = World::new();
+    let text = "printf('%.600c', 'x')";
+    let worktree = format!("json_object('basePath', {text}, 'branch', {text}, 'worktreePath', {text})");
+    add_sessions(&world, 0..1_000, &format!("json_object('name', {text}, 'worktree', {worktree})"));
+    let page = world.get("/api/sessions").await;
+    assert!((2 << 20) - 3_000 < page.text.len() && page.text.len() < (2 << 20) + 100, "{}", page.text.len());
+    let pages = read_pages(&world, "limit=1000").await;
+    assert_eq!((pages.len(), pages.concat()), (2, numbered(0..1_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_stays_valid_while_sessions_change() {
+    let world = World::new();
+    add_sessions(&world, 0..20, EMPTY);
+    let first = world.get("/api/sessions?limit=10").await.ok();
+    let cursor = first["nextCursor"].as_str().unwrap();
+    // The session of the cursor is deleted, others move to the front, are added, or leave the list.
+    world.request("DELETE", "/api/sessions/s9", "").await.ok();
+    world.request("PATCH", "/api/sessions/s3", r#"{"name":"new"}"#).await.ok();
+    world.request("PATCH", "/api/sessions/s12", r#"{"name":"new"}"#).await.ok();
+    world.post("/api/sessions/s15/archive", &json!({})).await.ok();
+    world.create_session("/created").await;
+    for hibernates in [false, true] {
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        let rest = world.get(&format!("/api/sessions?limit=10&cursor={cursor}")).await.ok();
+        assert_eq!(ids(&rest), numbered((10..20).filter(|number| ![12, 15].contains(number))));
+        assert_eq!(rest.get("nextCursor"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_limit_or_cursor_is_refused() {
+    let world = World::new();
+    world.create_session("/code").await;
+    for (query, field) in [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=x", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("cursor=x", "cursor"),
+        ("cursor=2.1.s", "cursor"),
+        ("cursor=1.-1.s", "cursor"),
+        ("cursor=1.9007199254740992.s", "cursor"),
+        ("cursor=1.1", "cursor"),
+        ("limit=1&cursor=%00", "cursor"),
+    ] {
+        let error = world.get(&format!("/api/sessions?{query}")).await.assert_error(400, "invalid_field");
+        assert_eq!(error["field"], field, "{query}");
+    }
+    for query in ["limit=&cursor=", "limit=1.0", "cursor=1.9007199254740991.", "cursor=1.0.a.b%22%5c"] {
+        world.get(&format!("/api/sessions?{query}")).await.ok();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_shows_changes_at_once() {
+    let world = World::new();
+    add_sessions(&world, 0..3, EMPTY);
+    let path = "/api/sessions?limit=2";
+    let before = world.get(path).await.ok();
+    assert_eq!(world.get(path).await.ok(), before);
+    world.request("PATCH", "/api/sessions/s2", r#"{"name":"new"}"#).await.ok();
+    let after = world.get(path).await.ok();
+    assert_eq!(ids(&after), ["s2", "s0"]);
+    assert_eq!(after["sessions"][0]["metadata"]["name"], "new");
+    world.request("DELETE", "/api/sessions/s0", "").await.ok();
+    let after = world.get(path).await.ok();
+    assert_eq!((ids(&after), after.get("nextCursor")), (vec!["s2".to_owned(), "s1".to_owned()], None::<&Value>));
+}
