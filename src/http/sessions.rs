@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
-use crate::hub::state::session_list::{ArchivedFilter, ListRequest, Position};
+use crate::hub::state::session_list::{ArchivedFilter, ListRequest};
 use crate::limits::{MAX_LISTED_SESSIONS, MAX_NAME_CHARS};
 use crate::wire::field_types::optional_scalar;
 
@@ -22,11 +22,13 @@ pub async fn list(request: RoutedRequest) -> Reply {
     };
     let limit = query.number("limit", 1..=MAX_LISTED_SESSIONS as u64)?;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LISTED_SESSIONS);
-    let after = query.text("cursor")?.map(|cursor| {
-        let message = "Query parameter `cursor` must be the `nextCursor` of an earlier response.";
-        Position::parse(cursor).ok_or_else(|| Error::field("cursor", message))
-    });
-    let list = request.hub.list_sessions(&ListRequest { archived, after: after.transpose()?, limit }).await?;
+    let after = match query.text("cursor")? {
+        None => ListRequest::BEGINNING,
+        Some(cursor) => ListRequest::parse_cursor(cursor).ok_or_else(|| {
+            Error::field("cursor", "Query parameter `cursor` must be the `nextCursor` of an earlier response.")
+        })?,
+    };
+    let list = request.hub.list_sessions(&ListRequest { archived, after, limit }).await?;
     Ok(JsonText::of(&*list))
 }
 

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use super::error::Error;
 use super::{Hub, State};
 use crate::ledger::{Account, Evictable, Reservation};
-use crate::limits::{CACHE_HEADROOM_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES};
+use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES};
 use crate::model::owner::Owner;
 use crate::store::memory::Memory;
 
@@ -81,10 +81,9 @@ impl State {
         let surplus = surplus(&reservations.account);
         let max_bytes = session_bytes.saturating_sub(surplus).max(MIN_CACHED_BYTES);
         let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use) + other_bytes;
-        let evicted_bytes = session_bytes + other_bytes - remaining_bytes;
-        if surplus > evicted_bytes && remaining_bytes + cache.list.bytes() > NAMESPACE_SHARE_BYTES {
-            cache.list.drop_json();
-        }
+        let is_short = surplus > session_bytes + other_bytes - remaining_bytes;
+        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > NAMESPACE_SHARE_BYTES;
+        cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
         reservations.cache.resize(remaining_bytes + cache.list.bytes());
     }
 }

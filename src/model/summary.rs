@@ -1,7 +1,6 @@
 //! The summary of a session in the session list (PROTOCOL.md "GET /api/sessions").
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 use super::agent_state;
 use super::json::{Json, JsonObject};
@@ -9,10 +8,29 @@ use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
 use crate::limits::MAX_LISTED_TEXT_BYTES;
 
-/// The fields of a summary. They are read from a session in memory or selected from the database, which has to select all of
-/// them.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// Calls a macro with the paths of the texts in metadata that the list shows, in the order of the summary.
+macro_rules! listed_texts {
+    ($macro:ident) => {
+        $macro! {
+            "name" "path" "host" "machineId" "summary.text" "flavor" "agentName" "worktree.basePath" "worktree.branch"
+            "worktree.name" "worktree.worktreePath" "lifecycleState"
+        }
+    };
+}
+pub(crate) use listed_texts;
+
+macro_rules! array {
+    ($($path:literal)*) => { &[$($path),*] };
+}
+
+const LISTED_TEXTS: &[&str] = listed_texts!(array);
+
+/// The length of the longest character in JSON: two escape sequences such as `\ud83e\udd80`.
+const MAX_CHARACTER_BYTES: usize = 12;
+
+/// The fields of a summary. They are read from a session in memory or selected from the database.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SummaryFields {
     pub id: String,
     pub active: bool,
@@ -20,15 +38,12 @@ pub struct SummaryFields {
     pub active_at: u64,
     pub updated_at: u64,
     pub created_at: u64,
-    // With a function, a missing field is an error.
-    #[serde(deserialize_with = "Option::deserialize")]
     pub metadata: Option<ListedMetadata>,
-    #[serde(deserialize_with = "Option::deserialize")]
     pub todo_progress: Option<Progress>,
     pub pending_requests_count: usize,
-    #[serde(deserialize_with = "Option::deserialize", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
-    #[serde(deserialize_with = "Option::deserialize", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
 }
 
@@ -57,155 +72,94 @@ pub struct SessionSummary {
     pub archived: bool,
     /// Unix milliseconds.
     pub updated_at: u64,
-    /// The summary as JSON; `None` if only the database has it.
+    /// The summary as JSON; `None` if it must be read from the database.
     pub json: Option<Box<str>>,
 }
 
 impl SessionSummary {
     pub fn of(fields: &SummaryFields) -> Self {
-        let lifecycle = fields.metadata.as_ref().and_then(|metadata| metadata.lifecycle_state.decode());
         Self {
             active: fields.active,
-            archived: lifecycle.as_deref() == Some("archived"),
+            archived: fields.metadata.as_ref().is_some_and(|metadata| metadata.is_archived),
             updated_at: fields.updated_at,
             json: Some(Json::of(fields).text().into()),
         }
     }
 }
 
-/// What the list shows of the metadata.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// What the list shows of metadata. A missing `path` or `host` is empty, and a missing `flavor` is null: metadata that was null
+/// before the session was archived or renamed has none.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
 pub struct ListedMetadata {
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    name: ListedText,
-    #[serde(serialize_with = "serialize_required")]
-    path: ListedText,
-    #[serde(serialize_with = "serialize_required")]
-    host: ListedText,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    machine_id: ListedText,
-    #[serde(skip_serializing_if = "ListedSummary::is_missing")]
-    summary: ListedSummary,
-    flavor: ListedText,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    agent_name: ListedText,
-    #[serde(skip_serializing_if = "ListedWorktree::is_missing")]
-    worktree: ListedWorktree,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    lifecycle_state: ListedText,
-}
-
-/// The agent's description of its work.
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct ListedSummary {
-    text: ListedText,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ListedWorktree {
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    base_path: ListedText,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    branch: ListedText,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    name: ListedText,
-    #[serde(skip_serializing_if = "ListedText::is_missing")]
-    worktree_path: ListedText,
+    json: Json,
+    #[serde(skip)]
+    is_archived: bool,
 }
 
 impl ListedMetadata {
-    /// `None` if the metadata is not an object.
+    /// Returns `None` if the metadata is not an object.
     fn of(metadata: &Json) -> Option<Self> {
         let metadata = JsonObject::parse(metadata.text())?;
-        let nested = |name| metadata.get(name).and_then(|value| JsonObject::parse(value.get())).unwrap_or_default();
-        let (summary, worktree) = (nested("summary"), nested("worktree"));
-        Some(Self {
-            name: ListedText::of_member(&metadata, "name"),
-            path: ListedText::of_member(&metadata, "path"),
-            host: ListedText::of_member(&metadata, "host"),
-            machine_id: ListedText::of_member(&metadata, "machineId"),
-            summary: ListedSummary { text: ListedText::of_member(&summary, "text") },
-            flavor: ListedText::of_member(&metadata, "flavor"),
-            agent_name: ListedText::of_member(&metadata, "agentName"),
-            worktree: ListedWorktree {
-                base_path: ListedText::of_member(&worktree, "basePath"),
-                branch: ListedText::of_member(&worktree, "branch"),
-                name: ListedText::of_member(&worktree, "name"),
-                worktree_path: ListedText::of_member(&worktree, "worktreePath"),
-            },
-            lifecycle_state: ListedText::of_member(&metadata, "lifecycleState"),
-        })
+        let texts = LISTED_TEXTS.iter().map(|path| match path.split_once('.') {
+            Some((parent, name)) => {
+                let parent = JsonObject::parse(metadata.get(parent)?.get())?;
+                // The first one of a duplicate name, as in SQL.
+                parent.members().find(|(key, _)| *key == name).map(|(_, text)| text.get())
+            }
+            None => metadata.get(path).map(|text| text.get()),
+        });
+        Some(Self::of_texts(&texts.map(Option::unwrap_or_default).collect::<Vec<_>>()))
+    }
+
+    /// `texts`: the JSON of each value in [`listed_texts`], empty if it is missing. Of a long one, the first
+    /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters are enough.
+    pub fn of_texts(texts: &[&str]) -> Self {
+        let (mut json, mut object, mut is_archived) = ("{".to_owned(), "", false);
+        for (path, text) in LISTED_TEXTS.iter().zip(texts) {
+            let text = match (*path, cut_text(text)) {
+                (_, Some(text)) => text,
+                ("path" | "host", None) => "\"\"".to_owned(),
+                ("flavor", None) => "null".to_owned(),
+                (_, None) => continue,
+            };
+            let (parent, name) = path.split_once('.').unwrap_or(("", path));
+            if parent != object {
+                if !object.is_empty() {
+                    json.push('}');
+                }
+                if !parent.is_empty() {
+                    push_member(&mut json, parent, "{");
+                }
+                object = parent;
+            }
+            push_member(&mut json, name, &text);
+            is_archived = *path == "lifecycleState" && decode(&text).as_deref() == Some("archived");
+        }
+        json.push_str(if object.is_empty() { "}" } else { "}}" });
+        Self { json: Json::from_string(json).unwrap_or_else(Json::null), is_archived }
     }
 }
 
-impl ListedSummary {
-    fn is_missing(&self) -> bool {
-        self.text.is_missing()
-    }
+fn push_member(json: &mut String, name: &str, value: &str) {
+    json.extend([if json.ends_with('{') { "\"" } else { ",\"" }, name, "\":", value]);
 }
 
-impl ListedWorktree {
-    fn is_missing(&self) -> bool {
-        [&self.base_path, &self.branch, &self.name, &self.worktree_path].into_iter().all(ListedText::is_missing)
-    }
+fn decode(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
 }
 
-/// A text of the list as JSON, with its escape sequences, of at most [`MAX_LISTED_TEXT_BYTES`]. `None` in place of a value of
-/// another type, and of a text with an unpaired surrogate.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct ListedText(Option<Box<RawValue>>);
-
-/// The length of the JSON of a character: two escape sequences such as `\ud83e\udd80`.
-const MAX_CHARACTER_BYTES: usize = 12;
-
-impl ListedText {
-    /// `json` is a value, or the first [`MAX_LISTED_TEXT_BYTES`] + 1 characters of a longer one.
-    fn of(json: &str) -> Self {
-        let is_text = |json: &str| serde_json::from_str::<String>(json).is_ok();
-        let listed = match json.len() {
-            ..=MAX_LISTED_TEXT_BYTES => is_text(json).then(|| json.to_owned()),
-            // The text is cut before the character that exceeds the limit.
-            _ => (1..=MAX_CHARACTER_BYTES).find_map(|rest| {
-                let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - rest)?);
-                is_text(&cut).then_some(cut)
-            }),
-        };
-        Self(listed.and_then(|listed| RawValue::from_string(listed).ok()))
+/// Returns what the list shows of a text: at most [`MAX_LISTED_TEXT_BYTES`] of its JSON. `None` for a value of another type, and
+/// for a text with an unpaired surrogate, which some clients cannot read.
+fn cut_text(json: &str) -> Option<String> {
+    if json.len() <= MAX_LISTED_TEXT_BYTES {
+        return decode(json).map(|_| json.to_owned());
     }
-
-    /// The first member of a name, as in SQL.
-    fn of_member(object: &JsonObject<'_>, name: &str) -> Self {
-        object.members().find(|(key, _)| *key == name).map_or(Self(None), |(_, value)| Self::of(value.get()))
-    }
-
-    fn is_missing(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn decode(&self) -> Option<String> {
-        self.0.as_ref().and_then(|json| serde_json::from_str(json.get()).ok())
-    }
-}
-
-/// Deserializes a string with the JSON of a text, or null.
-impl<'de> Deserialize<'de> for ListedText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Not an `Option`, because a missing field is an error.
-        let value = <&RawValue>::deserialize(deserializer)?;
-        Ok(serde_json::from_str::<String>(value.get()).map_or(Self(None), |json| Self::of(&json)))
-    }
-}
-
-/// Serializes a missing text as an empty one: the metadata of a session that had none may have no `path` and `host`.
-fn serialize_required<S: Serializer>(text: &ListedText, serializer: S) -> Result<S::Ok, S::Error> {
-    match &text.0 {
-        Some(json) => json.serialize(serializer),
-        None => "".serialize(serializer),
-    }
+    // The text is cut before the character that exceeds the limit.
+    (1..=MAX_CHARACTER_BYTES).find_map(|rest| {
+        let cut = format!("{}\"", json.get(..MAX_LISTED_TEXT_BYTES - rest)?);
+        decode(&cut).map(|_| cut)
+    })
 }
 
 #[cfg(test)]
@@ -239,21 +193,5 @@ mod tests {
         let json = summary(&session(r#"{"path":"\/w","host":"h","summary":7,"flavor":5,"name":"\u00e9\ud800"}"#));
         assert!(json.contains(r#""metadata":{"path":"\/w","host":"h","flavor":null}"#), "{json}");
         assert!(summary(&session("[1]")).contains(r#""metadata":null"#));
-    }
-
-    #[test]
-    fn a_field_that_the_database_does_not_select_is_an_error() {
-        let mut fields = serde_json::json!({"id": "s", "active": true, "thinking": true, "activeAt": 1, "updatedAt": 1,
-            "createdAt": 1, "metadata": null, "todoProgress": null, "pendingRequestsCount": 1, "permissionMode": null,
-            "modelMode": null});
-        let is_valid = |fields: &serde_json::Value| serde_json::from_str::<SummaryFields>(&fields.to_string()).is_ok();
-        assert!(is_valid(&fields));
-        for name in fields.as_object().unwrap().clone().keys() {
-            let value = fields.as_object_mut().unwrap().remove(name).unwrap();
-            assert!(!is_valid(&fields), "{name}");
-            fields[name] = value;
-        }
-        fields["metadata"] = serde_json::json!({"name": null});
-        assert!(!is_valid(&fields));
     }
 }

@@ -36,6 +36,11 @@ impl Columns {
         number.ok_or_else(|| self.unexpected(column, "a non-negative integer", kind(value.as_ref())))
     }
 
+    /// The next column as a number of items.
+    pub fn count(&mut self, column: &'static str) -> Result<usize, DbError> {
+        Ok(usize::try_from(self.number(column)?).unwrap_or(usize::MAX))
+    }
+
     /// The next column as a boolean.
     pub fn flag(&mut self, column: &'static str) -> Result<bool, DbError> {
         match self.values.next() {

@@ -12,7 +12,7 @@ use crate::hub::state::committed::{Committed, CommittedStates};
 use crate::hub::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::state::evictions::{Evictions, Generation, Key};
 use crate::hub::state::local_ids::LocalIds;
-use crate::hub::state::session_list::{ListRequest, ReadSummaries, SessionList, write_page};
+use crate::hub::state::session_list::{ListRequest, SessionList, write_page};
 use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
 use crate::limits::{MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
 use crate::model::machine::Machine;
@@ -21,6 +21,7 @@ use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::store::journal::Snapshot;
+use crate::store::summaries::Selection;
 
 /// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
 /// each call costs little.
@@ -294,37 +295,21 @@ impl Cache {
         }
     }
 
-    /// Adds the summaries of sessions, which were read from the database in the given generation. Cached sessions may be newer,
-    /// and stay. Returns false if too many sessions were evicted since: the caller must read again.
-    pub fn insert_summaries(
-        &mut self,
-        generation: Generation,
-        summaries: impl Iterator<Item = (SessionSummary, String)>,
-    ) -> bool {
-        if self.evictions.forgotten_since(generation) {
-            return false;
-        }
-        for (summary, id) in summaries {
-            let is_known = self.sessions.contains_key(&id) || self.list.contains(&id);
-            // A session that was evicted since, and left no summary, was deleted.
-            if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
-                self.list.insert(id, summary);
-            }
-        }
-        true
-    }
-
-    /// Removes sessions from the list that were not in the database in the given generation.
-    pub fn remove_unlisted(&mut self, generation: Generation, ids: &[String]) {
-        for id in ids.iter().filter(|id| !self.evictions.contains_since(generation, Key::Id(id))) {
-            self.list.take(id);
+    /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
+    pub fn insert_summary(&mut self, generation: Generation, id: String, summary: SessionSummary) {
+        let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());
+        // A session that was evicted since, and left no summary, was deleted.
+        if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
+            self.list.insert(id, summary);
         }
     }
 
-    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. All
-    /// sessions must be [known](SessionList::unread_after). An error has the ids of sessions whose JSON is neither cached nor
-    /// in `read`.
-    pub fn list(&mut self, request: &ListRequest, read: &ReadSummaries) -> Result<Arc<str>, Vec<String>> {
+    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
+    /// not everything that it needs is in memory, returns what must be read.
+    pub fn list(&mut self, request: &ListRequest) -> Result<Arc<str>, Selection> {
+        if let Some(tag) = self.list.unread_after() {
+            return Err(Selection::After(tag.to_owned()));
+        }
         if let Some(page) = self.list.last_page(request) {
             return Ok(page);
         }
@@ -336,12 +321,7 @@ impl Cache {
         let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
         let unchanged = current.filter(|(id, _)| self.committed_sessions.get(id).is_none());
         let changed = self.committed_sessions.iter().map(|entry| (entry.session.id.as_str(), entry.summary()));
-        let is_current = |id: &str, generation| !self.evictions.contains_since(generation, Key::Id(id));
-        let page = write_page(request, unchanged.chain(changed), |id, summary| {
-            let find_read = || read.get(id).filter(|(generation, _)| is_current(id, *generation));
-            summary.json.as_deref().or_else(|| find_read().map(|(_, json)| &**json))
-        })?;
-        let page: Arc<str> = Arc::from(page);
+        let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
         self.list.set_last_page(request, &page);
         Ok(page)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
+use crate::hub::state::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
 use crate::model::session::Session;
@@ -81,7 +82,7 @@ impl Entry {
         let texts = self.texts().map(str::len);
         let completed = self.completed.as_ref().map_or(0, |completed| completed.bytes());
         let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
-        let summary = self.summary.get().and_then(|summary| summary.json.as_ref()).map_or(0, |json| json.len());
+        let summary = self.summary.get().map_or(0, json_bytes);
         ENTRY_BYTES + self.session.tag.len() + texts.sum::<usize>() + completed + local_ids + summary
     }
 

@@ -1,11 +1,9 @@
 //! The session list: the summaries of sessions that are not cached, and its pages.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use crate::hub::state::evictions::Generation;
-use crate::limits::{MAX_CACHED_SUMMARY_BYTES, MAX_LIST_BYTES};
+use crate::limits::MAX_LIST_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::order::sort_by;
 use crate::model::summary::SessionSummary;
@@ -31,28 +29,14 @@ impl ArchivedFilter {
     }
 }
 
-/// The place of a session in the list: whether it is active, `updatedAt`, and its id. Greater ones come first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position(bool, u64, String);
+/// The place of a session in the list: its rank and its id. Greater ones come first.
+pub type Position = (u64, String);
 
-impl Position {
-    /// Parses the text that [`Display`](fmt::Display) writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(3, '.');
-        let active = match parts.next()? {
-            "1" => true,
-            "0" => false,
-            _ => return None,
-        };
-        let updated_at = parts.next()?.parse().ok().filter(|at| *at <= MAX_SAFE_INTEGER)?;
-        Some(Self(active, updated_at, parts.next()?.to_owned()))
-    }
-}
+/// The rank of an active session exceeds all times.
+const ACTIVE_RANK: u64 = MAX_SAFE_INTEGER + 1;
 
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", u8::from(self.0), self.1, self.2)
-    }
+fn rank(summary: &SessionSummary) -> u64 {
+    summary.updated_at + if summary.active { ACTIVE_RANK } else { 0 }
 }
 
 /// A request for a page of the list.
@@ -60,13 +44,21 @@ impl fmt::Display for Position {
 pub struct ListRequest {
     pub archived: ArchivedFilter,
     /// The page begins after this position.
-    pub after: Option<Position>,
+    pub after: Position,
     /// At least 1.
     pub limit: usize,
 }
 
-/// The JSON of summaries that were read for one request, by id, with the generation in which the read began.
-pub type ReadSummaries = HashMap<String, (Generation, Box<str>)>;
+impl ListRequest {
+    /// The position before the first session.
+    pub const BEGINNING: Position = (u64::MAX, String::new());
+
+    /// Parses the cursor of a page.
+    pub fn parse_cursor(cursor: &str) -> Option<Position> {
+        let (rank, id) = cursor.split_once('.')?;
+        Some((rank.parse().ok()?, id.to_owned()))
+    }
+}
 
 /// The summaries of sessions that are not cached.
 #[derive(Debug, Default)]
@@ -80,59 +72,59 @@ pub struct SessionList {
     last_tag: String,
     /// The last page, until a session changes.
     last_page: Option<(ListRequest, Arc<str>)>,
+    /// Has a clone for each request that reads.
+    readers: Arc<()>,
 }
 
 impl SessionList {
     /// Returns the tag after which the sessions are not known; `None` if all are.
-    pub fn unread_after(&self) -> Option<String> {
-        (!self.is_complete).then(|| self.last_tag.clone())
+    pub fn unread_after(&self) -> Option<&str> {
+        (!self.is_complete).then_some(self.last_tag.as_str())
     }
 
     /// Records that the sessions up to `tag` are known, or all.
-    pub fn set_read(&mut self, last_tag: Option<String>, is_complete: bool) {
-        self.last_tag = last_tag.unwrap_or_default();
-        self.is_complete = is_complete;
-        self.last_page = None;
+    pub fn set_read(&mut self, last_tag: String, is_complete: bool) {
+        (self.last_tag, self.is_complete, self.last_page) = (last_tag, is_complete, None);
     }
 
-    pub fn contains(&self, id: &str) -> bool {
-        self.summaries.contains_key(id)
+    /// Keeps the JSON of all summaries until the result is dropped. The caller reserves the memory of what it adds.
+    pub fn keep_json(&self) -> Arc<()> {
+        Arc::clone(&self.readers)
     }
 
-    /// Adds the summary of a session, without its JSON if there is no room for it.
-    pub fn insert(&mut self, id: String, mut summary: SessionSummary) {
-        let bytes = summary.json.as_ref().map_or(0, |json| json.len());
-        match self.json_bytes + bytes > MAX_CACHED_SUMMARY_BYTES {
-            true => summary.json = None,
-            false => self.json_bytes += bytes,
+    /// Returns the summary of a session.
+    pub fn get(&self, id: &str) -> Option<&SessionSummary> {
+        self.summaries.get(id)
+    }
+
+    /// Adds or replaces the summary of a session.
+    pub fn insert(&mut self, id: String, summary: SessionSummary) {
+        self.json_bytes += json_bytes(&summary);
+        if let Some(replaced) = self.summaries.insert(id, summary) {
+            self.json_bytes -= json_bytes(&replaced);
         }
-        self.summaries.insert(id, summary);
     }
 
     /// Removes the summary of a session.
     pub fn take(&mut self, id: &str) -> Option<SessionSummary> {
         let summary = self.summaries.remove(id)?;
-        self.json_bytes -= summary.json.as_ref().map_or(0, |json| json.len());
+        self.json_bytes -= json_bytes(&summary);
         Some(summary)
     }
 
-    /// Stores the JSON of summaries that was read. Drops all other JSON if there is no room for it.
-    pub fn store_json(&mut self, read: ReadSummaries) {
-        if self.json_bytes + read.values().map(|(_, json)| json.len()).sum::<usize>() > MAX_CACHED_SUMMARY_BYTES {
-            self.drop_json();
-        }
-        for (id, (_, json)) in read {
-            if let Some(summary) = self.summaries.get_mut(&id).filter(|summary| summary.json.is_none()) {
-                self.json_bytes += json.len();
-                summary.json = Some(json);
-            }
+    /// Removes a session whose JSON a read did not find: it was deleted from the database.
+    pub fn remove_unread(&mut self, id: &str) {
+        if self.summaries.get(id).is_some_and(|summary| summary.json.is_none()) {
+            self.summaries.remove(id);
         }
     }
 
-    /// Drops what can be read again.
-    pub fn drop_json(&mut self) {
-        self.summaries.values_mut().for_each(|summary| summary.json = None);
-        (self.json_bytes, self.last_page) = (0, None);
+    /// Drops the JSON, which can be read again, if it has more than `max_bytes` and no request needs it.
+    pub fn shrink(&mut self, max_bytes: usize) {
+        if self.json_bytes > max_bytes && Arc::strong_count(&self.readers) == 1 {
+            self.summaries.values_mut().for_each(|summary| summary.json = None);
+            (self.json_bytes, self.last_page) = (0, None);
+        }
     }
 
     /// Discards the last page, because a session has changed.
@@ -159,39 +151,39 @@ impl SessionList {
     }
 }
 
-/// Returns a page of the given sessions as JSON, or the ids of sessions of the page whose JSON `find_json` does not find.
+pub(super) fn json_bytes(summary: &SessionSummary) -> usize {
+    summary.json.as_ref().map_or(0, |json| json.len())
+}
+
+/// Returns a page of the given sessions as JSON, or the ids of sessions of the page whose JSON is not in memory.
 pub fn write_page<'a>(
     request: &ListRequest,
     sessions: impl Iterator<Item = (&'a str, &'a SessionSummary)>,
-    find_json: impl Fn(&str, &'a SessionSummary) -> Option<&'a str>,
 ) -> Result<String, Vec<String>> {
-    let position = |(id, summary): &(&'a str, &'a SessionSummary)| (summary.active, summary.updated_at, *id);
-    let after = request.after.as_ref().map(|Position(active, updated_at, id)| (*active, *updated_at, id.as_str()));
-    let is_requested = |session: &(&'a str, &'a SessionSummary)| {
-        request.archived.includes(session.1) && after.is_none_or(|after| position(session) < after)
-    };
-    let mut listed: Vec<_> = sessions.filter(is_requested).collect();
-    sort_by(&mut listed, |a, b| position(b).cmp(&position(a)));
-    let (mut page, mut missing, mut last, mut is_complete) = (r#"{"sessions":["#.to_owned(), Vec::new(), None, true);
-    for (index, (id, summary)) in listed.into_iter().enumerate() {
-        let json = find_json(id, summary);
-        is_complete = index == 0 || (index < request.limit && page.len() + json.map_or(0, str::len) < MAX_LIST_BYTES);
-        if !is_complete {
+    let after = (request.after.0, request.after.1.as_str());
+    let listed = sessions.filter(|(_, summary)| request.archived.includes(summary));
+    let positioned = listed.map(|(id, summary)| ((rank(summary), id), summary));
+    let mut listed: Vec<_> = positioned.filter(|(position, _)| *position < after).collect();
+    sort_by(&mut listed, |(a, _), (b, _)| b.cmp(a));
+    let (mut page, mut missing, mut last) = (r#"{"sessions":["#.to_owned(), Vec::new(), None);
+    let mut next = None;
+    for (index, ((rank, id), summary)) in listed.into_iter().enumerate() {
+        if index > 0 && (index == request.limit || page.len() + json_bytes(summary) >= MAX_LIST_BYTES) {
+            next = last;
             break;
         }
-        match json {
+        match summary.json.as_deref() {
             Some(json) => page.extend([if index > 0 { "," } else { "" }, json]),
             None => missing.push(id.to_owned()),
         }
-        last = Some((id, summary));
+        last = Some((rank, id));
     }
     if !missing.is_empty() {
         return Err(missing);
     }
     page.push(']');
-    if let Some((id, summary)) = last.filter(|_| !is_complete) {
-        let cursor = Position(summary.active, summary.updated_at, id.to_owned()).to_string();
-        page.extend([r#","nextCursor":"#, Json::of(&cursor).text()]);
+    if let Some((rank, id)) = next {
+        page.extend([r#","nextCursor":"#, Json::of(&format!("{rank}.{id}")).text()]);
     }
     page.push('}');
     Ok(page)

@@ -109,16 +109,16 @@ async fn an_invalid_limit_or_cursor_is_refused() {
         ("limit=x", "limit"),
         ("limit=1&limit=2", "limit"),
         ("cursor=x", "cursor"),
-        ("cursor=2.1.s", "cursor"),
-        ("cursor=1.-1.s", "cursor"),
-        ("cursor=1.9007199254740992.s", "cursor"),
-        ("cursor=1.1", "cursor"),
+        ("cursor=x.s", "cursor"),
+        ("cursor=-1.s", "cursor"),
+        ("cursor=18446744073709551616.s", "cursor"),
+        ("cursor=1", "cursor"),
         ("limit=1&cursor=%00", "cursor"),
     ] {
         let error = world.get(&format!("/api/sessions?{query}")).await.assert_error(400, "invalid_field");
         assert_eq!(error["field"], field, "{query}");
     }
-    for query in ["limit=&cursor=", "limit=1.0", "cursor=1.9007199254740991.", "cursor=1.0.a.b%22%5c"] {
+    for query in ["limit=&cursor=", "limit=1.0", "cursor=18446744073709551615.", "cursor=1.0.a.b%22%5c"] {
         world.get(&format!("/api/sessions?{query}")).await.ok();
     }
 }

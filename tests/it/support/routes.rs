@@ -64,9 +64,9 @@ pub const ROUTES: &[Route] = &[
         query: &[
             Param { name: "archived", kind: ParamKind::Keyword(&["include", "only"]) },
             Param { name: "limit", kind: ParamKind::Integer { min: 1, max: 1_000 } },
-            Param { name: "cursor", kind: ParamKind::Text("1.5.x") },
+            Param { name: "cursor", kind: ParamKind::Text("1.x") },
         ],
-        extra_errors: &[invalid_field("cursor", &[Condition::Query("cursor=x"), Condition::Query("cursor=1.5")])],
+        extra_errors: &[invalid_field("cursor", &[Condition::Query("cursor=x"), Condition::Query("cursor=x.1")])],
         ..Route::new("GET", "/api/sessions", Scope::Namespace)
     },
     Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}", Scope::Session) },

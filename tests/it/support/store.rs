@@ -13,6 +13,7 @@ use session_gateway_hub::model::summary::SummaryFields;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::memory::Memory;
+use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
 use super::SleepClock;
@@ -32,7 +33,7 @@ pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) ->
 
 /// The summaries of the first sessions of a namespace.
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
-    summaries::load_after(db, namespace, "").await.map(|read| read.fields)
+    summaries::load(db, namespace, &Selection::After(String::new())).await.map(|read| read.fields)
 }
 
 pub fn json(text: &str) -> Json {
