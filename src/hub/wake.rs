@@ -57,6 +57,7 @@ impl Hub {
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
+            list_reads: futures::lock::Mutex::default(),
             memory,
             this: Weak::clone(this),
         });

@@ -16,25 +16,28 @@ impl Hub {
     /// the last committed states.
     pub async fn list_sessions(self: &Arc<Self>, request: &ListRequest) -> Result<Arc<str>, Error> {
         let deadline = self.rt.now() + MEMORY_TIMEOUT_MS;
-        let mut keep_json = None;
+        let (mut turn, mut keep_json) = (None, None);
         loop {
             let generation = self.state().cache.evictions.generation();
             self.flushed_or_stalled().await?;
-            let selection = {
-                let mut state = self.state();
-                match state.cache.list(request) {
-                    Ok(page) => {
-                        drop(keep_json);
-                        state.evict_sessions();
-                        return Ok(page);
-                    }
-                    Err(selection) => {
-                        // What is read for a page stays until the page is complete.
-                        keep_json = matches!(selection, Selection::Ids(_)).then(|| state.cache.list.keep_json());
-                        selection
-                    }
+            let listed = self.state().cache.list(request);
+            let selection = match listed {
+                Ok(page) => {
+                    drop(keep_json);
+                    self.state().evict_sessions();
+                    return Ok(page);
                 }
+                Err(selection) => selection,
             };
+            if turn.is_none() {
+                turn = Some(self.list_reads.lock().await);
+                // Another request may have read it.
+                continue;
+            }
+            if matches!(selection, Selection::Ids(_)) {
+                // What is read for a page stays until the page is complete.
+                keep_json = Some(self.state().cache.list.keep_json());
+            }
             // The rows, and the summaries that are made of them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
             self.flushed().await?;
