@@ -29,8 +29,8 @@ macro_rules! select_summaries {
 SELECT tag, id, active, thinking, active_at, changed_at, created_at, texts, total, completed, pending, permission_mode,
   model_mode, found
 FROM (WITH listed AS MATERIALIZED (
-  SELECT *, iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts,
-    json_array_length(todos) AS total,
+  SELECT tag, id, active, thinking, active_at, changed_at, created_at, permission_mode, model_mode,
+    iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts, json_array_length(todos) AS total,
     (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed') AS completed,
     iif(json_type(state, '$.requests') = 'object', (SELECT count(*) FROM json_each(state, '$.requests')), 0) AS pending
   FROM (SELECT id, tag, active, thinking, active_at, created_at, todos, permission_mode, model_mode,

@@ -6,7 +6,7 @@ import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
-import { groupSessions, matchesQuery, sessionTitle, toSummary } from '../src/state/sessions.ts';
+import { groupSessions, limitGroups, matchesQuery, sessionTitle, toSummary } from '../src/state/sessions.ts';
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
@@ -169,6 +169,8 @@ test('groups sessions by machine and directory, active ones first, worktrees wit
     ['other', '/y', ['d']],
     ['h', '/x', ['a']],
   ]);
+  const idsOfFirst = (count: number) => limitGroups(groups, count).map(({ sessions }) => sessions.map(({ id }) => id).join(''));
+  assert.deepEqual([0, 1, 2, 3, 4, 9].map(idsOfFirst), [[], ['c'], ['cb'], ['cb', 'd'], ['cb', 'd', 'a'], ['cb', 'd', 'a']]);
 });
 
 test('titles a session by name, summary, directory or id, and finds it by its words', () => {

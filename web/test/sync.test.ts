@@ -11,15 +11,16 @@ import { EMPTY_STATE, type OutgoingMessage } from '../src/state/types.ts';
 import { flushPromises } from './support/promises.ts';
 
 interface Options {
-  params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
+  params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string; cursor?: string } };
 }
 
 /** A fake hub with one session of `count` messages. Its responses can be delayed. */
 function setup(count: number) {
   const requests: string[] = [];
-  const hub = { count, prefix: 'm', maxPageSize: Infinity, isUnavailable: false, delay: null as Promise<void> | null };
+  const hub = { count, prefix: 'm', maxPageSize: Infinity, isUnavailable: false, delay: null as Promise<void> | null, pages: null as string[][] | null };
   const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
   const respond = (path: string, { params: { query = {} } = {} }: Options): unknown => {
+    if (path === '/api/sessions' && hub.pages) return listPage(hub.pages, query);
     if (path === '/api/sessions') return { sessions: query.archived ? [summary('old', 'archived')] : [summary('a', 'running')] };
     if (path === '/api/machines') return { machines: [{ id: 'm' }] };
     if (path === '/api/sessions/{id}') return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
@@ -40,6 +41,12 @@ function setup(count: number) {
     return { data: found, response: new Response() };
   };
   return { sync: new Sync({ GET } as unknown as Api), hub, requests };
+}
+/** A page of the list. Its cursor is the number of the next page. */
+function listPage(pages: string[][], { cursor = '0', archived }: { cursor?: string; archived?: string }) {
+  const next = Number(cursor) + 1;
+  const sessions = (pages[Number(cursor)] ?? []).map((id) => summary(id, archived ? 'archived' : 'running'));
+  return next < pages.length ? { sessions, nextCursor: String(next) } : { sessions };
 }
 const summary = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
 /** Delays the hub's responses until the returned function is called. Their content is that of the request's time. */
@@ -67,6 +74,71 @@ test('fetching the list keeps the archive, and the other way round', async () =>
   assert.deepEqual(Object.keys(state.value.summaries).sort(), ['a', 'old']);
   await sync.fetchArchive();
   assert.deepEqual([Object.keys(state.value.summaries).sort(), state.value.listLoad.status, state.value.archiveLoad.status], [['a', 'old'], 'ready', 'ready']);
+});
+
+test('fetches all pages of the list and of the archive, and shows the first one at once', async () => {
+  const { sync, hub, requests } = setup(0);
+  hub.pages = [['a', 'b'], ['c'], ['d']];
+  const listed = () => [state.value.listLoad.status, Object.keys(state.value.summaries).join('')];
+  const release = delayResponses(hub);
+  const fetching = sync.fetchSessions();
+  await flushPromises();
+  assert.deepEqual(listed(), ['loading', '']);
+  const releaseRest = delayResponses(hub);
+  release();
+  await flushPromises();
+  assert.deepEqual(listed(), ['ready', 'ab']);
+  releaseRest();
+  await fetching;
+  assert.deepEqual(listed(), ['ready', 'abcd']);
+  assert.deepEqual(requests, ['/api/sessions', '/api/sessions {"cursor":"1"}', '/api/sessions {"cursor":"2"}']);
+
+  hub.pages = [['x'], ['y']];
+  requests.length = 0;
+  await sync.fetchArchive();
+  assert.deepEqual([Object.keys(state.value.summaries).join(''), state.value.archiveLoad.status], ['abcdxy', 'ready']);
+  assert.deepEqual(requests, ['/api/sessions {"archived":"only"}', '/api/sessions {"archived":"only","cursor":"1"}']);
+});
+
+test('a list that is fetched again is replaced when its last page is there', async () => {
+  const { sync, hub } = setup(0);
+  hub.pages = [['a'], ['b'], ['c']];
+  await sync.fetchSessions();
+  hub.pages = [['c'], ['a'], []];
+  const seen = new Set<string>();
+  const unsubscribe = state.subscribe(({ summaries }) => seen.add(Object.keys(summaries).sort().join('')));
+  await sync.fetchSessions();
+  unsubscribe();
+  assert.deepEqual([...seen], ['abc', 'ac']);
+});
+
+test('a list without its last pages is an error, until it is fetched again', async () => {
+  const { sync, hub } = setup(0);
+  hub.pages = [['a'], ['b']];
+  const unsubscribe = state.subscribe(({ summaries }) => {
+    hub.isUnavailable = summaries.a !== undefined;
+  });
+  await sync.fetchSessions();
+  unsubscribe();
+  assert.deepEqual(state.value.listLoad, { status: 'failed', error: 'The hub is unavailable.' });
+  hub.isUnavailable = false;
+  await sync.fetchSessions();
+  assert.deepEqual([state.value.listLoad.status, Object.keys(state.value.summaries)], ['ready', ['a', 'b']]);
+});
+
+test('fetches the list again if a session has moved between its pages', async () => {
+  const { sync, hub } = setup(0);
+  hub.pages = [['a'], ['b', 'moving']];
+  let handled: Promise<void> | undefined;
+  const unsubscribe = state.subscribe(({ summaries }) => {
+    if (summaries.a === undefined || handled) return;
+    hub.pages = [['moving', 'a'], ['b']];
+    handled = sync.handleEvent(updateEvent('moving', { active: true }));
+  });
+  await sync.fetchSessions();
+  unsubscribe();
+  await handled;
+  assert.deepEqual(Object.keys(state.value.summaries).sort(), ['a', 'b', 'moving']);
 });
 
 test('stores errors, and keeps data that was loaded before', async () => {

@@ -125,17 +125,25 @@ test('on a phone, the focus moves to the opened session and back to its row', as
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('First'));
 });
 
-test('lists and searches a thousand sessions', async (t) => {
-  const web = hub.web('thousand');
-  const count = 1000;
+test('lists and searches more sessions than a page of the hub has', async (t) => {
+  const web = hub.web('many');
+  const count = 1100;
   for (let start = 0; start < count; start += 50) {
     const batch = Array.from({ length: 50 }, (_, index) => start + index);
     await Promise.all(batch.map((number) => web.openSession({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } })));
   }
-  const { page } = await visit(t, 'thousand', DESK);
-  await page.getByRole('link', { name: /Session 999/ }).waitFor();
-  await waitForCount(page.locator('.session-row'), count);
-  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 512');
-  await page.getByRole('link', { name: /Session 512/ }).click();
+  const { page } = await visit(t, 'many', DESK);
+  await page.getByRole('link', { name: /Session 1099/ }).waitFor();
+  const rows = page.locator('.session-row');
+  const more = page.getByRole('button', { name: 'Show more sessions' });
+  await more.waitFor({ state: 'attached' });
+  await waitForCount(rows, 1000);
+  await more.scrollIntoViewIfNeeded();
+  await waitForCount(rows, count);
+  await more.waitFor({ state: 'detached' });
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 42');
+  // 42 to 1042 and 420 to 429.
+  await waitForCount(rows, 21);
+  await page.getByRole('link', { name: /Session 42\b/ }).click();
   await new Chat(page).page.getByText('No messages yet').waitFor();
 });

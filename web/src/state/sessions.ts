@@ -98,7 +98,7 @@ export function groupSessions(summaries: Iterable<SessionSummary>): SessionGroup
   const sorted = [...summaries].sort((a, b) => Number(b.active) - Number(a.active) || b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1));
   const groups = new Map<string, SessionGroup>();
   for (const session of sorted) {
-    const host = session.metadata?.host ?? 'unknown machine';
+    const host = session.metadata?.host || 'unknown machine';
     // A worktree belongs to the group of its repository.
     const path = session.metadata?.worktree?.basePath ?? session.metadata?.path ?? '';
     const key = `${host}\0${path}`;
@@ -107,6 +107,18 @@ export function groupSessions(summaries: Iterable<SessionSummary>): SessionGroup
     groups.set(key, group);
   }
   return [...groups.values()];
+}
+
+/** Returns the first sessions of the groups, at most `count`. */
+export function limitGroups(groups: SessionGroup[], count: number): SessionGroup[] {
+  const limited: SessionGroup[] = [];
+  let rest = count;
+  for (const group of groups) {
+    if (rest <= 0) break;
+    limited.push(group.sessions.length > rest ? { ...group, sessions: group.sessions.slice(0, rest) } : group);
+    rest -= group.sessions.length;
+  }
+  return limited;
 }
 
 /** Whether a session's title, directory, machine, branch or agent contain all words of a query. */

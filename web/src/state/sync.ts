@@ -5,7 +5,7 @@
 
 import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
-import type { HubEvent } from '../api/types.ts';
+import type { HubEvent, SessionSummary } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
 import { withoutLiveText } from './live-text.ts';
@@ -90,27 +90,35 @@ export class Sync {
 
   /** Fetches the list of sessions that are not archived. */
   fetchSessions(): Promise<void> {
-    return this.#coalesce('list', async (eventsDuringFetch) => {
-      if (state.value.listLoad.status !== 'ready') patchState({ listLoad: LOADING });
-      try {
-        const { sessions } = await unwrap(this.#api.GET('/api/sessions'));
-        const { summaries } = state.value;
-        this.#applyResponse({ listLoad: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) }, eventsDuringFetch);
-      } catch (error) {
-        if (state.value.listLoad.status !== 'ready') patchState({ listLoad: failed(error) });
-      }
-    });
+    return this.#fetchList('listLoad', {}, isArchived);
   }
 
   fetchArchive(): Promise<void> {
-    return this.#coalesce('archive', async (eventsDuringFetch) => {
-      if (state.value.archiveLoad.status !== 'ready') patchState({ archiveLoad: LOADING });
+    return this.#fetchList('archiveLoad', { archived: 'only' }, (session) => !isArchived(session));
+  }
+
+  /** Fetches a list of sessions, page by page. `isOther`: whether a known session is not in this list. */
+  #fetchList(resource: 'listLoad' | 'archiveLoad', filter: { archived?: 'only' }, isOther: (session: SessionSummary) => boolean): Promise<void> {
+    return this.#coalesce(resource, async (eventsDuringFetch) => {
+      const isFirstFetch = state.value[resource].status !== 'ready';
+      if (isFirstFetch) patchState({ [resource]: LOADING });
+      const fetched: Record<string, SessionSummary> = {};
+      let cursor: string | undefined;
       try {
-        const { sessions } = await unwrap(this.#api.GET('/api/sessions', { params: { query: { archived: 'only' } } }));
-        const others = Object.values(state.value.summaries).filter((session) => !isArchived(session));
-        this.#applyResponse({ archiveLoad: READY, summaries: byId([...others, ...sessions]) }, eventsDuringFetch);
+        do {
+          const query = { ...filter, ...(cursor === undefined ? {} : { cursor }) };
+          const page = await unwrap(this.#api.GET('/api/sessions', Object.keys(query).length === 0 ? {} : { params: { query } }));
+          Object.assign(fetched, byId(page.sessions));
+          cursor = page.nextCursor;
+          // The first fetch shows each page at once. A later one replaces the list when it is complete.
+          if (isFirstFetch || cursor === undefined) {
+            const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
+            this.#applyResponse({ [resource]: READY, summaries: { ...Object.fromEntries(others), ...fetched } }, eventsDuringFetch);
+          }
+        } while (cursor !== undefined);
       } catch (error) {
-        if (state.value.archiveLoad.status !== 'ready') patchState({ archiveLoad: failed(error) });
+        // Without its other pages the list would seem complete.
+        if (isFirstFetch) patchState({ [resource]: failed(error) });
       }
     });
   }

@@ -1,16 +1,18 @@
 /** The archive: all archived sessions, with a search. */
 
+import { useSignal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { sync } from '../state/hub-client.ts';
 import { groupSessions, isArchived, matchesQuery } from '../state/sessions.ts';
 import { loadStates, summaries } from '../state/store.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
-import { SessionGroups } from './session-list.tsx';
+import { ROWS_PER_STEP, SessionGroups } from './session-list.tsx';
 
 export function Archive() {
   useEffect(() => void sync.fetchArchive(), []);
   const [query, setQuery] = useState('');
+  const rowLimit = useSignal(ROWS_PER_STEP);
   const trimmedQuery = query.trim();
   const archived = Object.values(summaries.value).filter(isArchived);
   const groups = groupSessions(trimmedQuery === '' ? archived : archived.filter((session) => matchesQuery(session, trimmedQuery)));
@@ -28,7 +30,7 @@ export function Archive() {
           </div>
         )}
         {archived.length > 0 && groups.length === 0 && <p class="empty">No archived session matches “{trimmedQuery}”.</p>}
-        <SessionGroups groups={groups} />
+        <SessionGroups groups={groups} rowLimit={rowLimit} />
       </LoadGate>
     </div>
   );

@@ -1,19 +1,23 @@
 /** The session list: sessions grouped by directory and machine, with their activity and a search. */
 
 import './session-list.css';
-import { signal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { type Signal, signal } from '@preact/signals';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../state/hub-client.ts';
-import { groupSessions, isArchived, matchesQuery, type SessionGroup, sessionTitle } from '../state/sessions.ts';
+import { groupSessions, isArchived, limitGroups, matchesQuery, type SessionGroup, sessionTitle } from '../state/sessions.ts';
 import { loadStates, namespace, summaries } from '../state/store.ts';
 import { formatAge, shortenPath } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 
-/** The query and the scroll position outlive the component: a phone shows the list again after each session. */
+/** So many rows are rendered at first, and are added when the end of the list comes into view. */
+export const ROWS_PER_STEP = 1000;
+
+/** The query, the number of rows and the scroll position outlive the component: a phone shows the list again after each session. */
 const query = signal('');
+const rowLimit = signal(ROWS_PER_STEP);
 let scrollTop = 0;
 
 export function SessionList() {
@@ -54,7 +58,7 @@ export function SessionList() {
         }}
       >
         <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
-          <SessionGroups groups={groups} />
+          <SessionGroups groups={groups} rowLimit={rowLimit} />
           {groups.length === 0 && (listed.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{trimmedQuery}”.</p>)}
         </LoadGate>
       </div>
@@ -62,11 +66,23 @@ export function SessionList() {
   );
 }
 
-/** Session rows under a heading for each directory and machine. */
-export function SessionGroups({ groups }: { groups: SessionGroup[] }) {
+/** Session rows under a heading for each directory and machine: the first `rowLimit` of them, and more when their end is visible. */
+export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; rowLimit: Signal<number> }) {
+  const end = useRef<HTMLButtonElement>(null);
+  const showMore = () => {
+    rowLimit.value += ROWS_PER_STEP;
+  };
+  const limited = limitGroups(groups, rowLimit.value);
+  const hasMore = limited.length < groups.length || limited.at(-1)?.sessions.length !== groups.at(-1)?.sessions.length;
+  useEffect(() => {
+    if (!end.current) return;
+    const observer = new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && showMore());
+    observer.observe(end.current);
+    return () => observer.disconnect();
+  }, [hasMore, rowLimit.value]);
   return (
     <>
-      {groups.map(({ key, path, host, sessions }) => (
+      {limited.map(({ key, path, host, sessions }) => (
         <div key={key} class="group">
           <h2 class="group-head">
             <span class="mono ellipsis" title={path}>
@@ -83,6 +99,11 @@ export function SessionGroups({ groups }: { groups: SessionGroup[] }) {
           </ul>
         </div>
       ))}
+      {hasMore && (
+        <button type="button" class="button quiet" ref={end} onClick={showMore}>
+          Show more sessions
+        </button>
+      )}
     </>
   );
 }
