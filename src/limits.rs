@@ -101,8 +101,7 @@ pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The interval of heartbeats to web clients, in milliseconds (PROTOCOL.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
-/// The interval of pings to CLIs, in milliseconds, as announced in the Engine.IO open packet. Each ping wakes the object, but
-/// proxies close connections that are idle for about 100 s.
+/// The announced interval of pings to CLIs, in milliseconds. Each wakes the object; proxies close connections idle for 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
 /// for 95 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is a minute late loses no connection.
@@ -149,8 +148,7 @@ pub const MAX_LOST_METHODS: usize = 10_000;
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
 /// The size of queued rows and their effects above which they are sealed, in bytes. JavaScript copies the rows, about half of it.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
-/// The size above which a JSON array of rows gets no further row, in bytes. A parameter of a D1 statement has at most 2 MB; the
-/// last row adds at most twice [`LARGE_ROW_BYTES`].
+/// The size above which a JSON array of rows gets no further row, in bytes. With twice [`LARGE_ROW_BYTES`] it fits D1's 2 MB.
 pub const FULL_ARRAY_BYTES: usize = 1_000_000;
 /// The size above which a row gets a statement of its own, in bytes: escaping can double the length of a text in a JSON array.
 pub const LARGE_ROW_BYTES: usize = 250_000;
@@ -161,13 +159,14 @@ pub const DB_RETRY_MS: u64 = 120_000;
 pub const FIRST_DB_PAUSE_MS: u64 = 100;
 /// The longest pause between two attempts, in milliseconds: what waits for the database continues this soon after a stall.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
-/// The time without a result after which a query counts as stalled, in milliseconds. Sessions and machines do not expire during a
-/// stall: clients that wait for the database can't send keep-alives.
+/// The time without a result after which a query counts as stalled, in milliseconds. Nothing expires then: clients wait for it.
 pub const DB_STALL_MS: u64 = 5_000;
 /// How long D1 may take for a query, in milliseconds; D1 itself times out after 30 s.
 pub const DB_TIMEOUT_MS: u64 = 35_000;
 /// The time without a result after which a query is lost if the database answers a later one, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;
+/// The bytes above which a query is followed by a turn of the event loop: the local runtime then serves other namespaces, too.
+pub const LARGE_QUERY_BYTES: usize = 1_000_000;
 /// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit, a lookup or a write of attachments waits for a growing burst.
@@ -236,11 +235,14 @@ pub const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 pub const LIST_READ_BYTES: usize = 500_000;
 /// How many bytes of sessions stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
-/// How many ids and tags of evicted sessions the cache remembers, to recognize results read before an eviction as stale. With
-/// more than half as many concurrent lookups, some are repeated. Each takes about 50 bytes.
+/// How many ids and tags of evicted sessions the cache remembers, about 50 bytes each: a result read before is stale.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
+/// How many local ids one query looks up. The unique index needs some microseconds for each.
+pub const MAX_LOCAL_ID_LOOKUPS: usize = 1_000;
+/// How many bytes of queued frames are searched for local ids to look up together.
+pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 /// How many completed permission requests an update to a CLI contains at most: the full list can be larger than a frame.
 pub const MAX_RECENT_COMPLETED: usize = 100;
 /// How many bytes of completed permission requests an update to a CLI contains at most.

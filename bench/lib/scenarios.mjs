@@ -3,7 +3,7 @@
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'stream', 'create', 'list', 'page', 'post', 'connect', 'clis', 'wake'];
 
 /** Long scenarios, which run only when `--only` names them. */
-const LONG = ['load', 'tenants', 'capacity', 'idle', 'cost'];
+const LONG = ['load', 'tenants', 'long-session', 'capacity', 'idle', 'cost'];
 
 /** Scenarios without slices of which two builds could take turns. */
 const NOT_COMPARED = ['start', 'runtime', 'clis'];

@@ -26,7 +26,10 @@ impl Hub {
         params: &'a str,
         timeout_ms: u64,
     ) -> BoxFuture<'a, RpcResult> {
-        Box::pin(async move { self.send_call(self.open_call(owner, method, timeout_ms).await?, params).await })
+        Box::pin(async move {
+            let call = self.open_call(owner, method, timeout_ms).await?;
+            self.send_call(call, method, params).await
+        })
     }
 
     /// Calls a method with params in the words that its CLI understands, which its registration shows.
@@ -39,7 +42,7 @@ impl Hub {
         Box::pin(async move {
             let call = self.open_call(owner, method, self.config.rpc_timeout_ms).await?;
             let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
-            self.send_call(call, &make_params(dialect)).await
+            self.send_call(call, method, &make_params(dialect)).await
         })
     }
 
@@ -55,9 +58,18 @@ impl Hub {
         }
     }
 
-    async fn send_call(&self, call: Call, params: &str) -> RpcResult {
-        self.send_reply(&mut self.state(), call.conn, &call.frame(params));
-        call.result().await
+    /// Sends a call, and waits for its result. A result is read before the earlier frames of its socket that wait for the database.
+    /// One that the hub follows up with a change of the session is returned after them, because they may change it, too.
+    async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
+        let conn = call.conn;
+        self.send_reply(&mut self.state(), conn, &call.frame(params));
+        let result = call.result().await;
+        let frames_handled = self.state().connections.wait_for_frames(conn).filter(|_| method.precedes_change());
+        if let Some(frames_handled) = frames_handled {
+            // An error: the socket was closed, and its frames were dropped.
+            let _ = frames_handled.await;
+        }
+        result
     }
 
     /// Opens a call, which the caller sends.

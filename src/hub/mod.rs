@@ -59,7 +59,7 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
-use state::lookup::Lookup;
+use state::lookup::{LocalIdLookups, Lookup};
 use state::reminders::Reminders;
 use state::reservations::Reservations;
 use state::schedule::Schedule;
@@ -109,6 +109,7 @@ struct State {
     unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     lookups: Vec<Lookup>,
+    local_id_lookups: LocalIdLookups,
     journal: Journal<Effect>,
     /// Whether the namespace's name is in the object's storage.
     namespace_stored: bool,

@@ -38,4 +38,9 @@ impl Method {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
+
+    /// Whether the hub changes the session after a successful call.
+    pub fn precedes_change(self) -> bool {
+        matches!(self, Self::Permission | Self::Abort | Self::Switch | Self::KillSession | Self::SetSessionConfig)
+    }
 }

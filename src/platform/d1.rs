@@ -6,7 +6,8 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
-use super::glue;
+use super::{glue, time};
+use crate::limits::LARGE_QUERY_BYTES;
 use crate::store::columns::Columns;
 use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 
@@ -26,7 +27,14 @@ impl Database for D1 {
             let list: Array = statements.iter().map(to_js).collect();
             let promise = glue::run_batch(&self.0.0, list).map_err(|e| to_error(&e))?;
             let results = JsFuture::from(promise).await.map_err(|e| to_error(&e))?;
-            Ok(Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect())
+            let results: Vec<Vec<Row>> =
+                Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect();
+            let sent = statements.iter().map(|statement| text_bytes(&statement.params)).sum::<usize>();
+            let received = results.iter().flatten().map(|row| text_bytes(row)).sum::<usize>();
+            if sent + received > LARGE_QUERY_BYTES {
+                time::sleep(0).await;
+            }
+            Ok(results)
         }))
     }
 
@@ -40,6 +48,10 @@ impl Database for D1 {
             Ok(JoinedRows { text, rows, last_seq })
         }))
     }
+}
+
+fn text_bytes(values: &[Value]) -> usize {
+    values.iter().map(|value| if let Value::Text(text) = value { text.len() } else { 0 }).sum()
 }
 
 fn to_js(statement: &Statement) -> JsValue {

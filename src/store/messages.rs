@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, parts, query};
+use super::{Database, DbError, Row, Statement, Value, parts, query};
 use crate::limits::MAX_PART_BYTES;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -60,13 +60,15 @@ WHERE session_id = ",
 ORDER BY seq DESC"
 );
 
-/// `?1`: session, `?2`: namespace, `?3`: local id.
-pub const SELECT_BY_LOCAL_ID: &str = concat!(
+/// Finds messages by the index of local ids. `CROSS JOIN` keeps SQLite from scanning the messages of a session for each of them.
+/// `?1`: JSON array of pairs of a session and a local id, `?2`: namespace.
+pub const SELECT_BY_LOCAL_IDS: &str = concat!(
     "
-SELECT local_id, id, seq, created_at FROM messages
-WHERE session_id = ",
-    history_of!("?1", "?2"),
-    " AND local_id = ?3"
+SELECT w.key AS position, m.id, m.seq, m.created_at
+FROM json_each(?1) AS w CROSS JOIN messages AS m
+WHERE m.session_id = ",
+    history_of!("w.value ->> 0", "?2"),
+    " AND m.local_id = w.value ->> 1"
 );
 
 /// Messages that may contain a todo list, newest first, of a session without one. Searches the last 2,000 messages, except those
@@ -171,18 +173,32 @@ pub fn select_local_ids(namespace: &Namespace, session: &str, count: u64) -> Sta
 }
 
 pub fn read_local_ids(rows: Vec<Row>) -> Result<Vec<(String, MessageRef)>, DbError> {
-    rows.into_iter().map(from_row).collect()
+    let with_local_id = |row: Row| {
+        let mut c = Columns::new("messages", row);
+        Ok((c.text("local_id")?, read_ref(&mut c)?))
+    };
+    rows.into_iter().map(with_local_id).collect()
 }
 
-pub async fn find_by_local_id(
+/// Finds messages by pairs of a session and a local id. Returns the message of each pair, in the order of the pairs.
+pub async fn find_by_local_ids(
     db: &dyn Database,
     namespace: &Namespace,
-    session: &str,
-    local_id: &str,
-) -> Result<Option<MessageRef>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), local_id.into()];
-    let row = query(db, Statement::new(SELECT_BY_LOCAL_ID, params)).await?.pop();
-    Ok(row.map(from_row).transpose()?.map(|(_, message)| message))
+    pairs: &[(String, String)],
+) -> Result<Vec<Option<MessageRef>>, DbError> {
+    // Pairs of texts always serialize.
+    let json = Value::Text(serde_json::to_string(pairs).unwrap_or_default());
+    let rows = query(db, Statement::new(SELECT_BY_LOCAL_IDS, [json, namespace.as_ref().into()])).await?;
+    let mut found = vec![None; pairs.len()];
+    for row in rows {
+        let mut c = Columns::new("messages", row);
+        let position = c.number("position")?;
+        let message = read_ref(&mut c)?;
+        if let Some(place) = usize::try_from(position).ok().and_then(|position| found.get_mut(position)) {
+            *place = Some(message);
+        }
+    }
+    Ok(found)
 }
 
 /// A statement that selects the newest messages below a seq that may contain a todo list, for [`read_todo_candidates`]. It
@@ -201,8 +217,6 @@ pub fn read_todo_candidates(rows: Vec<Row>) -> Result<Vec<(u64, String)>, DbErro
     rows.into_iter().map(candidate).collect()
 }
 
-fn from_row(row: Row) -> Result<(String, MessageRef), DbError> {
-    let mut c = Columns::new("messages", row);
-    let local_id = c.text("local_id")?;
-    Ok((local_id, MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? }))
+fn read_ref(c: &mut Columns) -> Result<MessageRef, DbError> {
+    Ok(MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? })
 }

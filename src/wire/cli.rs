@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::engineio;
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_object};
 use super::session_alive::{SessionAlive, SessionAliveFields};
+use super::socketio::{self, Packet};
 use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::message::TextKind;
@@ -177,6 +179,20 @@ pub enum EventError {
     Unknown(String),
     #[error("Event `{name}` is malformed. {cause}")]
     Malformed { name: String, cause: FieldError },
+}
+
+/// Decodes the event in a frame if it has one of these names. Other frames are not parsed.
+pub fn decode_frame<'a>(frame: &'a str, names: &[&str]) -> Option<CliEvent<'a>> {
+    let Ok(engineio::Packet::Message(text)) = engineio::decode(frame) else { return None };
+    let (_, event) = text.split_once('[')?;
+    let name = event.trim_start().strip_prefix('"')?.split('"').next()?;
+    if !names.contains(&name) {
+        return None;
+    }
+    match socketio::decode(text) {
+        Ok(Packet::Event { namespace: NAMESPACE, name, args, .. }) => decode(&name, &args).ok(),
+        _ => None,
+    }
 }
 
 /// Decodes an event from its name and arguments.

@@ -3,6 +3,7 @@
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
+use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
 
@@ -46,6 +47,25 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
         received += updates;
     }
     assert_eq!(received, 20);
+    assert!(reader.socket.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pong_counts_when_it_arrives_although_earlier_frames_of_its_socket_wait_for_the_database() {
+    let (world, session, _cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    let mut cli = world.live_cli(&session).await;
+    let mut reader = world.cli(&session).await;
+    world.db.hold(BatchKind::Reads);
+    reader.emit("message", &json!({"sid": other, "message": "waits for its session"}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
+    for _ in 0..20 {
+        cli.send_mebibyte(&session).await;
+        let (pings, _) = count_pings_and_updates(&reader.socket.drain().await);
+        (0..pings).for_each(|_| reader.socket.send("3"));
+    }
     assert!(reader.socket.is_open());
 }
 

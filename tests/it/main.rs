@@ -47,6 +47,7 @@ mod layers;
 mod lifecycle;
 mod live_text;
 mod liveness;
+mod local_ids;
 mod lookups;
 mod machines;
 mod many_sessions;

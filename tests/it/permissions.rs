@@ -1,9 +1,10 @@
 //! Permission requests: the hub forwards a web client's answer to the CLI and then stores the completed request.
 
+use crate::support::cli::{Call, Cli};
 use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
-use crate::support::rest::Reply;
+use crate::support::rest::{PendingReply, Reply};
 use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
@@ -394,4 +395,62 @@ async fn an_answer_whose_write_fails_is_an_error_and_the_request_stays_pending()
             assert_eq!(agent_state(&world, &session).await["requests"]["r1"], request("Bash"), "{case}");
         }
     }
+}
+
+/// A call of an approval of `r1`, and a frame of the CLI behind which later frames are queued until the database answers.
+async fn call_and_waiting_frame(world: &World, session: &str, cli: &mut Cli) -> (PendingReply, Call) {
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    let reply = start_answer(world, session, "r1/approve", &json!({}));
+    let call = cli.next_call().await;
+    world.db.hold(BatchKind::Reads);
+    cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
+    (reply, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_keeps_what_the_cli_wrote_before_its_answer_although_the_update_waits_in_the_queue() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
+    let entry = json!({"tool": "Bash", "status": "approved", "note": "by the CLI"});
+    let state = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": entry}});
+    let update = json!({"sid": session, "expectedVersion": 2, "agentState": state});
+    let update = cli.emit_for_ack("update-state", &update);
+    cli.respond(&call, &json!({"success": true}));
+    world.advance(RPC_TIMEOUT_MS).await;
+    assert!(!reply.is_ready(), "the call is answered in time, and waits for the update");
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
+    let ack = cli.wait_for_ack(update).await;
+    assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
+    assert_eq!(completed(&world, &session, "r1").await, entry);
+    assert_eq!(world.get_session(&session).await["agentStateVersion"], 3, "the hub has nothing to change");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_whose_answer_overtook_other_frames_completes_the_request_when_they_took_effect() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
+    cli.respond(&call, &json!({"success": true}));
+    run_until_idle().await;
+    assert!(!reply.is_ready());
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
+    assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_is_completed_although_its_cli_closes_the_socket_after_the_answer() {
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
+    cli.emit("message", &json!({"sid": session, "message": "is queued"}));
+    cli.respond(&call, &json!({"success": true}));
+    run_until_idle().await;
+    cli.socket.close();
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
+    assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "the frames before the answer took effect");
 }

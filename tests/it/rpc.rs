@@ -3,6 +3,7 @@
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
 use crate::support::rest::PendingReply;
+use crate::support::sqlite::BatchKind;
 use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
@@ -334,4 +335,46 @@ async fn the_size_of_an_attachment_is_computed_in_the_encoding_of_the_platform()
     assert_eq!(ascii, latin);
     assert!(cyrillic.abs_diff(ascii / 2) < 5, "a character that is not Latin-1 has two bytes: {counts:?}");
     assert_eq!((cyrillic, cyrillic), (kanji, emoji), "each name has 64 UTF-16 units");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_read_when_it_arrives_although_earlier_frames_of_its_socket_wait_for_the_database() {
+    let (world, session, mut cli) = live_session().await;
+    cli.register("gitStatus").await;
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    let reply = start_get(&world, &session, "git-status");
+    let call = cli.next_call().await;
+    world.db.hold(BatchKind::Reads);
+    let waiting = cli.emit_for_ack("message", &json!({"sid": other, "message": "waits for its session"}));
+    let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
+    cli.respond(&call, &json!({"success": true, "stdout": ""}));
+    run_until_idle().await;
+    assert!(reply.is_ready(), "the answer is read before the queued frames");
+    assert_eq!(reply.reply().await.ok(), json!({"success": true, "stdout": ""}));
+    assert_eq!(cli.try_ack(waiting).await, None);
+    assert_eq!(cli.try_ack(queued).await, None);
+    world.db.release();
+    assert_eq!(cli.wait_for_ack(waiting).await["ok"], true);
+    assert_eq!(cli.wait_for_ack(queued).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_answer_behind_waiting_frames_closes_the_socket_after_they_took_effect() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
+    cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
+    let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
+    run_until_idle().await;
+    cli.socket.send("43/cli,1{");
+    run_until_idle().await;
+    assert!(cli.socket.is_open());
+    world.db.release();
+    run_until_idle().await;
+    assert!(!cli.socket.is_open());
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "{queued} is stored, too");
 }

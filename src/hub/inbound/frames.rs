@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
 };
-use crate::hub::peers::connections::{Connection, Peer, QueuedFrame};
+use crate::hub::peers::connections::{Connection, Peer};
+use crate::hub::peers::frame_queue::QueuedFrame;
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
@@ -23,19 +24,9 @@ use crate::wire::socketio::{self, Packet};
 /// The close reason of the socket with the largest queue when there is no memory for a frame.
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
-/// Returns the session or machine that a frame keeps alive. Decodes only frames that look like a keep-alive.
+/// Returns the session or machine that a frame keeps alive.
 fn keep_alive_owner(frame: &str) -> Option<Owner> {
-    let Ok(engineio::Packet::Message(text)) = engineio::decode(frame) else { return None };
-    let (_, event) = text.split_once('[')?;
-    if !["\"session-alive\"", "\"machine-alive\""].iter().any(|name| event.trim_start().starts_with(name)) {
-        return None;
-    }
-    match socketio::decode(text) {
-        Ok(Packet::Event { namespace: NAMESPACE, name, args, .. }) => {
-            cli::decode(&name, &args).ok()?.keep_alive_owner()
-        }
-        _ => None,
-    }
+    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.keep_alive_owner()
 }
 
 impl State {
@@ -126,6 +117,9 @@ impl Hub {
 
     /// Handles a text frame after [`admit_frame`](Self::admit_frame).
     pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, admitted: AdmittedFrame, frame: String) {
+        if admitted.order == FrameOrder::AfterEarlier && self.on_answer(conn, &frame) {
+            return;
+        }
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut state = self.state();
@@ -136,8 +130,7 @@ impl Hub {
                 let keep_alive_owner =
                     keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
                 let arrived_at = frame.arrived_at;
-                connection.queued_bytes += frame.memory_bytes();
-                connection.queued_frames.push_back(frame);
+                connection.queue.push(frame);
                 if let Some(owner) = keep_alive_owner {
                     self.record_arrival(&mut state, owner, conn, arrived_at);
                 }
@@ -185,6 +178,28 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. It needs no database, so it does not wait for earlier
+    /// frames of its socket. Returns false for other and malformed frames.
+    fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
+        if self.state().connections.cli(conn).is_none() {
+            return false;
+        }
+        match engineio::decode(frame) {
+            Ok(engineio::Packet::Pong) => self.on_pong(conn),
+            // The type of an acknowledgement. Other packets are not decoded here.
+            Ok(engineio::Packet::Message(text)) if text.starts_with('3') => match socketio::decode(text) {
+                Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => {
+                    if !self.disconnect_if_behind(conn) {
+                        self.state().rpc.complete(conn, id, &args);
+                    }
+                }
+                _ => return false,
+            },
+            _ => return false,
+        }
+        true
     }
 
     async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) -> Vec<Effect> {

@@ -1,15 +1,16 @@
 //! The WebSockets of a namespace: the peer of each, and which belong to a session or a machine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
+use futures::channel::oneshot;
 use serde::{Deserialize, Serialize};
 
 use crate::hub::peers::cli::Cli;
+use crate::hub::peers::frame_queue::{FrameQueue, QueuedFrame};
 use crate::hub::peers::send_window::SendWindow;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
-use crate::limits::FRAME_OVERHEAD_BYTES;
 use crate::model::owner::Owner;
 
 /// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
@@ -67,27 +68,12 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A frame of a CLI or web client.
-#[derive(Debug)]
-pub struct QueuedFrame {
-    pub text: String,
-    /// In Unix milliseconds.
-    pub arrived_at: u64,
-}
-
-impl QueuedFrame {
-    pub fn memory_bytes(&self) -> usize {
-        self.text.len() + FRAME_OVERHEAD_BYTES
-    }
-}
-
 /// An open socket.
 #[derive(Debug)]
 pub struct Connection {
     pub peer: Peer,
-    /// Frames that were received while an earlier one was being handled: frames of a socket take effect in order.
-    pub queued_frames: VecDeque<QueuedFrame>,
-    pub queued_bytes: usize,
+    /// Frames that were received while an earlier one was being handled.
+    pub queue: FrameQueue,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
     pub send_window: SendWindow,
@@ -95,8 +81,7 @@ pub struct Connection {
 
 impl Connection {
     fn new(peer: Peer) -> Self {
-        let (queued_frames, send_window) = (VecDeque::new(), SendWindow::default());
-        Self { peer, queued_frames, queued_bytes: 0, busy: false, send_window }
+        Self { peer, queue: FrameQueue::default(), busy: false, send_window: SendWindow::default() }
     }
 
     /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, so the socket needs no
@@ -161,7 +146,7 @@ impl Connections {
     /// Removes a socket and its queued frames. Returns its peer, and the bytes of the frames.
     pub fn remove(&mut self, conn: ConnId) -> (Option<Peer>, usize) {
         let peer = self.close(conn);
-        (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queued_bytes))
+        (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queue.bytes()))
     }
 
     /// Removes a socket that the client has closed, and returns its peer. Its queued frames remain, for they arrived before.
@@ -169,7 +154,7 @@ impl Connections {
         let connection = self.all.remove(&conn)?;
         self.unindex(conn, &connection.peer);
         let peer = connection.peer.clone();
-        if !connection.queued_frames.is_empty() {
+        if !connection.queue.is_empty() {
             self.closed.insert(conn, connection);
         }
         Some(peer)
@@ -183,8 +168,7 @@ impl Connections {
     /// Removes and returns the next queued frame of a socket, which is not busy if there is none.
     pub fn next_frame(&mut self, conn: ConnId) -> Option<QueuedFrame> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
-        let next = connection.queued_frames.pop_front();
-        connection.queued_bytes -= next.as_ref().map_or(0, QueuedFrame::memory_bytes);
+        let next = connection.queue.pop();
         connection.busy = next.is_some();
         if next.is_none() {
             self.closed.remove(&conn);
@@ -192,9 +176,21 @@ impl Connections {
         next
     }
 
+    /// Returns a receiver that resolves when all frames that a socket has sent so far were handled. `None` if they were.
+    pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
+        let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
+        connection.busy.then(|| connection.queue.wait())
+    }
+
+    /// Returns the queued frames of a socket.
+    pub fn queued_frames(&self, conn: ConnId) -> impl Iterator<Item = &QueuedFrame> {
+        let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
+        connection.into_iter().flat_map(|connection| connection.queue.frames())
+    }
+
     /// Returns the sockets with queued frames, also closed ones, and the bytes of these frames.
     pub fn queued_bytes(&self) -> impl Iterator<Item = (ConnId, usize)> {
-        self.all.iter().chain(&self.closed).map(|(conn, connection)| (*conn, connection.queued_bytes))
+        self.all.iter().chain(&self.closed).map(|(conn, connection)| (*conn, connection.queue.bytes()))
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {

@@ -9,6 +9,7 @@ use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::Details;
 use crate::hub::state::effect::Effect;
+use crate::hub::state::evictions::Key;
 use crate::hub::state::local_ids::Seen;
 use crate::hub::{Hub, State};
 use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
@@ -17,7 +18,6 @@ use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
 use crate::store::journal::Extent;
-use crate::store::messages as store;
 use crate::store::messages::MessageRef;
 use crate::wire::cli::NewMessage;
 
@@ -75,10 +75,8 @@ impl Hub {
         on_commit: impl FnOnce(&MessageRef) -> Option<Effect>,
     ) -> Result<MessageRef, Error> {
         draft.check()?;
-        let mut is_unknown_local_id = false;
         let message = loop {
-            // A lookup is valid until the next await only.
-            match self.try_append(&draft, std::mem::take(&mut is_unknown_local_id))? {
+            match self.try_append(&draft)? {
                 Attempt::Done(message) => break message,
                 Attempt::NeedsSession => match self.append_cold(&draft).await? {
                     Some(message) => {
@@ -92,10 +90,7 @@ impl Hub {
                 },
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
                 Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
-                Attempt::NeedsLookup => match self.find_by_local_id(&draft).await? {
-                    Some(message) => break message,
-                    None => is_unknown_local_id = true,
-                },
+                Attempt::NeedsLookup => self.look_up_local_id(&draft).await?,
             }
         };
         if let Some(effect) = on_commit(&message) {
@@ -121,7 +116,7 @@ impl Hub {
         }
     }
 
-    fn try_append(&self, draft: &Draft, is_unknown_local_id: bool) -> Result<Attempt, Error> {
+    fn try_append(&self, draft: &Draft) -> Result<Attempt, Error> {
         let mut state = self.state();
         if let Some(unlocked) = state.in_flight.until_seqs_unlocked(&draft.session) {
             return Ok(Attempt::SeqsLocked(unlocked));
@@ -134,8 +129,8 @@ impl Hub {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
                 None => return Ok(Attempt::NeedsLocalIds),
                 Some(Seen::Before(message)) => return Ok(Attempt::Done(message)),
-                Some(Seen::Unknown) if !is_unknown_local_id => return Ok(Attempt::NeedsLookup),
-                Some(Seen::Unknown | Seen::Never) => {}
+                Some(Seen::Unknown) => return Ok(Attempt::NeedsLookup),
+                Some(Seen::Never) => {}
             }
         }
         state.ensure_write_queue_has_room(draft.content.text().len())?;
@@ -156,8 +151,10 @@ impl Hub {
             created_at: now,
         };
         let message_ref = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
-        if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
-            ids.insert(local_id.clone(), message_ref.clone());
+        if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
+            && ids.insert(local_id.clone(), Some(message_ref.clone()))
+        {
+            state.cache.evictions.record(&[Key::Id(&draft.session)]);
         }
         if draft.from.is_some() {
             self.update_todos(state, draft, now)?;
@@ -182,10 +179,5 @@ impl Hub {
         state.journal.queue_session(&draft.session, Extent::Whole);
         state.journal.on_commit(Effect::Publish(event));
         Ok(())
-    }
-
-    async fn find_by_local_id(&self, draft: &Draft) -> Result<Option<MessageRef>, Error> {
-        let Some(local_id) = &draft.local_id else { return Ok(None) };
-        Ok(store::find_by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cli::{Call, Cli, PendingAck, Phase, Role};
+use super::long_sessions::stored_messages;
 use super::oracle::ValueKind;
 use super::world::World;
 use crate::support::RPC_TIMEOUT_MS;
@@ -156,7 +157,8 @@ impl World {
         let Some(session) = call.params["sessionId"].as_str().map(str::to_owned) else {
             return self.runner_start_cli(i, call, "spawned");
         };
-        if self.rng.chance(65) || !self.exists(namespace_index, &session) {
+        // The checks of a merge know the whole history.
+        if self.rng.chance(65) || !self.exists(namespace_index, &session) || stored_messages(&session) > 0 {
             let answer = json!({"success": true, "sessionId": session});
             if self.rng.chance(80) {
                 self.start_cli(namespace_index, &session);

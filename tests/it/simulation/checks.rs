@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::cli::{Cli, Phase};
 use super::liveness::SESSION_TIMEOUT_MS;
+use super::long_sessions::stored_messages;
 use super::oracle::{Existence, LowerBound, ValueKind};
 use super::responses::Purpose;
 use super::rows::Row;
@@ -171,7 +172,12 @@ impl World {
     fn check_row(&mut self, namespace_index: usize, row: &Row) {
         let Row { id, .. } = row;
         let seqs: Vec<u64> = row.messages.keys().copied().collect();
-        assert!(seqs.iter().copied().eq(1..=row.seq), "the seq of {id} is {}, but its messages have {seqs:?}", row.seq);
+        let first_seq = 1 + stored_messages(id);
+        assert!(
+            seqs.iter().copied().eq(first_seq..=row.seq),
+            "the seq of {id} is {}, but its messages have {seqs:?}",
+            row.seq
+        );
         let oracle = self.oracle(namespace_index);
         assert!(
             row.metadata_version >= oracle.newest_version(id, ValueKind::Metadata),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Value, json};
 
 use super::connections::{ConnectionId, Peer};
+use super::long_sessions::stored_messages;
 use super::oracle::{KeepAlive, SentMessage, ValueKind};
 use super::responses::Purpose;
 use super::world::World;
@@ -114,7 +115,7 @@ pub struct Cli {
 
 impl Cli {
     pub fn new(namespace_index: usize, role: Role) -> Self {
-        Self {
+        let mut cli = Self {
             namespace_index,
             role,
             phase: Phase::Disconnected,
@@ -129,7 +130,9 @@ impl Cli {
             values: BTreeMap::new(),
             unanswered_calls: Vec::new(),
             spawned_for: None,
-        }
+        };
+        cli.forget_history();
+        cli
     }
 
     pub fn session(&self) -> Option<String> {
@@ -143,10 +146,10 @@ impl Cli {
         self.phase == Phase::Ready
     }
 
-    /// Discards the history, which a merge has renumbered.
+    /// Discards the history, which a merge has renumbered. The CLI knows the messages that were stored before the run.
     pub fn forget_history(&mut self) {
         self.history.clear();
-        self.last_seq = 0;
+        self.last_seq = self.session().map_or(0, |session| stored_messages(&session));
         self.buffered.clear();
     }
 

@@ -16,6 +16,7 @@ mod database;
 mod large;
 mod liveness;
 mod log;
+mod long_sessions;
 mod memory;
 mod object;
 mod oracle;
@@ -37,6 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use log::{Log, truncate};
+use long_sessions::has_long_sessions;
 use scheduler::lock;
 use world::World;
 
@@ -49,6 +51,9 @@ fn simulate(seed: u64, verbose: bool) -> Result<Vec<String>, Vec<String>> {
     let log = Arc::new(Mutex::new(Log { lines: Vec::new(), verbose }));
     let run = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, Arc::clone(&log));
+        if has_long_sessions(seed) {
+            world.add_long_sessions();
+        }
         world.add_initial_clients();
         for _ in 0..world.rng.between(30, 100) {
             world.take_random_step();

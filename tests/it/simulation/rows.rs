@@ -69,7 +69,7 @@ impl World {
         let ids = format!("(SELECT id {from_sessions})");
         for row in self.db.sqlite.select(&format!(
             "SELECT sessions.id, messages.seq, messages.id, local_id, {WHOLE_MESSAGE} {from_sessions}
-             JOIN messages ON messages.session_id = sessions.history_id"
+             JOIN messages ON messages.session_id = sessions.history_id AND messages.id NOT LIKE 'stored-%'"
         )) {
             let mut columns = row.into_iter();
             let (session, seq) = (text(columns.next()), number(columns.next()));

@@ -327,7 +327,7 @@ impl World {
     }
 
     /// A random tag. Half of the tags are used in both namespaces.
-    fn pick_tag(&mut self, namespace_index: usize, tags: usize) -> String {
+    pub fn pick_tag(&mut self, namespace_index: usize, tags: usize) -> String {
         let name = if self.rng.chance(50) { "shared" } else { self.objects[namespace_index].name };
         format!("/{name}-{}", self.rng.below(tags))
     }

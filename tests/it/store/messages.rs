@@ -6,7 +6,7 @@ use crate::support::store::{
     stored, team,
 };
 use proptest::prelude::*;
-use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::model::json::MAX_SAFE_INTEGER;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
@@ -190,8 +190,52 @@ async fn local_ids_are_read_newest_first() {
     let newest =
         messages::read_local_ids(query(&db, messages::select_local_ids(&team(), "s", 2)).await.unwrap()).unwrap();
     assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
-    assert_eq!(messages::find_by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
-    assert_eq!(messages::find_by_local_id(&db, &team(), "s", "b").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn messages_of_several_sessions_are_found_by_their_local_ids() {
+    let db = Sqlite::with_schema();
+    for id in ["s", "t", "foreign"] {
+        let owner = session(id, id);
+        put(&db, &owner).await;
+        put_messages(&db, &owner, [message(1, Some("a")), message(2, None), message(3, Some("c"))]).await;
+    }
+    db.execute("UPDATE sessions SET namespace = 'other' WHERE id = 'foreign'");
+    let table = [
+        ("s", "a", Some(1)),
+        ("t", "b", None),
+        ("t", "c", Some(3)),
+        ("foreign", "a", None),
+        ("none", "a", None),
+        ("s", "c", Some(3)),
+        ("s", "", None),
+        ("s", "a", Some(1)),
+    ];
+    let pairs = table.map(|(session, local_id, _)| (session.to_owned(), local_id.to_owned()));
+    let found = messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap();
+    let seqs: Vec<Option<u64>> = found.into_iter().map(|message| message.map(|message| message.seq)).collect();
+    assert_eq!(seqs, table.map(|(_, _, seq)| seq));
+}
+
+#[tokio::test]
+async fn a_lookup_of_local_ids_takes_no_more_steps_in_a_long_session() {
+    let mut steps_by_history = Vec::new();
+    for messages in [10, 30_000] {
+        let db = Sqlite::with_schema();
+        put(&db, &session("s", "/code")).await;
+        db.execute(&format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {messages})
+             INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
+             SELECT 's', i, 'm' || i, 'l' || i, 1, '1' FROM n"
+        ));
+        let pairs = (1..=MAX_LOCAL_ID_LOOKUPS).map(|n| ("s".to_owned(), format!("l{}", 2 * n))).collect::<Vec<_>>();
+        db.take_most_steps();
+        messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap();
+        steps_by_history.push(db.take_most_steps());
+    }
+    let steps_of_rows = 20 * i32::try_from(MAX_LOCAL_ID_LOOKUPS).unwrap();
+    assert!(steps_by_history[1] <= steps_by_history[0] + steps_of_rows, "{steps_by_history:?}");
+    assert!(steps_by_history[1] <= 60 * i32::try_from(MAX_LOCAL_ID_LOOKUPS).unwrap(), "{steps_by_history:?}");
 }
 
 proptest! {
@@ -207,7 +251,8 @@ proptest! {
             put_messages(&db, &owner, [message(1, Some(&local))]).await;
             let found = load_by_tag(&db, &team(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
-            let found = messages::find_by_local_id(&db, &team(), "s", &local).await.unwrap();
+            let pairs = [("s".to_owned(), local.clone())];
+            let found = messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap().remove(0);
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
             let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();

@@ -147,7 +147,9 @@ async fn invalid_columns_of_messages_are_errors() {
         messages::read_local_ids(query(db, messages::select_local_ids(&team(), "s", 1)).await?).map(drop)
     })
     .await;
-    check("messages", &columns, async |db| messages::find_by_local_id(db, &team(), "s", "l").await.map(drop)).await;
+    let columns = [("position", Number), ("id", Text), ("seq", Number), ("created_at", Number)];
+    let pairs = [("s".to_owned(), "l".to_owned())];
+    check("messages", &columns, async |db| messages::find_by_local_ids(db, &team(), &pairs).await.map(drop)).await;
     let columns = [("seq", Number), ("content", Text)];
     check("messages", &columns, async |db| {
         messages::read_todo_candidates(query(db, messages::select_todo_candidates(&team(), "s", 1, 9)).await?).map(drop)

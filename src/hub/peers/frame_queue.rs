@@ -1,0 +1,80 @@
+//! The frames of a socket that wait while an earlier one is being handled: frames of a socket take effect in order.
+
+use std::collections::VecDeque;
+
+use futures::channel::oneshot;
+
+use crate::limits::FRAME_OVERHEAD_BYTES;
+
+/// A frame of a CLI or web client.
+#[derive(Debug)]
+pub struct QueuedFrame {
+    pub text: String,
+    /// In Unix milliseconds.
+    pub arrived_at: u64,
+}
+
+impl QueuedFrame {
+    pub fn memory_bytes(&self) -> usize {
+        self.text.len() + FRAME_OVERHEAD_BYTES
+    }
+}
+
+#[derive(Debug)]
+enum Entry {
+    Frame(QueuedFrame),
+    /// Resolves when the frames before it were handled.
+    Waiter(oneshot::Sender<()>),
+}
+
+/// The queue of a socket.
+#[derive(Debug, Default)]
+pub struct FrameQueue {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+}
+
+impl FrameQueue {
+    /// The memory of the frames, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn push(&mut self, frame: QueuedFrame) {
+        self.bytes += frame.memory_bytes();
+        self.entries.push_back(Entry::Frame(frame));
+    }
+
+    /// Removes and returns the next frame, when all earlier ones were handled.
+    pub fn pop(&mut self) -> Option<QueuedFrame> {
+        loop {
+            match self.entries.pop_front()? {
+                Entry::Frame(frame) => {
+                    self.bytes -= frame.memory_bytes();
+                    return Some(frame);
+                }
+                // The caller may have left.
+                Entry::Waiter(sender) => drop(sender.send(())),
+            }
+        }
+    }
+
+    /// Returns a receiver that resolves when the queued frames, and the one that is being handled, were handled.
+    pub fn wait(&mut self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.entries.push_back(Entry::Waiter(sender));
+        receiver
+    }
+
+    /// Returns the frames in their order.
+    pub fn frames(&self) -> impl Iterator<Item = &QueuedFrame> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Frame(frame) => Some(frame),
+            Entry::Waiter(_) => None,
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! Local ids of sessions with more messages than have their local ids in memory: the older ones are looked up in the database.
+
+use crate::support::cli::Cli;
+use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
+use crate::support::{World, run_until_idle};
+use serde_json::{Value, json};
+use session_gateway_hub::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
+
+/// More messages than have their local ids in memory after a wake.
+const STORED: u64 = MAX_LOCAL_IDS as u64 + 100;
+
+/// Inserts messages with the local ids `l1`, `l2`, and so on.
+fn insert_messages(db: &Sqlite, session: &str, count: u64) {
+    db.execute(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
+         SELECT '{session}', i, '{session}-m' || i, 'l' || i, 1, '1' FROM n"
+    ));
+}
+
+/// Creates sessions with [`STORED`] messages each, which are in memory with their newest local ids. Returns their ids and CLIs.
+async fn long_sessions<const N: usize>(world: &World) -> [(String, Cli); N] {
+    let mut ids = Vec::new();
+    for n in 0..N {
+        let session = world.create_session(&format!("/code/{n}")).await;
+        insert_messages(&world.db, &session, STORED);
+        ids.push(session);
+    }
+    world.hibernate_and_wake().await;
+    let mut sessions = Vec::new();
+    for session in ids {
+        let mut cli = world.cli(&session).await;
+        // The first message reads the session, the second its newest local ids.
+        let newest = vec![format!("l{STORED}"); 2];
+        assert_eq!(send_all(&mut cli, &session, &newest).await, [json!(STORED), json!(STORED)]);
+        sessions.push((session, cli));
+    }
+    sessions.try_into().ok().unwrap()
+}
+
+fn message(session: &str, local_id: &str) -> Value {
+    json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": local_id}})
+}
+
+/// Sends messages at once. Returns the seqs in their acknowledgements.
+async fn send_all(cli: &mut Cli, session: &str, local_ids: &[String]) -> Vec<Value> {
+    let acks: Vec<u64> = local_ids.iter().map(|id| cli.emit_for_ack("message", &message(session, id))).collect();
+    let mut seqs = Vec::new();
+    for ack in acks {
+        seqs.push(cli.wait_for_ack(ack).await["seq"].clone());
+    }
+    seqs
+}
+
+/// The local ids of a session in the order of their seqs, which have no gap, after those of [`insert_messages`].
+fn added_local_ids(db: &Sqlite, session: &str) -> Vec<String> {
+    let rows = db.select(&format!(
+        "SELECT json_group_array(local_id) FROM (SELECT local_id FROM messages
+         WHERE session_id = '{session}' AND seq > {STORED} ORDER BY seq)"
+    ));
+    let session_seq = db.number(&format!("SELECT max(seq) FROM messages WHERE session_id = '{session}'"));
+    let count = db.number(&format!("SELECT count(*) FROM messages WHERE session_id = '{session}'"));
+    assert_eq!(session_seq, count, "the seqs have a gap");
+    match &rows[0][0] {
+        session_gateway_hub::store::Value::Text(text) => serde_json::from_str(text).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn numbered(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{prefix}{n}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_local_ids_of_waiting_messages_are_looked_up_together() {
+    let world = World::new();
+    let [(session, mut cli)] = long_sessions(&world).await;
+    let reads = world.db.read_count();
+    let sent = numbered("new", 2 * MAX_LOCAL_ID_LOOKUPS);
+    let seqs = send_all(&mut cli, &session, &sent).await;
+    assert_eq!(seqs, (1..=sent.len() as u64).map(|n| json!(STORED + n)).collect::<Vec<_>>());
+    assert_eq!(added_local_ids(&world.db, &session), sent);
+    let lookups = world.db.read_count() - reads;
+    assert!(lookups <= 4, "{lookups} lookups for {} messages", sent.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_local_ids_among_waiting_messages_are_stored_once() {
+    let world = World::new();
+    let [(session, mut cli)] = long_sessions(&world).await;
+    let sent = ["a", "l1", "b", "a", "l7", "b", "c", "l1"].map(str::to_owned);
+    let seqs = send_all(&mut cli, &session, &sent).await;
+    let [a, b, c] = [1, 2, 3].map(|n| STORED + n);
+    assert_eq!(seqs, [a, 1, b, a, 7, b, c, 1].map(|seq| json!(seq)));
+    assert_eq!(added_local_ids(&world.db, &session), ["a", "b", "c"]);
+    world.hibernate_and_wake().await;
+    assert_eq!(send_all(&mut cli, &session, &sent).await, seqs, "and recognized after a wake");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lookup_of_a_namespace_is_in_flight_and_holds_up_no_message_that_needs_none() {
+    let world = World::new();
+    let mut senders = long_sessions::<3>(&world).await;
+    let quiet = world.create_session("/quiet").await;
+    let mut quiet_cli = world.cli(&quiet).await;
+    let reads = world.db.read_count();
+    world.db.hold(BatchKind::Reads);
+    let mut acks = Vec::new();
+    for (session, cli) in &mut senders {
+        for id in numbered("new", 20) {
+            acks.push(cli.emit_for_ack("message", &message(session, &id)));
+        }
+        run_until_idle().await;
+        assert_eq!(world.db.held_count(), 1, "one lookup is in flight");
+    }
+    assert_eq!(quiet_cli.emit_with_ack("message", &message(&quiet, "q")).await["seq"], 1);
+    world.db.release();
+    for ((session, cli), acks) in senders.iter_mut().zip(acks.chunks(20)) {
+        for (n, ack) in (1..).zip(acks) {
+            assert_eq!(cli.wait_for_ack(*ack).await["seq"], STORED + n);
+        }
+        assert_eq!(added_local_ids(&world.db, session).len(), 20);
+    }
+    let lookups = world.db.read_count() - reads;
+    assert!(lookups <= 3, "{lookups} lookups for three sockets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_that_the_database_rejects_fails_its_messages_which_can_be_sent_again() {
+    let world = World::new();
+    let [(session, mut cli)] = long_sessions(&world).await;
+    world.db.fail(BatchKind::Reads, permanent_error());
+    let failed = cli.emit_with_ack("message", &message(&session, "a")).await;
+    assert_eq!(failed["code"], "unavailable", "{failed}");
+    assert_eq!(send_all(&mut cli, &session, &["a".to_owned(), "l3".to_owned()]).await, [json!(STORED + 1), json!(3)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_sent_again_before_it_is_durable_is_stored_once_although_its_local_id_was_evicted() {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    let mut cli = world.cli(&session).await;
+    world.db.hold(BatchKind::Writes);
+    let sent = numbered("new", 2 * MAX_LOCAL_IDS + 10);
+    let acks: Vec<u64> = sent.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the first batch is in flight");
+    let repeated_from = MAX_LOCAL_IDS - 100;
+    let written = world.db.number("SELECT count(*) FROM messages");
+    assert!(written < repeated_from as i64, "{written} messages are in the first batch");
+    let repeated = &sent[repeated_from..repeated_from + 50];
+    let repeated: Vec<u64> = repeated.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
+    run_until_idle().await;
+    world.db.release();
+    for (n, ack) in (1..).zip(acks) {
+        assert_eq!(cli.wait_for_ack(ack).await["seq"], n);
+    }
+    for (n, ack) in (repeated_from + 1..).zip(repeated) {
+        assert_eq!(cli.wait_for_ack(ack).await["seq"], n);
+    }
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), sent.len() as i64);
+}
