@@ -257,3 +257,20 @@ async fn a_commit_is_uncertain_if_its_result_is_lost_and_the_retry_is_refused() 
     assert_eq!(sender.wait_for_ack(ack).await["code"], "unavailable");
     assert_eq!(other.socket.wait_for_close().await, 1013);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_archive_was_not_written_before_a_restart_expires() {
+    let world = World::new();
+    let session = world.create_session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    run_until_idle().await;
+    world.db.fail_all(BatchKind::Writes, retryable_error());
+    let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
+    cli.emit_for_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": archived}));
+    run_until_idle().await;
+    world.redeploy();
+    world.db.repair();
+    assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
+    world.advance(31_000).await;
+    assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
+}

@@ -9,7 +9,7 @@ use crate::hub::large;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
-use crate::hub::storage_keys::{alive_key, kept_requests_key};
+use crate::hub::storage_keys::kept_requests_key;
 use crate::hub::{Hub, State};
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::agent_state::count_pending;
@@ -172,10 +172,9 @@ impl Hub {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
             (s.active, s.thinking, s.updated_at) = (false, false, now);
             state.record_presence(id)?;
-            state.journal.on_commit(Effect::DeleteTimer(owner));
-        } else {
-            self.rt.kv_delete(&alive_key(&owner));
         }
+        // On commit also if the session is inactive already: that may not be durable yet.
+        state.journal.on_commit(Effect::DeleteTimer(owner));
         self.clear_reactivation(state, id);
         Ok(())
     }
