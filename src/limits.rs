@@ -67,7 +67,7 @@ pub const SMALL_FRAME_BYTES: usize = 16 * 1024;
 pub const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
-/// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.
+/// How many sockets a namespace may have, with closed ones whose clients have not answered. The platform allows 32,768.
 pub const MAX_SOCKETS: usize = 32_000;
 /// How many sockets without a token may wait for their CONNECT (PROTOCOL.md "The socket of a CLI").
 pub const MAX_UNAUTHENTICATED: usize = 200;

@@ -8,6 +8,11 @@ use thiserror::Error;
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
+/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame or its
+/// connection ends, after two hibernations as an open one. A wake skips the socket. It must not close the socket again: that would
+/// keep the object in memory (measured). A version that does not know this text closes the socket, as it can't read it.
+pub const CLOSED_ATTACHMENT: &str = "closed";
+
 /// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "kebab-case")]
@@ -60,7 +65,15 @@ pub trait Runtime: Send + Sync {
     fn send(&self, to: &[ConnId], text: &str);
     /// Sets the attachment of a socket, which survives hibernation (at most 16,384 bytes: platform limit).
     fn attach(&self, conn: ConnId, attachment: &str);
-    fn close(&self, conn: ConnId, code: u16, reason: &str);
+    /// Closes a socket for this and all later instances ([`CLOSED_ATTACHMENT`]).
+    fn close(&self, conn: ConnId, code: u16, reason: &str) {
+        self.attach(conn, CLOSED_ATTACHMENT);
+        self.send_close(conn, code, reason);
+    }
+    /// Sends a close frame: use [`close`](Self::close). Nothing is sent to the socket afterwards, and its attachment stays.
+    fn send_close(&self, conn: ConnId, code: u16, reason: &str);
+    /// Returns the number of sockets that the platform counts: open ones, and closed ones whose clients have not answered.
+    fn socket_count(&self) -> usize;
     /// Sets the object's one alarm, which replaces the one set before. Returns whether it was set.
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
     /// Starts a background task. If a panic interrupts it, all sockets of the object are closed.

@@ -89,9 +89,15 @@ export function backgroundTask(state) {
   return new Task(() => state.getWebSockets().forEach(requestReconnect));
 }
 
-/** Closes a socket with a code after which clients reconnect. */
+/** The attachment of a closed socket: `CLOSED_ATTACHMENT` in `hub/ports.rs`. */
+const CLOSED = 'closed';
+
+/** Closes a socket with a code after which clients reconnect, unless it was closed before. */
 function requestReconnect(socket) {
   try {
+    if (socket.deserializeAttachment() === CLOSED) return;
+    // Otherwise the next instance would restore the socket.
+    socket.serializeAttachment(CLOSED);
     socket.close(1012, 'The hub was interrupted. Reconnect.');
   } catch {
     // It is already closed.

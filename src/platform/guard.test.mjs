@@ -5,10 +5,15 @@ import { beforeEach, describe, test } from 'node:test';
 import { backgroundTask, frameTask, instanceLost, objectTask, wasInterrupted, workerTask } from './guard.js';
 import { setInterruptedBody } from './unavailable.js';
 
-/** A WebSocket that records its close codes. */
-function socket() {
+/** A WebSocket that records the close codes, each with the attachment at that time. */
+function socket(attachment = 'a CLI') {
   const closed = [];
-  return { closed, close: (code) => closed.push(code) };
+  return {
+    closed,
+    deserializeAttachment: () => attachment,
+    serializeAttachment: (value) => (attachment = value),
+    close: (code) => closed.push([code, attachment]),
+  };
 }
 
 beforeEach(() => {
@@ -38,7 +43,8 @@ describe('a task that settles before the loss', () => {
 
 describe('the loss of the instance', () => {
   test('settles all pending tasks', async () => {
-    const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('already closed') }];
+    const [client, other] = [socket(), socket()];
+    const closing = { ...socket(), close: () => assert.fail('already closed') };
     const task = backgroundTask({ getWebSockets: () => [closing, other] });
     const pending = [workerTask('vary\norigin\n'), frameTask(closing), frameTask(client), task].map(({ promise }) => promise);
     const rejected = assert.rejects(objectTask().promise, /interrupted/);
@@ -47,14 +53,22 @@ describe('the loss of the instance', () => {
     const headers = ['retry-after', 'vary'].map((name) => response.headers.get(name));
     assert.deepEqual([response.status, ...headers], [503, '1', 'origin']);
     assert.deepEqual(await response.json(), { code: 'hub_unavailable' });
-    assert.deepEqual([client.closed, other.closed], [[1012], [1012]]);
+    assert.deepEqual([client.closed, other.closed], [[[1012, 'closed']], [[1012, 'closed']]], 'the next instance restores neither');
     assert.equal(globalThis.__worker_init_state.criticalError, true);
   });
 
   test('closes the socket whose frame was being processed', () => {
     const client = socket();
     instanceLost(client, '');
-    assert.deepEqual(client.closed, [1012]);
+    assert.deepEqual(client.closed, [[1012, 'closed']]);
+  });
+
+  test('does not close a socket again that the hub has closed', async () => {
+    const [client, closed] = [socket(), socket('closed')];
+    const task = backgroundTask({ getWebSockets: () => [closed, client] });
+    instanceLost(closed, '');
+    await task.promise;
+    assert.deepEqual([client.closed, closed.closed], [[[1012, 'closed']], []]);
   });
 
   test('has a response for the request that was being routed', () => {

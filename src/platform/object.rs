@@ -207,9 +207,9 @@ impl NamespaceObject {
         match head.socket.parse().ok() {
             Some(SocketKind::Web) => self.subscribe(running, request, &head, Format::Json).await,
             Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
-            Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated).await,
-            Some(SocketKind::AuthenticatedCli) => self.open_cli(running, Upgrade::Authenticated).await,
-            Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged).await,
+            Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated),
+            Some(SocketKind::AuthenticatedCli) => self.open_cli(running, Upgrade::Authenticated),
+            Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged),
             None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
                     let response = respond(&running.hub, request).await;
@@ -238,11 +238,9 @@ impl NamespaceObject {
         }))
     }
 
-    async fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
-        if !running.hub.has_room_for(upgrade) {
-            return Ok(convert::to_js_error(no_room()));
-        }
-        let (response, conn) = self.accept(running)?;
+    fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
+        let has_room = running.hub.has_room_for(upgrade);
+        let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(no_room()) };
         running.hub.open_cli(conn, upgrade);
         Ok(response)
     }
@@ -260,9 +258,9 @@ impl NamespaceObject {
         let expires_at = headers.next().and_then(|at| at.parse().ok());
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
-            Ok(_) if !running.hub.has_room() => Ok(convert::to_js_error(no_room())),
             Ok(events) => {
-                let (response, conn) = self.accept(running)?;
+                let accepted = self.accept(running, running.hub.has_room())?;
+                let Some((response, conn)) = accepted else { return Ok(no_room()) };
                 let subscription = Subscription { expires_at, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
                 Ok(response)
@@ -271,16 +269,20 @@ impl NamespaceObject {
         }
     }
 
-    /// Accepts a hibernatable WebSocket.
-    fn accept(&self, running: &RunningHub) -> Result<(Response, ConnId)> {
-        let pair = WebSocketPair::new()?;
-        self.state.accept_web_socket(&pair.server);
+    /// Accepts a hibernatable WebSocket; `None` without room, or if the platform refuses the socket.
+    fn accept(&self, running: &RunningHub, has_room: bool) -> Result<Option<(Response, ConnId)>> {
+        let pair = has_room.then(WebSocketPair::new).transpose()?;
+        // `State::accept_web_socket` panics if the platform refuses the socket.
+        let state: &DurableObjectState = self.js_state.unchecked_ref();
+        let accepted = pair.filter(|pair| state.accept_websocket(pair.server.as_ref()).is_ok());
+        let Some(pair) = accepted else { return Ok(None) };
         let conn = running.runtime.insert_socket(to_object_socket(&pair.server));
-        Ok((worker::Response::from_websocket(pair.client)?.into(), conn))
+        Ok(Some((worker::Response::from_websocket(pair.client)?.into(), conn)))
     }
 
-    fn close_all_sockets(&self, code: u16, reason: &str) -> Result<()> {
-        self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
+    fn close_all_sockets(&self, code: u16, reason: &str) {
+        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+        sockets.iter().for_each(|(conn, _)| runtime.close(*conn, code, reason));
     }
 
     fn on_disconnect(&self, socket: &ObjectSocket) {
@@ -321,7 +323,8 @@ impl NamespaceObject {
     /// Passes a frame to the hub. Copies a large one into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(running) = self.start(None) else {
-            return self.close_all_sockets(1012, RECONNECT);
+            self.close_all_sockets(1012, RECONNECT);
+            return Ok(());
         };
         let Some(conn) = socket.connection() else { return Ok(()) };
         if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
@@ -343,7 +346,7 @@ impl NamespaceObject {
                 running.hub.is_unused()
             }
             Err(StartError::UnknownNamespace) => {
-                self.close_all_sockets(1008, NO_CONNECT)?;
+                self.close_all_sockets(1008, NO_CONNECT);
                 true
             }
             Err(StartError::Replaced) => {
@@ -365,6 +368,7 @@ impl NamespaceObject {
     }
 }
 
-fn no_room() -> ErrorResponse {
-    ErrorResponse::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
+fn no_room() -> Response {
+    let error = "Too many sockets are open or opening at once. Try again in a few seconds.";
+    convert::to_js_error(ErrorResponse::hub_unavailable(error))
 }

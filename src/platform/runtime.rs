@@ -1,6 +1,6 @@
 //! The runtime port over a Durable Object: WebSockets, alarm, storage, clock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard;
 use super::time::{now, sleep};
-use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
+use crate::hub::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
 
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
@@ -48,11 +48,21 @@ struct KeyValue {
 #[derive(Default)]
 struct Sockets {
     open: HashMap<ConnId, SendWrapper<ObjectSocket>>,
+    /// Those that the hub has closed, until their close event.
+    closing: BTreeSet<ConnId>,
     last: ConnId,
 }
 
+impl Sockets {
+    fn set_closing(&mut self, conn: ConnId) -> Option<SendWrapper<ObjectSocket>> {
+        let socket = self.open.remove(&conn)?;
+        self.closing.insert(conn);
+        Some(socket)
+    }
+}
+
 impl ObjectRuntime {
-    /// Also returns the sockets that survived hibernation with their attachments. `js_state` is the JavaScript object behind
+    /// Also returns the open sockets that survived hibernation with their attachments. `js_state` is the JavaScript object behind
     /// `state`.
     pub fn new(state: &State, js_state: JsValue) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
@@ -65,7 +75,12 @@ impl ObjectRuntime {
         for socket in state.get_websockets() {
             let socket = to_object_socket(&socket);
             let attachment = socket.attachment().ok().and_then(|value| value.as_string()).unwrap_or_default();
-            attachments.push((runtime.insert_socket(socket), attachment));
+            let conn = runtime.insert_socket(socket);
+            if attachment == CLOSED_ATTACHMENT {
+                runtime.sockets().set_closing(conn);
+            } else {
+                attachments.push((conn, attachment));
+            }
         }
         (runtime, attachments)
     }
@@ -92,7 +107,9 @@ impl ObjectRuntime {
     }
 
     pub fn remove_socket(&self, conn: ConnId) {
-        self.sockets().open.remove(&conn);
+        let mut sockets = self.sockets();
+        sockets.open.remove(&conn);
+        sockets.closing.remove(&conn);
     }
 }
 
@@ -128,10 +145,15 @@ impl Runtime for ObjectRuntime {
         }
     }
 
-    fn close(&self, conn: ConnId, code: u16, reason: &str) {
-        if let Some(socket) = self.sockets().open.remove(&conn) {
+    fn send_close(&self, conn: ConnId, code: u16, reason: &str) {
+        if let Some(socket) = self.sockets().set_closing(conn) {
             let _ = socket.0.close(code, reason);
         }
+    }
+
+    fn socket_count(&self) -> usize {
+        let sockets = self.sockets();
+        sockets.open.len() + sockets.closing.len()
     }
 
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {

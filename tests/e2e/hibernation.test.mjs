@@ -11,6 +11,7 @@ import { CHANNELS, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
+import { RawCli } from './lib/raw-cli.mjs';
 
 const hub = await startHub({ wrappers: ['tally.worker.js'] });
 const singleHub = await startHub({ wrappers: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
@@ -287,6 +288,49 @@ describe('an idle object', { concurrency: true }, () => {
       assert.ok((await countWakes(hub, namespace)) >= 1);
     };
     await Promise.all(namespaces.map(hibernates));
+  });
+
+  test('does not restore closed sockets whose clients do not answer the close', async (t) => {
+    const web = hub.web('unanswered');
+    const auth = { machineId: (await web.registerMachine({ id: 'm-unanswered' })).id };
+    const method = `${auth.machineId}:checkPathExists`;
+    const [late, lost] = [new RawCli(hub, 'unanswered'), new RawCli(hub, 'unanswered')];
+    for (const closed of [late, lost]) {
+      t.after(() => closed.destroy());
+      await closed.connect(auth);
+      await closed.register(method);
+      closed.send('not a packet');
+      assert.equal(await closed.waitForCloseFrame(), 1002);
+    }
+    const frames = [late, lost].map((closed) => closed.frames.all.length);
+
+    const runner = await connectCli(t, hub, { namespace: 'unanswered', tokenIn: 'header', auth });
+    await runner.serve(method, ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
+    const assertCalled = async () => {
+      const { body } = await web.post(`/api/machines/${auth.machineId}/paths/exists`, { paths: ['/code'] });
+      assert.deepEqual(body, { '/code': true });
+    };
+    const assertCalledAfterHibernation = async () => {
+      assert.equal(await hub.hibernate('unanswered'), true);
+      await assertCalled();
+    };
+    // After the second time, the runtime says that the closed sockets are open.
+    for (let n = 0; n < 3; n += 1) await assertCalledAfterHibernation();
+    // A socket that answers no ping is disconnected after the third one.
+    for (let n = 0; n < 4; n += 1) await runner.pings.next(() => true, 'a ping', PING_TIMEOUT_MS);
+    await assertCalled();
+
+    late.send('42/cli,["rpc-register",{"method":"checkPathExists"}]');
+    await assertCalled();
+    for (const end of [() => late.answerClose(), () => lost.destroy()]) {
+      const { events } = await hub.tally('unanswered');
+      end();
+      const closeEvents = ({ events }) => events.filter(({ name }) => name === 'webSocketClose').length;
+      const isHandled = async () => closeEvents(await hub.tally('unanswered')) > closeEvents({ events });
+      await eventually(isHandled, 'the close event');
+      await assertCalledAfterHibernation();
+    }
+    assert.deepEqual([late, lost].map((closed) => closed.frames.all.length), frames, 'nothing follows the close frame');
   });
 
   test('is not hibernated while an RPC is pending', async (t) => {

@@ -89,22 +89,36 @@ describe('a panic', () => {
     });
   }
 
-  for (const { where, trap, path, message, authorize } of [
-    { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'The response cannot be created', authorize: false },
-    { where: 'object', trap: 'socket', path: '/api/events', message: 'The socket cannot be accepted' },
+  for (const { where, trap, path, authorize } of [
+    { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', authorize: false },
+    { where: 'object', trap: 'object-response', path: '/api/events' },
   ]) {
     test(`of Rust code in the ${where} closes no other socket, and is logged once with its message and location`, async (t) => {
       const clients = await connectAll(t, `unwrapped-in-the-${where}`);
       const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
       const before = panics();
       assertInterrupted(await clients.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
-      const logged = await hub.stderr.next((text) => text.includes(message), 'the panic in the log');
+      const logged = await hub.stderr.next((text) => text.includes('The response cannot be created'), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
       await assertAllConnected(clients);
       assert.deepEqual(clients.losses, []);
       assert.equal(panics() - before, 1);
     });
   }
+
+  test('does not happen when the platform refuses a socket: the upgrade is answered with 503, and no socket is closed', async (t) => {
+    const clients = await connectAll(t, 'refused');
+    const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
+    const before = panics();
+    for (const path of ['/api/events', '/socket.io/?EIO=4&transport=websocket']) {
+      const { status, headers, body } = await clients.web.upgrade(path, { headers: { 'x-trap': 'socket' } });
+      const error = 'Too many sockets are open or opening at once. Try again in a few seconds.';
+      assert.deepEqual([status, headers['retry-after'], body], [503, '1', { error, code: 'hub_unavailable' }]);
+    }
+    await assertAllConnected(clients);
+    assert.deepEqual(clients.losses, []);
+    assert.equal(panics() - before, 0);
+  });
 
   test('on a frame closes its sender’s socket, and later frames work', async (t) => {
     const clients = await connectAll(t, 'frame');

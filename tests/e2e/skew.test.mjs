@@ -14,6 +14,7 @@ import { ScriptedCli } from './lib/dialects.mjs';
 import { SKEW_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { PushService } from './lib/push-service.mjs';
+import { RawCli } from './lib/raw-cli.mjs';
 
 const MB = 1024 * 1024;
 const BUILDS = ['current', 'previous'];
@@ -211,6 +212,26 @@ async function useAll({ web, session, machine, cli, second, runner, feeds }, rou
 }
 
 describe('an object that another build loads', { concurrency: true }, () => {
+  test('does not restore a socket that it closed, and whose client does not answer', async (t) => {
+    const hub = await startSkewedHub(t, 'current', 'current');
+    const web = hub.web('closed');
+    const auth = { machineId: (await web.registerMachine({ id: 'm-closed' })).id };
+    const method = `${auth.machineId}:checkPathExists`;
+    const lost = new RawCli(hub, 'closed');
+    t.after(() => lost.destroy());
+    await lost.connect(auth);
+    await lost.register(method);
+    lost.send('not a packet');
+    await lost.waitForCloseFrame();
+    const runner = await connectCli(t, hub, { namespace: 'closed', tokenIn: 'header', auth });
+    await runner.serve(method, () => ({ '/code': true }));
+    for (const build of ['previous', 'current', 'current']) {
+      await hub.useBuilds({ worker: build, object: build });
+      assert.equal(await hub.hibernate('closed'), true);
+      assert.deepEqual(ok(await web.post(`/api/machines/${auth.machineId}/paths/exists`, { paths: ['/code'] })), { '/code': true });
+    }
+  });
+
   for (const [first, second] of [BUILDS, BUILDS.toReversed()]) {
     test(`keeps its sockets and timers: ${first}, ${second}, and ${first} again`, async (t) => {
       const hub = await startSkewedHub(t, first, first);

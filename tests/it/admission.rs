@@ -7,7 +7,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::peers::connections::Upgrade;
-use session_gateway_hub::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use session_gateway_hub::limits::{MAX_SOCKETS, MAX_UNAUTHENTICATED_FRAME_BYTES};
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;
@@ -188,6 +188,43 @@ async fn sockets_without_a_token_do_not_block_those_with_one() {
     authenticated[0].close();
     assert_eq!(has_room(), [false, true, true]);
     assert!(world.hub().has_room());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_sockets_count_until_their_clients_answer() {
+    let world = World::new();
+    let sockets: Vec<_> = (0..MAX_SOCKETS).map(|_| world.open_cli(true)).collect();
+    let [dead, answering] = [&sockets[0], &sockets[1]];
+    dead.never_answer_close();
+    for socket in [dead, answering] {
+        socket.send_binary();
+        assert!(!socket.is_open());
+    }
+    assert!(!world.hub().has_room());
+    world.deliver_answered_closes();
+    assert!(world.hub().has_room());
+    let _last = world.open_cli(true);
+    for _ in 0..2 {
+        world.hibernate_and_wake().await;
+        assert!(!world.hub().has_room(), "the platform counts the closed socket after hibernation, too");
+    }
+    dead.close();
+    assert!(world.hub().has_room());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_sockets_without_a_token_leave_half_of_the_places_to_others() {
+    let world = World::new();
+    for _ in 0..MAX_SOCKETS / 2 {
+        assert!(world.hub().has_room_for(Upgrade::Unauthenticated));
+        let socket = world.open_cli(false);
+        socket.never_answer_close();
+        socket.send_binary();
+    }
+    world.hibernate_and_wake().await;
+    let has_room = |upgrade| world.hub().has_room_for(upgrade);
+    assert!(!has_room(Upgrade::Unauthenticated));
+    assert!(has_room(Upgrade::Authenticated) && has_room(Upgrade::Bridged) && world.hub().has_room());
 }
 
 #[tokio::test(start_paused = true)]

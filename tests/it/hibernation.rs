@@ -308,3 +308,57 @@ async fn the_keep_alives_of_a_machine_do_not_prolong_the_session_of_the_same_soc
     }
     assert_eq!(world.get_session(&session).await["active"], false, "only the machine has sent keep-alives");
 }
+
+/// A machine, and the runner that registered `checkPathExists` after the hub had closed the socket of an earlier one, whose client
+/// does not answer.
+async fn runner_after_an_unanswered_close(world: &World) -> (Cli, Cli) {
+    world.register_machine("m").await;
+    let mut dead = world.runner("m").await;
+    dead.register("checkPathExists").await;
+    dead.socket.never_answer_close();
+    dead.socket.send("not a packet");
+    assert_eq!(dead.socket.wait_for_close().await, 1002);
+    let mut runner = world.runner("m").await;
+    runner.register("checkPathExists").await;
+    (dead, runner)
+}
+
+/// Calls `checkPathExists`, which the runner answers.
+async fn call_runner(world: &World, runner: &mut Cli) {
+    let call = world.start("POST", "/api/machines/m/paths/exists", r#"{"paths":["/code"]}"#);
+    let request = runner.next_call().await;
+    runner.respond(&request, &json!({"/code": true}));
+    assert_eq!(call.reply().await.ok(), json!({"/code": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_socket_whose_client_does_not_answer_takes_no_methods_after_hibernation() {
+    let world = World::new();
+    let (dead, mut runner) = runner_after_an_unanswered_close(&world).await;
+    for _ in 0..3 {
+        world.hibernate_and_wake().await;
+        call_runner(&world, &mut runner).await;
+        dead.socket.send(r#"42/cli,["rpc-register",{"method":"checkPathExists"}]"#);
+        call_runner(&world, &mut runner).await;
+    }
+    // Longer than a ping timeout.
+    for _ in 0..6 {
+        world.advance(30_000).await;
+        runner.socket.send("3");
+        world.hibernate_and_wake().await;
+    }
+    call_runner(&world, &mut runner).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_a_close_changes_nothing() {
+    let world = World::new();
+    let (dead, mut runner) = runner_after_an_unanswered_close(&world).await;
+    world.hibernate_and_wake().await;
+    let entries = world.rt.stored_entries();
+    dead.socket.close();
+    assert_eq!(world.rt.stored_entries(), entries, "no timeout restarts");
+    call_runner(&world, &mut runner).await;
+    world.hibernate_and_wake().await;
+    call_runner(&world, &mut runner).await;
+}

@@ -36,16 +36,20 @@ impl Named {
 impl Hub {
     /// Whether the namespace may have another socket.
     pub fn has_room(&self) -> bool {
-        self.state().connections.len() < MAX_SOCKETS
+        self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Sockets without a token have a limit of their own, so that they can't take the
-    /// place of the others.
+    /// Whether another CLI may open a socket. Sockets without a token have limits of their own, so that they can't take the
+    /// place of the others: [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and half of the places are left by those that never
+    /// answer a close.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
-        let unauthenticated = self.state().connections.connecting().filter(is_unauthenticated).count();
-        self.has_room() && (upgrade != Upgrade::Unauthenticated || unauthenticated < MAX_UNAUTHENTICATED)
+        let has_room_for_unauthenticated = || {
+            self.state().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
+                && self.rt.socket_count() < MAX_SOCKETS / 2
+        };
+        self.has_room() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
     /// Opens a CLI's socket. On a bridged one the worker has already sent the open packet.

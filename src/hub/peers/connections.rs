@@ -304,10 +304,6 @@ impl Connections {
         self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
     }
 
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -321,6 +317,7 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::hub::peers::cli::Other;
+    use crate::hub::ports::CLOSED_ATTACHMENT;
 
     fn cli(session: &str) -> Peer {
         Peer::Cli(Cli { session: Some(session.into()), ..Cli::default() })
@@ -358,6 +355,14 @@ mod tests {
             let attachment = serde_json::to_string(&peer).unwrap();
             assert_eq!(serde_json::from_str::<Peer>(&attachment).unwrap(), peer);
         }
+    }
+
+    #[test]
+    fn an_earlier_version_can_not_read_the_attachment_of_a_closed_socket() {
+        assert!(
+            serde_json::from_str::<Peer>(CLOSED_ATTACHMENT).is_err(),
+            "it closes the socket, and does not restore it"
+        );
     }
 
     #[test]

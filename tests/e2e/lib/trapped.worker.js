@@ -79,8 +79,7 @@ export class NamespaceHub extends DurableObject {
     armAfterCommits(env.DB);
     const { acceptWebSocket } = state;
     state.acceptWebSocket = (socket) => {
-      // Unwrapped by the hub: another panic of Rust.
-      if (this.refusesSockets) throw new Error('The socket cannot be accepted');
+      if (this.refusesSockets) throw new Error('only 32768 websockets can be accepted on a single Durable Object instance');
       return acceptWebSocket.call(state, socket);
     };
     this.hub = new HubObject(state, env);
@@ -90,6 +89,7 @@ export class NamespaceHub extends DurableObject {
     const ownTrap = trap;
     trap = null;
     if (ownTrap === 'object') arm();
+    if (ownTrap === 'object-response') breakResponse();
     if (ownTrap === 'commit') panicAfterCommit = true;
     this.refusesSockets = ownTrap === 'socket';
     return this.hub.fetch(request);

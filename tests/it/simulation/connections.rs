@@ -92,6 +92,14 @@ impl World {
         }
     }
 
+    /// The client has received a close. It answers after the frames that it sent before, or never.
+    fn answer_close(&mut self, id: ConnectionId) {
+        let is_answered = self.rng.chance(60);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.peer = Peer::Gone;
+        connection.to_hub.extend(is_answered.then_some(ClientFrame::Close));
+    }
+
     /// Delivers the next frame of the client to the hub.
     pub fn deliver_to_hub(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -118,8 +126,10 @@ impl World {
         if let Frame::Text(text) = &frame {
             self.check_isolation(namespace_index, text);
         }
-        if matches!(frame, Frame::Closed { .. }) {
-            self.connections.remove(&id);
+        match frame {
+            Frame::Closed { code: 1006, .. } => drop(self.connections.remove(&id)),
+            Frame::Closed { .. } => self.answer_close(id),
+            Frame::Text(_) => {}
         }
         match peer {
             Peer::Cli(cli) => self.cli_on_frame(cli, frame),

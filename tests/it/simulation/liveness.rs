@@ -53,8 +53,7 @@ impl World {
     /// Whether neither side has closed a connection.
     fn is_open(&self, connection: ConnectionId) -> bool {
         let Some(connection) = self.connections.get(&connection) else { return false };
-        let is_known_to_hub = self.objects[connection.namespace_index].rt.fake.conn(connection.key).is_some();
-        is_known_to_hub && connection.peer != Peer::Gone
+        self.objects[connection.namespace_index].rt.fake.is_open(connection.key) && connection.peer != Peer::Gone
     }
 
     /// A frame of a CLI arrives at the hub. A keep-alive prolongs its active session from now on, even if it waits for earlier

@@ -53,8 +53,12 @@ impl Runtime for SimRuntime {
         self.fake.attach(conn, attachment);
     }
 
-    fn close(&self, conn: ConnId, code: u16, reason: &str) {
-        self.fake.close(conn, code, reason);
+    fn send_close(&self, conn: ConnId, code: u16, reason: &str) {
+        self.fake.send_close(conn, code, reason);
+    }
+
+    fn socket_count(&self) -> usize {
+        self.fake.socket_count()
     }
 
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {
@@ -187,7 +191,7 @@ impl Object {
         (key, frames)
     }
 
-    /// Delivers a frame to the hub, unless the socket is closed.
+    /// Delivers a frame to the hub, unless the socket is closed. While the socket is closing, the platform still delivers it.
     pub fn on_text(&mut self, key: SocketKey, text: String) {
         let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
@@ -266,9 +270,7 @@ impl Object {
         self.scheduler.kill(self.incarnation());
         self.running = None;
         // All sockets are lost, including those of event streams whose response is in flight.
-        for (conn, _) in self.rt.fake.evict() {
-            self.rt.close(conn, 1006, "");
-        }
+        self.rt.fake.lose_sockets();
         self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -20,6 +20,7 @@ pub enum Step {
     Register,
     Unregister,
     Disconnect,
+    InvalidPacket,
     Reconnect,
     ConnectCli,
     LateResponse,
@@ -74,6 +75,7 @@ const STEPS: &[(u64, Step)] = &[
     (2, Step::Register),
     (1, Step::Unregister),
     (4, Step::Disconnect),
+    (3, Step::InvalidPacket),
     (3, Step::Reconnect),
     (8, Step::ConnectCli),
     (4, Step::LateResponse),
@@ -172,6 +174,7 @@ impl World {
             | Step::Register
             | Step::Unregister
             | Step::Disconnect
+            | Step::InvalidPacket
             | Step::Reconnect
             | Step::LateResponse
             | Step::RunnerState => self.cli_step(step, namespace_index),
@@ -263,9 +266,12 @@ impl World {
             Step::RunnerState | Step::RunnerAlive => {
                 self.pick_cli(namespace_index, |cli| cli.is_ready() && cli.session().is_none())
             }
-            Step::Alive | Step::Disconnect | Step::LateResponse | Step::Register | Step::Unregister => {
-                self.pick_cli(namespace_index, Cli::is_ready)
-            }
+            Step::Alive
+            | Step::Disconnect
+            | Step::InvalidPacket
+            | Step::LateResponse
+            | Step::Register
+            | Step::Unregister => self.pick_cli(namespace_index, Cli::is_ready),
             _ => self.pick_cli(namespace_index, is_ready_with_session),
         };
         let Some(i) = i else { return };
@@ -291,6 +297,8 @@ impl World {
             Step::Register => self.cli_register(i),
             Step::Unregister => self.cli_unregister(i),
             Step::Disconnect => self.cli_disconnect(i),
+            // The hub closes the socket.
+            Step::InvalidPacket => self.clis[i].connection.into_iter().for_each(|id| self.send(id, "x".into())),
             Step::Reconnect => self.cli_reconnect(i),
             Step::LateResponse => {
                 if !self.clis[i].unanswered_calls.is_empty() {

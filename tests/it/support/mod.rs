@@ -264,11 +264,20 @@ impl World {
     /// Runs until idle, then evicts and restarts the object. Attachments, storage and database survive.
     pub async fn hibernate_and_wake(&self) {
         run_until_idle().await;
+        self.deliver_answered_closes();
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hub = Arc::downgrade(&hub.expect("the object hibernates"));
         assert!(hub.upgrade().is_none(), "a reference to the hub prevents the hibernation");
         self.rt.set_interrupted(false);
         self.object.wake(self.rt.evict());
+    }
+
+    /// Delivers the clients' answers to closes of the hub.
+    pub fn deliver_answered_closes(&self) {
+        for conn in self.rt.answered_closes() {
+            self.hub().on_close(conn);
+            self.rt.remove_socket(conn);
+        }
     }
 
     /// Stops the object in the middle of its tasks, as a panic does, and restarts it. Its sockets survive.
@@ -283,9 +292,8 @@ impl World {
     /// Stops the object and closes its sockets, as a deployment does, and restarts it.
     pub fn redeploy(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for (conn, _) in self.rt.evict() {
-            self.rt.remove_socket(conn);
-        }
+        self.rt.evict();
+        self.rt.lose_sockets();
         drop(hub);
         self.object.wake(Vec::new());
     }
@@ -293,6 +301,7 @@ impl World {
     /// Advances the clock in steps and fires each alarm when it is due.
     pub async fn advance(&self, ms: u64) {
         run_until_idle().await;
+        self.deliver_answered_closes();
         let end = self.now() + ms;
         for _ in 0..10_000 {
             match self.rt.alarm() {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
+use session_gateway_hub::hub::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
 
 /// The initial time: five seconds after a full minute, so that the first heartbeat is after 25 s and the first ping after 55 s.
 pub const START: u64 = 1_800_000_005_000;
@@ -25,6 +25,12 @@ struct Socket {
     key: SocketKey,
     frames: mpsc::UnboundedSender<Frame>,
     attachment: String,
+    /// Whether this instance of the object knows that the hub has closed it.
+    is_closing: bool,
+    /// Whether the hub has closed it, and the client has not answered.
+    was_closed: bool,
+    /// Whether the client answers a close.
+    answers_close: bool,
 }
 
 #[derive(Default)]
@@ -91,13 +97,40 @@ impl FakeRuntime {
         inner.last_conn += 1;
         inner.last_key += 1;
         let (conn, key) = (inner.last_conn, inner.last_key);
-        inner.sockets.insert(conn, Socket { key, frames, attachment: String::new() });
+        let socket = Socket {
+            key,
+            frames,
+            attachment: String::new(),
+            is_closing: false,
+            was_closed: false,
+            answers_close: true,
+        };
+        inner.sockets.insert(conn, socket);
         (key, conn, receiver)
     }
 
-    /// The current `ConnId` of a socket; `None` for a closed one.
+    /// The current `ConnId` of a socket, also while it is closing; `None` for a closed one.
     pub fn conn(&self, key: SocketKey) -> Option<ConnId> {
-        self.inner().sockets.iter().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
+        self.inner().sockets.iter().rev().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
+    }
+
+    /// Whether neither side has closed a socket.
+    pub fn is_open(&self, key: SocketKey) -> bool {
+        self.inner().sockets.values().any(|socket| socket.key == key && !socket.is_closing)
+    }
+
+    /// Makes the client of a socket not answer a close, as a computer that has lost its network.
+    pub fn never_answer_close(&self, key: SocketKey) {
+        if let Some(socket) = self.inner().sockets.values_mut().rev().find(|socket| socket.key == key) {
+            socket.answers_close = false;
+        }
+    }
+
+    /// The sockets whose close the clients answer now.
+    pub fn answered_closes(&self) -> Vec<ConnId> {
+        let inner = self.inner();
+        let answered = inner.sockets.iter().filter(|(_, socket)| socket.is_closing && socket.answers_close);
+        answered.map(|(conn, _)| *conn).collect()
     }
 
     /// Returns how many times an attachment of any socket was written.
@@ -121,7 +154,8 @@ impl FakeRuntime {
         self.inner().sockets.remove(&conn);
     }
 
-    /// Evicts the object: drops its tasks, and assigns new ids to its sockets. Returns them with their attachments.
+    /// Evicts the object: drops its tasks, and assigns new ids to its sockets. Returns them with their attachments, except those
+    /// that are marked as closed.
     pub fn evict(&self) -> Vec<(ConnId, String)> {
         let mut inner = self.inner();
         inner.tasks.drain(..).for_each(|task| task.abort());
@@ -129,13 +163,23 @@ impl FakeRuntime {
         let sockets = std::mem::take(&mut inner.sockets);
         let mut attachments = Vec::new();
         // The platform does not guarantee an order.
-        for (_, socket) in sockets.into_iter().rev() {
+        for (_, mut socket) in sockets.into_iter().rev() {
             inner.last_conn += 1;
             let conn = inner.last_conn;
-            attachments.push((conn, socket.attachment.clone()));
+            socket.is_closing = socket.attachment == CLOSED_ATTACHMENT;
+            if !socket.is_closing {
+                attachments.push((conn, socket.attachment.clone()));
+            }
             inner.sockets.insert(conn, socket);
         }
         attachments
+    }
+
+    /// Loses all sockets, as a crash or a deployment does.
+    pub fn lose_sockets(&self) {
+        for (_, socket) in std::mem::take(&mut self.inner().sockets) {
+            let _ = socket.frames.unbounded_send(Frame::Closed { code: 1006, reason: String::new() });
+        }
     }
 
     /// Sets whether the last hub ended by a panic instead of hibernation.
@@ -252,7 +296,8 @@ impl Runtime for FakeRuntime {
     fn send(&self, to: &[ConnId], text: &str) {
         let mut inner = self.inner();
         inner.sent_texts += 1;
-        for socket in to.iter().filter_map(|conn| inner.sockets.get(conn)) {
+        for socket in to.iter().filter_map(|conn| inner.sockets.get(conn)).filter(|socket| !socket.is_closing) {
+            assert!(!socket.was_closed, "a closed socket has returned, and the hub sends {text}");
             let _ = socket.frames.unbounded_send(Frame::Text(text.to_owned()));
         }
     }
@@ -265,16 +310,22 @@ impl Runtime for FakeRuntime {
         assert!(bytes + 5 <= 16_384, "an attachment of {bytes} bytes exceeds the platform limit");
         let mut inner = self.inner();
         inner.attachment_writes += 1;
-        if let Some(socket) = inner.sockets.get_mut(&conn) {
+        if let Some(socket) = inner.sockets.get_mut(&conn).filter(|socket| !socket.is_closing) {
             socket.attachment = attachment.to_owned();
         }
     }
 
-    fn close(&self, conn: ConnId, code: u16, reason: &str) {
+    fn send_close(&self, conn: ConnId, code: u16, reason: &str) {
         assert!(reason.len() <= 123, "the reason of a close frame has at most 123 bytes");
-        if let Some(socket) = self.inner().sockets.remove(&conn) {
+        if let Some(socket) = self.inner().sockets.get_mut(&conn).filter(|socket| !socket.is_closing) {
+            assert!(!socket.was_closed, "closing a socket again keeps the object in memory: {code} {reason}");
+            (socket.is_closing, socket.was_closed) = (true, true);
             let _ = socket.frames.unbounded_send(Frame::Closed { code, reason: reason.to_owned() });
         }
+    }
+
+    fn socket_count(&self) -> usize {
+        self.inner().sockets.len()
     }
 
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {

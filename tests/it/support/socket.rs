@@ -44,7 +44,12 @@ impl Socket {
     }
 
     pub fn is_open(&self) -> bool {
-        self.object.rt.conn(self.key).is_some()
+        self.object.rt.is_open(self.key)
+    }
+
+    /// The client answers no close of the hub.
+    pub fn never_answer_close(&self) {
+        self.object.rt.never_answer_close(self.key);
     }
 
     /// Moves the received frames to `unread`.
