@@ -37,6 +37,10 @@ export default class extends WorkerEntrypoint {
   }
 }
 
+/** For each object that was in memory its last instance, by the object's id. @type {Map<string, WeakRef<NamespaceHub>>} */
+const instances = new Map();
+const collected = new FinalizationRegistry((id) => instances.get(id)?.deref() ?? instances.delete(id));
+
 export class NamespaceHub {
   #arguments;
   #object;
@@ -46,7 +50,21 @@ export class NamespaceHub {
     // Web clients check in this way whether their connection still works. The runtime answers without waking the object.
     args[0].setWebSocketAutoResponse(new WebSocketRequestResponsePair('probe', '{"type":"probe"}'));
     this.#arguments = args;
+    const id = args[0].id.toString();
+    const evicted = instances.get(id)?.deref();
+    instances.set(id, new WeakRef(this));
+    collected.register(this, id);
+    replaceLostInstance();
+    // Garbage collection frees wasm memory late or never: it follows the needs of JavaScript.
+    evicted?.#free();
     this.#current();
+  }
+
+  /** Frees the memory of the object, which has been evicted. */
+  #free() {
+    const object = this.#instanceId === init.instanceId ? this.#object : undefined;
+    this.#instanceId = undefined;
+    object?.free();
   }
 
   /** Returns the object in the current wasm instance. */

@@ -69,6 +69,27 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
   assert.ok(growth <= MAX_BUFFERS + 2 * MAX_HEAP + (names.length + 1) * (MIB + 2 * MAX_BATCH), `${growth}`);
 });
 
+test('an object that hibernates and wakes takes the place of its last instance in memory', async (t) => {
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
+  t.after(() => hub.stop());
+  const namespaces = Array.from({ length: 10 }, (_, index) => `woken-${index}`);
+  const paths = new Map();
+  for (const namespace of namespaces) {
+    const open = (tag) => hub.web(namespace).openSession({ tag, metadata: { padding: 'x'.repeat(500_000) } });
+    paths.set(namespace, [await open('a'), await open('b'), await open('c')].map(({ id }) => `/api/sessions/${id}`));
+  }
+  const before = await hub.wasmMemory();
+  for (let round = 0; round < 5; round += 1) {
+    for (const namespace of namespaces) {
+      assert.equal(await hub.hibernate(namespace), true);
+      for (const path of paths.get(namespace)) assert.equal((await hub.web(namespace).get(path)).status, 200);
+    }
+  }
+  const growth = (await hub.wasmMemory()) - before;
+  t.diagnostic(`the wasm memory of ${(before / MIB).toFixed(1)} MiB has grown by ${(growth / MIB).toFixed(1)} MiB`);
+  assert.ok(growth <= 4 * MIB, `${growth}`);
+});
+
 test('the largest message takes at most 2.5 times its size, and later ones reuse the memory', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
