@@ -104,8 +104,8 @@ pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// The announced interval of pings to CLIs, in milliseconds. Each wakes the object; proxies close connections idle for 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
-/// for 95 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is a minute late loses no connection.
-pub const PING_TIMEOUT_MS: u64 = 65_000;
+/// for 90 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is less than a minute late loses no connection.
+pub const PING_TIMEOUT_MS: u64 = 60_000;
 /// The time a CLI has to answer a ping before the hub disconnects it, in milliseconds: two pings.
 pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 /// How late an alarm may be before the hub sets it again, in milliseconds: the platform's alarms can be a minute late.
@@ -135,9 +135,9 @@ pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
 pub const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 /// The largest valid `RPC_TIMEOUT_MS`.
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
-/// How long a call waits for a disconnected CLI to register the method again, in milliseconds (PROTOCOL.md "Limits").
+/// How long a CLI that has disconnected is expected back, and how long a call at least waits for it, in milliseconds.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
-/// How long a call waits after a restart of the hub, in milliseconds: the official client reconnects within 7.5 s.
+/// How long after a restart of the hub a call waits for a CLI, in milliseconds: the official client reconnects within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;
 /// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
 pub const MAX_LOST_METHODS: usize = 10_000;

@@ -83,7 +83,7 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
         CliEvent::MessageDelta(delta) => {
             text("sid", &delta.sid);
             text("id", &delta.id);
-            text("text", &delta.text);
+            opaque("text", delta.text.raw());
             assert_eq!(payload["offset"], json!(delta.offset));
             assert_eq!(payload["kind"], json!(delta.kind));
         }

@@ -40,7 +40,7 @@ fn check_parsing(status: u16, text: &str) {
 }
 
 fn check_delivery(responses: &[(u16, &str)]) {
-    let mut delivery = Delivery::new(Notification::ready("s", "demo", "alpha"), NOW, NOW);
+    let mut delivery = Delivery::new(Notification::ready("s", "demo", "alpha"), NOW, NOW, true);
     delivery.set_targets([EndpointId::of("https://a.com/1")].into_iter(), NOW);
     let (mut now, mut attempts) = (NOW, 0);
     for (status, text) in responses.iter().cycle().take(2 * MAX_PUSH_ATTEMPTS as usize) {

@@ -106,7 +106,7 @@ impl From<Error> for ErrorResponse {
             Error::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-            Error::SessionInactive | Error::CliAway => (StatusCode::CONFLICT, "session_inactive"),
+            Error::SessionInactive | Error::CliAway | Error::CliNotAlive => (StatusCode::CONFLICT, "session_inactive"),
             Error::CliUnreachable(_) | Error::MethodNotRegistered(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable")
             }
@@ -119,7 +119,7 @@ impl From<Error> for ErrorResponse {
             Error::PathCheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
             Error::UploadStalled | Error::UploadTooSlow => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
-            Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
+            Error::SessionActive | Error::CliConnected => (StatusCode::CONFLICT, "session_active"),
             Error::TooManySessions(_) => (StatusCode::CONFLICT, "too_many_sessions"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),

@@ -109,6 +109,14 @@ impl RoutedRequest {
         Ok(parse_body(&self.take_body()?)?)
     }
 
+    /// Refuses the body `null`, for a handler that itself checks that a field is present.
+    pub fn refuse_null_body(&self) -> Result<(), ErrorResponse> {
+        match self.request.body().trim_ascii() {
+            b"null" => Err(Error::InvalidBody("It is null, not an object.".into()).into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Not generic, because [`body`](Self::body) is compiled for each type. Taking the body releases its memory after parsing.
     fn take_body(&mut self) -> Result<Bytes, ErrorResponse> {
         let body = std::mem::take(self.request.body_mut());

@@ -9,11 +9,12 @@ use crate::hub::sessions::messages::Draft;
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::wire::field_types::{List, Object, scalar};
+use crate::wire::fields::read_lenient_text;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendBody {
-    text: Option<String>,
+    text: Option<Json>,
     local_id: Option<String>,
     attachments: Option<List<Object<Attachment>>>,
 }
@@ -70,8 +71,17 @@ struct SentMessage {
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(mut request: RoutedRequest) -> Reply {
     let id = request.message_session().await?;
+    request.refuse_null_body()?;
     let body: SendBody = request.body()?;
-    let text = body.text.unwrap_or_default();
+    let mut text = String::new();
+    if let Some(json) = &body.text {
+        let (decoded, last_half) = read_lenient_text("text", json).map_err(Error::from_body)?;
+        text = decoded;
+        if last_half.is_some() {
+            // The client has cut the text inside a character.
+            text.push('\u{fffd}');
+        }
+    }
     let attachments: Vec<Attachment> =
         body.attachments.into_iter().flat_map(|List(files)| files).map(|Object(file)| file).collect();
     if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_INTEGER) {

@@ -48,6 +48,7 @@ pub async fn approve(mut request: RoutedRequest) -> Reply {
 /// `POST /api/sessions/:id/permissions/approve`.
 pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
     let id = request.session().await?;
+    request.refuse_null_body()?;
     let mut body: ApproveBody = request.body()?;
     let request_id = require_id(body.request_id.take())?;
     answer_approve(&request.hub, &id, &request_id, body).await
@@ -64,6 +65,7 @@ pub async fn deny(mut request: RoutedRequest) -> Reply {
 /// `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
     let id = request.session().await?;
+    request.refuse_null_body()?;
     let mut body: DenyBody = request.body()?;
     let request_id = require_id(body.request_id.take())?;
     answer_deny(&request.hub, &id, &request_id, body).await
@@ -78,19 +80,13 @@ async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBo
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
-    let answer = match body.decision {
-        // Ignores the mode and tools that an approval would grant.
-        Some(Decision::Denied | Decision::Abort) => {
-            PermissionAnswer { decision: body.decision, ..PermissionAnswer::default() }
-        }
-        decision => PermissionAnswer {
-            approved: true,
-            mode: body.mode,
-            allow_tools: body.allow_tools.map(|List(tools)| tools),
-            decision,
-            answers: body.answers,
-            reason: None,
-        },
+    let answer = PermissionAnswer {
+        approved: !matches!(body.decision, Some(Decision::Denied | Decision::Abort)),
+        mode: body.mode,
+        allow_tools: body.allow_tools.map(|List(tools)| tools),
+        decision: body.decision,
+        answers: body.answers,
+        reason: None,
     };
     hub.answer_permission(id, request, answer).await?;
     Ok(JsonText::ok())

@@ -1,4 +1,4 @@
-//! RPC calls to CLIs. A method whose CLI lost its connection is waited for, up to [`RECONNECT_GRACE_MS`].
+//! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](super::peers::grace).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -6,11 +6,12 @@ use futures::future::BoxFuture;
 use super::Hub;
 use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
 use super::ports::ConnId;
-use crate::limits::RECONNECT_GRACE_MS;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Dialect;
-use crate::wire::socketio::MAX_ACK_ID;
+
+/// The largest acknowledgement id of a call: the Socket.IO clients for Java, C++ and Rust read ids as signed 32-bit integers.
+const MAX_CALL_ACK_ID: u32 = i32::MAX.cast_unsigned();
 
 impl Hub {
     /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
@@ -46,13 +47,13 @@ impl Hub {
         })
     }
 
-    /// Sends a call to a socket, unless the socket no longer serves the method. Ignores the result.
-    pub(super) fn send_without_result(&self, owner: &Owner, conn: ConnId, method: Method, params: &str) {
+    /// Calls a method if a socket has registered it, or only if the socket `conn` has. Ignores the result.
+    pub(super) fn send_without_result(&self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
         let now = self.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.config.rpc_timeout_ms, now) else { return };
         let mut state = self.state();
-        if call.conn == conn {
-            self.send_reply(&mut state, conn, &call.frame(params));
+        if conn.is_none_or(|conn| call.conn == conn) {
+            self.send_reply(&mut state, call.conn, &call.frame(params));
         } else {
             state.rpc.cancel(&call);
         }
@@ -75,9 +76,8 @@ impl Hub {
     /// Opens a call, which the caller sends.
     pub(super) async fn open_call(&self, owner: &Owner, method: Method, timeout_ms: u64) -> Result<Call, RpcError> {
         let deadline = self.rt.now() + timeout_ms;
-        let reconnect_deadline = deadline.min(self.rt.now() + RECONNECT_GRACE_MS);
         loop {
-            let reconnected = match self.try_call(owner, method, deadline, reconnect_deadline) {
+            let reconnected = match self.try_call(owner, method, deadline, deadline) {
                 Ok(call) => return Ok(call),
                 Err(Some(reconnected)) => reconnected.await,
                 Err(None) => Err(oneshot::Canceled),
@@ -89,13 +89,14 @@ impl Hub {
         }
     }
 
-    /// Opens a call. The error resolves when the CLI has reconnected; it is `None` when no CLI is expected to.
+    /// Opens a call. The error resolves when the CLI has reconnected, at `wait_deadline` at the latest; it is `None` when no CLI is
+    /// expected to.
     fn try_call(
         &self,
         owner: &Owner,
         method: Method,
         deadline: u64,
-        reconnect_deadline: u64,
+        wait_deadline: u64,
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
         let mut state = self.state();
         let ack = self.generate_ack_id(&state.rpc);
@@ -107,16 +108,17 @@ impl Hub {
         if !state.liveness.is_running(owner) {
             return Err(None);
         }
-        let reconnected = state.rpc.grace.wait(owner, method.as_str(), self.rt.now(), reconnect_deadline);
-        self.request_alarm(&mut state, reconnected.is_some().then_some(reconnect_deadline));
+        let reconnected = state.rpc.grace.wait(owner, method.as_str(), self.rt.now(), wait_deadline);
+        let next = state.rpc.grace.next_deadline();
+        self.request_alarm(&mut state, next);
         Err(reconnected)
     }
 
-    // Random, so that a late answer from before a restart never matches a new call.
+    // Random, so that a late answer from before a restart does not match a new call.
     fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
         loop {
-            let ack = u64::from_be_bytes(self.unique_bytes()) & MAX_ACK_ID;
-            if !rpc.is_pending(ack) {
+            let ack = u64::from(u32::from_be_bytes(self.unique_bytes()) & MAX_CALL_ACK_ID);
+            if ack > 0 && !rpc.is_pending(ack) {
                 return ack;
             }
         }

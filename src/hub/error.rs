@@ -75,6 +75,12 @@ pub enum Error {
     /// A permission request of an inactive session was answered.
     #[error("The session's CLI is not connected. The request can be answered when it is back.")]
     CliAway,
+    /// The session is inactive, but its CLI is connected.
+    #[error(
+        "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, or resume \
+        the session."
+    )]
+    CliNotAlive,
     #[error("The CLI is not reachable: {0}. Check that it is running.")]
     CliUnreachable(String),
     /// No method of the CLI is the one to call, but it registered others. With the whole message.
@@ -116,6 +122,9 @@ pub enum Error {
     UploadTooSlow,
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
+    /// An inactive session whose CLI is connected was to be deleted.
+    #[error("The session's CLI is still connected. Archive the session, which ends the CLI, then delete the session.")]
+    CliConnected,
     #[error("The session's metadata has version {found}, not {expected}. Read the session and try again.")]
     VersionConflict { expected: u64, found: u64 },
     /// The database or the random source failed. With the whole message.

@@ -123,6 +123,7 @@ impl Hub {
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {
                     self.restart_timeout(state, &owner, now);
+                    state.activation_waiters.cancel_report_waiters(owner.id());
                 }
             }
             _ => {}
@@ -131,7 +132,8 @@ impl Hub {
 
     /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
     fn restart_timeout(&self, state: &mut State, owner: &Owner, now: u64) {
-        if state.liveness.record_disconnect(owner, now) {
+        let is_served = state.is_served(owner, None, now);
+        if state.liveness.record_disconnect(owner, now, is_served) {
             state.cache.set_active_at(owner, now);
             // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
             self.store_timer(state, owner);

@@ -114,6 +114,22 @@ impl PartialEq for Json {
 ///
 /// Returns the same as serde, but allocates a string of 30 MB once instead of three times.
 pub fn unescape(json: &str) -> Option<String> {
+    unescape_with(json, &mut |_, _| None)
+}
+
+/// Decodes a valid JSON string like [`unescape`]. Replaces unpaired surrogates by U+FFFD, except the first half of a pair at the
+/// end, which is returned as a UTF-16 code unit.
+pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
+    let mut last_half = None;
+    let text = unescape_with(json, &mut |unit, rest| {
+        last_half = Some(unit).filter(|unit| rest.is_empty() && matches!(unit, 0xd800..=0xdbff));
+        Some(if last_half.is_some() { "" } else { "\u{fffd}" })
+    })?;
+    Some((text, last_half))
+}
+
+/// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns its replacement.
+fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'static str>) -> Option<String> {
     let mut rest = json.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(rest.len());
     while let Some((plain, escape)) = rest.split_once('\\') {
@@ -126,7 +142,11 @@ pub fn unescape(json: &str) -> Option<String> {
             'r' => '\r',
             't' => '\t',
             'u' => {
-                let (character, units) = decode_utf16(escape)?;
+                let Some((character, units)) = decode_utf16(escape) else {
+                    rest = escape.get(5..)?;
+                    text.push_str(replace(utf16_unit(escape, 1)?, rest)?);
+                    continue;
+                };
                 after = escape.get(units * 6 - 1..)?.chars();
                 character
             }
@@ -140,12 +160,16 @@ pub fn unescape(json: &str) -> Option<String> {
 
 /// Decodes one escape (`u00fc`) or a surrogate pair (`ud83d\ude00`). Returns the character and the number of escapes.
 fn decode_utf16(escape: &str) -> Option<(char, usize)> {
-    let unit = |at: usize| u16::from_str_radix(escape.get(at..at + 4)?, 16).ok();
-    let first = unit(1)?;
-    let second = escape.get(5..7).filter(|start| *start == "\\u").and_then(|_| unit(7));
+    let first = utf16_unit(escape, 1)?;
+    let second = escape.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(escape, 7));
     let mut decoded = char::decode_utf16(std::iter::once(first).chain(second));
     let character = decoded.next()?.ok()?;
     Some((character, character.len_utf16()))
+}
+
+/// Reads the four hexadecimal digits of an escape.
+fn utf16_unit(escape: &str, at: usize) -> Option<u16> {
+    u16::from_str_radix(escape.get(at..at + 4)?, 16).ok()
 }
 
 /// A field of opaque JSON that violates a rule of the hub.

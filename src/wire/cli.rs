@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::engineio;
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
-use super::fields::{FieldError, read_object};
+use super::fields::{FieldError, read_lenient_text, read_object};
 use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
 use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_LOCAL_ID_BYTES};
@@ -100,7 +100,8 @@ pub struct MessageDelta {
     pub sid: String,
     /// The `localId` of the message.
     pub id: String,
-    pub text: String,
+    /// A JSON string. It may begin or end with half of a surrogate pair, so it is decoded with the delta before it.
+    pub text: Json,
     /// Where `text` begins in the text of the message, in UTF-16 code units.
     #[serde(default, deserialize_with = "optional_scalar")]
     pub offset: Option<u64>,
@@ -113,7 +114,7 @@ impl MessageDelta {
         if self.id.is_empty() || self.id.len() > MAX_LOCAL_ID_BYTES {
             return Err(FieldError::new("id", format!("Field `id` must have 1 to {MAX_LOCAL_ID_BYTES} bytes.")));
         }
-        if self.text.len() > MAX_DELTA_TEXT_BYTES {
+        if read_lenient_text("text", &self.text)?.0.len() > MAX_DELTA_TEXT_BYTES {
             let message = format!("Field `text` must have at most {MAX_DELTA_TEXT_BYTES} bytes.");
             return Err(FieldError::new("text", message));
         }

@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::field_types::{Root, truncate};
 use crate::limits::MAX_ECHO_CHARS;
+use crate::model::json::{Json, unescape_lenient};
 
 /// An invalid field of a JSON object, or text that is not a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,13 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     // Without `Root`, serde would also compile code that reads the struct from an array: twice the size.
     let Root(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
     Ok(value)
+}
+
+/// Decodes a field that must be a JSON string ([`unescape_lenient`]).
+pub fn read_lenient_text(field: &str, value: &Json) -> Result<(String, Option<u16>), FieldError> {
+    unescape_lenient(value.text()).ok_or_else(|| {
+        FieldError::new(field, format!("Field `{field}` must be a string, not {}.", json_type(value.text())))
+    })
 }
 
 /// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.
@@ -137,15 +145,20 @@ fn not_an_object(text: &str) -> String {
     if let Some(cause) = syntax_error {
         return format!("It is not valid JSON: {cause}.");
     }
-    let found = match start {
-        None => "empty",
+    let found = if start.is_none() { "empty" } else { json_type(text) };
+    format!("It is {found}, not an object.")
+}
+
+/// Returns the type of a JSON value with its article.
+fn json_type(json: &str) -> &'static str {
+    match json.trim_start().bytes().next() {
+        Some(b'{') => "an object",
         Some(b'[') => "an array",
         Some(b'"') => "a string",
         Some(b'n') => "null",
         Some(b't' | b'f') => "a boolean",
         _ => "a number",
-    };
-    format!("It is {found}, not an object.")
+    }
 }
 
 /// Converts the reason of a serde error into a sentence about the field.

@@ -123,12 +123,12 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_alarm_that_is_a_minute_late_loses_no_client_and_ends_no_session() {
+async fn an_alarm_that_is_almost_a_minute_late_loses_no_client_and_ends_no_session() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let mut last_ping_at = world.now();
     for _ in 0..5 {
-        let late_at = world.rt.alarm().unwrap() + 60_000;
+        let late_at = world.rt.alarm().unwrap() + 59_999;
         while world.now() + 10_000 < late_at {
             world.rt.set_now(world.now() + 10_000);
             cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
@@ -136,7 +136,7 @@ async fn an_alarm_that_is_a_minute_late_loses_no_client_and_ends_no_session() {
         }
         world.fire_alarm_at(late_at).await;
         assert_eq!(count_pings(&cli.socket.drain().await), 1);
-        assert!(late_at - last_ping_at < 95_000, "a client disconnects 95 s after the last ping");
+        assert!(late_at - last_ping_at < 90_000, "a client disconnects 90 s after the last ping");
         last_ping_at = late_at;
     }
     assert!(cli.socket.is_open() && web.0.is_open());

@@ -193,3 +193,39 @@ async fn a_second_answer_to_a_permission_request_does_not_wait() {
     reconnected.serve("permission", &json!({})).await;
     approved.reply().await.ok();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_right_after_a_restart_waits_for_a_cli_that_reconnects_within_ten_seconds() {
+    for reconnects in [true, false] {
+        let (world, session, cli) = session_with_git_status().await;
+        run_until_idle().await;
+        world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
+        world.restart();
+        let call = git_status(&world, &session);
+        world.advance(RESTART_GRACE_MS - 1).await;
+        assert!(!call.is_ready());
+        if reconnects {
+            let _cli = reconnect_and_answer(&world, &session).await;
+            assert_eq!(call.reply().await.ok(), json!({"success": true}));
+        } else {
+            world.advance(1).await;
+            assert_eq!(call.reply().await.ok(), no_handler());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_after_a_restart_ends_two_seconds_after_its_cli_has_registered_other_methods_only() {
+    let (world, session, cli) = session_with_git_status().await;
+    run_until_idle().await;
+    world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
+    world.restart();
+    let call = git_status(&world, &session);
+    world.advance(1_000).await;
+    let mut cli = world.cli(&session).await;
+    cli.register("readFile").await;
+    world.advance(RECONNECT_GRACE_MS - 1).await;
+    assert!(!call.is_ready());
+    world.advance(1).await;
+    assert_eq!(call.reply().await.ok(), no_handler());
+}

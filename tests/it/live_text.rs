@@ -153,3 +153,62 @@ async fn deltas_need_no_database_and_overtake_messages_that_are_being_written() 
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(web.next_event().await["message"]["localId"], "m1");
 }
+
+/// The text that a web client shows after these deltas (PROTOCOL.md "Live text").
+fn shown(deltas: &[Value]) -> String {
+    let mut units: Vec<u16> = Vec::new();
+    for delta in deltas {
+        let offset = usize::try_from(delta["offset"].as_u64().unwrap()).unwrap();
+        assert!(offset <= units.len(), "a delta is missing before {delta}");
+        units.truncate(offset);
+        units.extend(delta["text"].as_str().unwrap().encode_utf16());
+    }
+    String::from_utf16(&units).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delta_that_ends_in_half_of_a_surrogate_pair_is_completed_by_the_next_one() {
+    for (first_offset, second_offset) in [("", ""), (r#","offset":0"#, r#","offset":4"#)] {
+        let (world, session, mut cli) = live_session().await;
+        let mut web = world.web(&format!("sessionId={session}")).await;
+        for (text, offset) in [(r"abc\ud83d", first_offset), (r"\ude00 d\u00e9f", second_offset), ("!", "")] {
+            let ack =
+                cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#));
+            assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
+        }
+        let deltas = deltas(&mut web).await;
+        assert_eq!(shown(&deltas), "abc\u{1F600} d\u{e9}f!");
+        assert_eq!(deltas[2]["offset"], 9, "offsets count UTF-16 code units");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_surrogate_pair_without_the_other_one_is_a_replacement_character() {
+    let table: [(&[&str], &str); 5] = [
+        (&[r"a\ud83d", "b"], "a\u{fffd}b"),
+        (&[r"a\ud83d", r"\ud83d\ude00"], "a\u{fffd}\u{1F600}"),
+        (&[r"a\ude00b"], "a\u{fffd}b"),
+        (&[r"\ud83d", ""], ""),
+        (&[r"\ud83d", "", r"\ude00"], "\u{1F600}"),
+    ];
+    for (texts, expected) in table {
+        let (world, session, mut cli) = live_session().await;
+        let mut web = world.web(&format!("sessionId={session}")).await;
+        for text in texts {
+            let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"}}"#));
+            assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
+        }
+        assert_eq!(shown(&deltas(&mut web).await), expected, "{texts:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_surrogate_pair_is_dropped_if_the_next_delta_does_not_continue_it() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    for delta in [r#""text":"ab\ud83d""#, r#""text":"xyz","offset":0"#, r#""text":"!""#] {
+        let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m",{delta}}}"#));
+        assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}));
+    }
+    assert_eq!(shown(&deltas(&mut web).await), "xyz!");
+}

@@ -11,6 +11,7 @@
     reason = "a panic fails a test; the lints are for code that runs in the hub"
 )]
 
+mod abort;
 mod admission;
 mod alarm;
 mod authentication;
@@ -41,6 +42,7 @@ mod journal;
 mod jurisdiction;
 mod keep_alives;
 mod kept_requests;
+mod kill;
 mod large_values;
 mod late_writes;
 mod layers;

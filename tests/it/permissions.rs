@@ -454,3 +454,19 @@ async fn an_approval_is_completed_although_its_cli_closes_the_socket_after_the_a
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "the frames before the answer took effect");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_with_decision_denied_accepts_only_the_modes_of_the_flavor() {
+    let (world, session, mut cli) = session_with_requests(&json!("epsilon")).await;
+    for decision in ["denied", "abort"] {
+        for mode in ["plan", "nonsense", ""] {
+            let body = json!({"decision": decision, "mode": mode});
+            let rejected = start_answer(&world, &session, "r1/approve", &body).reply().await;
+            assert_eq!(rejected.assert_error(400, "invalid_field")["field"], "mode", "{decision} {mode}");
+        }
+    }
+    cli.socket.assert_no_frames().await;
+    let params = answer(&world, &session, &mut cli, "r1/approve", &json!({"decision": "denied", "mode": "yolo"})).await;
+    assert_eq!((&params["approved"], params.get("mode")), (&json!(false), None), "a denial sets no mode");
+    assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
+}

@@ -354,3 +354,37 @@ async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_during_the_re
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_session_end_of_the_old_cli_does_not_keep_a_slow_agent_from_unarchiving_its_session() {
+    for hibernates in [false, true] {
+        let (world, session, mut runner) = resumable_session().await;
+        let mut old_cli = world.live_cli(&session).await;
+        world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
+        let reply = resume(&world, &session);
+        runner.serve("spawnSession", &json!({"success": true})).await;
+        world.advance(15_000).await;
+        reply.reply().await.assert_error(504, "resume_failed");
+        old_cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+        if hibernates {
+            world.hibernate_and_wake().await;
+        }
+        world.live_cli(&session).await;
+        assert_eq!(world.get_session(&session).await["active"], true, "{hibernates}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_archived_after_a_failed_resume_stays_archived() {
+    let (world, session, mut runner) = resumable_session().await;
+    let archive = format!("/api/sessions/{session}/archive");
+    world.post(&archive, &json!({})).await.ok();
+    let reply = resume(&world, &session);
+    runner.serve("spawnSession", &json!({"success": true})).await;
+    world.advance(15_000).await;
+    reply.reply().await.assert_error(504, "resume_failed");
+    world.post(&archive, &json!({})).await.ok();
+    world.live_cli(&session).await;
+    let detail = world.get_session(&session).await;
+    assert_eq!((&detail["active"], &detail["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+}

@@ -378,3 +378,19 @@ async fn a_malformed_answer_behind_waiting_frames_closes_the_socket_after_they_t
     assert!(!cli.socket.is_open());
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "{queued} is stored, too");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_ack_ids_of_calls_are_distinct_and_fit_a_signed_32_bit_integer() {
+    let (world, session, mut cli) = live_session().await;
+    cli.register("listSkills").await;
+    let replies: Vec<PendingReply> = (0..100).map(|_| start_get(&world, &session, "skills")).collect();
+    let mut acks = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let call = cli.next_call().await;
+        assert!(acks.insert(call.ack) && i32::try_from(call.ack).is_ok_and(|ack| ack > 0), "{}", call.ack);
+        cli.respond(&call, &json!({"success": true}));
+    }
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+}

@@ -191,7 +191,7 @@ impl Hub {
         }
         if failed {
             state.event_numbers.continue_after(previous_number);
-            self.send_gap_notice(&mut state);
+            self.send_gap_notice(&mut state, None);
         }
         state.event_numbers.replace_reserved(number);
     }
@@ -257,7 +257,7 @@ impl Hub {
             // The log started during the commit, and has no row of the batch.
             Some(_) => {
                 state.event_numbers.continue_after(reserved);
-                self.send_gap_notice(&mut state);
+                self.send_gap_notice(&mut state, None);
             }
             None => {}
         }
@@ -297,7 +297,7 @@ impl Hub {
             None => {
                 log.push_gap(row.last);
                 state.event_numbers.continue_after(row.last);
-                self.send_gap_notice(state);
+                self.send_gap_notice(state, None);
             }
         }
         self.persist_last_published(state);

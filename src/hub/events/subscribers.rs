@@ -107,14 +107,16 @@ impl Hub {
         }
     }
 
-    /// Notifies every web client that it has missed events.
-    pub(in crate::hub) fn send_gap_notice(&self, state: &mut State) {
+    /// Notifies web clients that they have missed events: those that receive a session's messages, or all.
+    pub(in crate::hub) fn send_gap_notice(&self, state: &mut State, session: Option<&str>) {
         let number = state.event_numbers.last_published();
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             let body = connection_changed(subscription, "gap");
             (conn, state.event_numbers.frame(subscription.format, number, &body))
         };
-        let frames: Vec<(ConnId, String)> = state.connections.subscriptions().map(frame).collect();
+        let subscriptions = state.connections.subscriptions();
+        let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
+        let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
         for (conn, frame) in frames {
             self.send_to_web_clients(state, &[conn], &frame);
         }

@@ -58,6 +58,8 @@ pub enum Admission {
     Ignored,
 }
 
+const INVALID_TOKEN: &str = "Invalid token";
+
 /// Interprets a frame before a valid CONNECT. `upgrade` is the namespace of the token in the upgrade request.
 pub fn admit_frame(tokens: &TokenVerifier, upgrade: Option<&Namespace>, frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
@@ -94,13 +96,14 @@ fn admit_connect(
     }
     let auth: ConnectAuth = match read_object(auth.map_or("{}", RawValue::get)) {
         Ok(auth) => auth,
+        Err(error) if error.field == "token" => return refused(NAMESPACE, INVALID_TOKEN),
         Err(error) => return refused(NAMESPACE, &format!("Invalid auth. {error}")),
     };
     let granted = match &auth.token {
         Some(token) => tokens.verify(token),
         None => upgrade.cloned(),
     };
-    let Some(granted) = granted else { return refused(NAMESPACE, "Invalid token") };
+    let Some(granted) = granted else { return refused(NAMESPACE, INVALID_TOKEN) };
     if upgrade.is_some_and(|upgrade| *upgrade != granted) {
         let message = "Invalid token: it is for another namespace than the token of the upgrade request";
         return refused(NAMESPACE, message);

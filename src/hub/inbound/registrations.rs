@@ -11,6 +11,7 @@ use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
 use crate::limits::MAX_ATTACHMENT_BYTES;
+use crate::model::method::Method;
 use crate::model::owner::Owner;
 
 /// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
@@ -87,7 +88,12 @@ impl Hub {
             ("too-many-methods", message.to_owned())
         })?;
         let replaced = state.rpc.register(owner.clone(), method, name, conn, self.rt.now());
+        let next = state.rpc.grace.next_deadline();
+        self.request_alarm(&mut state, next);
         self.set_served(&mut state, conn, cli);
+        if method == Method::KillSession.as_str() {
+            self.kill_if_archived(owner.id());
+        }
         // Otherwise the replaced registration would be restored after hibernation.
         if let Some((other, name)) = replaced {
             self.remove_method(&mut state, other, &name);
@@ -185,6 +191,7 @@ impl Hub {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
         cli.record_session_end(session);
         self.set_peer(&mut state, conn, Peer::Cli(cli));
+        state.activation_waiters.cancel_report_waiters(session.id());
     }
 
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {

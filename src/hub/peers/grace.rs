@@ -49,6 +49,9 @@ impl GracePeriods {
         if let Some(until) = self.lost_owners.get_mut(owner) {
             *until = (*until).min(now + RECONNECT_GRACE_MS);
         }
+        for call in self.waiting_calls.iter_mut().filter(|call| call.owner == *owner) {
+            call.deadline = call.deadline.min(now + RECONNECT_GRACE_MS);
+        }
         if !self.lost_methods.is_empty() {
             self.lost_methods.remove(&(owner.clone(), method.to_owned()));
         }
@@ -60,14 +63,20 @@ impl GracePeriods {
 
     /// Whether a method that is not registered is in its grace period.
     pub fn is_expected(&self, owner: &Owner, method: &str, now: u64) -> bool {
-        let until = self.lost_methods.get(&(owner.clone(), method.to_owned())).or_else(|| self.lost_owners.get(owner));
-        until.is_some_and(|until| now < *until)
+        self.grace_end(owner, method, now).is_some()
     }
 
-    /// Waits until a method is registered. The receiver is canceled at the deadline. `None` if the method is not expected.
+    fn grace_end(&self, owner: &Owner, method: &str, now: u64) -> Option<u64> {
+        let until = self.lost_methods.get(&(owner.clone(), method.to_owned())).or_else(|| self.lost_owners.get(owner));
+        until.copied().filter(|until| now < *until)
+    }
+
+    /// Waits until a method is registered. The receiver is canceled at the end of the grace period, but not before
+    /// [`RECONNECT_GRACE_MS`], and at the deadline. `None` if the method is not expected.
     pub fn wait(&mut self, owner: &Owner, method: &str, now: u64, deadline: u64) -> Option<oneshot::Receiver<()>> {
-        let may_wait = now < deadline && self.is_expected(owner, method, now);
-        may_wait.then(|| {
+        let grace_end = self.grace_end(owner, method, now)?;
+        let deadline = deadline.min(grace_end.max(now + RECONNECT_GRACE_MS));
+        (now < deadline).then(|| {
             let (registered, receiver) = oneshot::channel();
             let call = WaitingCall { owner: owner.clone(), method: method.to_owned(), deadline, registered };
             self.waiting_calls.push(call);

@@ -42,6 +42,14 @@ pub struct Delivery {
     /// Whether a task is sending it. No task survives a restart.
     #[serde(skip)]
     pub in_flight: bool,
+    /// Whether it is stored and in the push log.
+    #[serde(skip, default = "is_stored")]
+    pub is_recorded: bool,
+}
+
+/// What was read from storage is stored.
+fn is_stored() -> bool {
+    true
 }
 
 /// A subscriber to whom the notification is still to be sent.
@@ -113,7 +121,7 @@ fn parse_retry_after(text: &str, now: u64) -> Option<u64> {
 }
 
 impl Delivery {
-    pub fn new(notification: Notification, created_at: u64, due_at: u64) -> Self {
+    pub fn new(notification: Notification, created_at: u64, due_at: u64, is_recorded: bool) -> Self {
         Self {
             notification,
             created_at,
@@ -124,6 +132,7 @@ impl Delivery {
             failures: Vec::new(),
             unlisted_failures: 0,
             in_flight: false,
+            is_recorded,
         }
     }
 
@@ -230,7 +239,7 @@ mod tests {
     }
 
     fn delivery_to(endpoints: &[&str]) -> Delivery {
-        let mut delivery = Delivery::new(ready("s"), 0, 0);
+        let mut delivery = Delivery::new(ready("s"), 0, 0, true);
         delivery.set_targets(endpoints.iter().map(|endpoint| EndpointId::of(endpoint)), 0);
         delivery
     }
@@ -259,7 +268,7 @@ mod tests {
     fn a_stored_delivery_to_a_thousand_subscribers_is_small_with_any_results() {
         let service = format!("https://{}.com", "a.".repeat(120));
         for result in [SendResult::Retry(None), SendResult::RateLimited(1), SendResult::Rejected] {
-            let mut delivery = Delivery::new(ready("s"), 0, 0);
+            let mut delivery = Delivery::new(ready("s"), 0, 0, true);
             delivery.set_targets((0..1_000).map(|number| EndpointId::of(&number.to_string())), 1_700_000_000_000);
             for target in delivery.take_due_targets(u64::MAX) {
                 let failure = Failure { service: service.clone(), ..failure() };

@@ -75,8 +75,11 @@ struct Retry<'a> {
 pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
-    /// Writes the entry of a notification, or overwrites it.
+    /// Writes the entry of a notification, or overwrites it, unless the notification is not recorded.
     pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
+        if !delivery.is_recorded {
+            return;
+        }
         let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;
         let entry = Entry {

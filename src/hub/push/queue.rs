@@ -38,8 +38,9 @@ impl Queue {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification. It replaces an earlier one of its kind and session, as in the browser.
-    pub fn enqueue(&mut self, mut notification: Notification, now: u64) -> EnqueueResult {
+    /// Queues a notification. It replaces an earlier one of its kind and session, as in the browser. `is_recorded`: see
+    /// [`Delivery::is_recorded`].
+    pub fn enqueue(&mut self, mut notification: Notification, now: u64, is_recorded: bool) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
             && self.cooldowns.get(&notification.session_id).is_some_and(|until| *until > now)
         {
@@ -62,7 +63,7 @@ impl Queue {
         if kind == NotificationKind::Ready {
             self.cooldowns.insert(session, now + PUSH_COOLDOWN_MS);
         }
-        self.deliveries.insert(id, Delivery::new(notification, now, due_at));
+        self.deliveries.insert(id, Delivery::new(notification, now, due_at, is_recorded));
         EnqueueResult::Queued { id, replaced }
     }
 
@@ -107,10 +108,10 @@ impl Queue {
         true
     }
 
-    /// Puts a delivery back after a round. Returns it if it was replaced during the round.
+    /// Puts a delivery back after a round, to be recorded. Returns it if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
-        *queued = Delivery { in_flight: false, ..delivery };
+        *queued = Delivery { in_flight: false, is_recorded: true, ..delivery };
         None
     }
 
@@ -134,7 +135,7 @@ mod tests {
     fn a_rate_limited_target_has_no_attempt_and_its_request_goes_to_the_replacement() {
         let request = |id: &str| Notification::permission("s", "demo", id, "shell");
         let mut queue = Queue::default();
-        assert!(matches!(queue.enqueue(request("r1"), 0), EnqueueResult::Queued { .. }));
+        assert!(matches!(queue.enqueue(request("r1"), 0, true), EnqueueResult::Queued { .. }));
         let (id, mut delivery) = queue.start_due(PUSH_DEBOUNCE_MS).pop().unwrap();
         delivery.set_targets(["a", "b"].map(EndpointId::of).into_iter(), PUSH_DEBOUNCE_MS);
         for target in delivery.take_due_targets(PUSH_DEBOUNCE_MS) {
@@ -144,7 +145,7 @@ mod tests {
         assert!(delivery.targets.iter().all(|target| (target.attempts, target.due_at) == (0, 60_000)));
         assert_eq!(queue.put_back(id, delivery), None);
         assert_eq!(queue.next_deadline(), Some(60_000));
-        let EnqueueResult::Queued { id, .. } = queue.enqueue(request("r2"), 1_000) else { panic!("not queued") };
+        let EnqueueResult::Queued { id, .. } = queue.enqueue(request("r2"), 1_000, true) else { panic!("not queued") };
         assert_eq!(queue.get(id).unwrap().notification.superseded, ["r1"]);
     }
 
@@ -153,20 +154,21 @@ mod tests {
         let mut queue = Queue::default();
         let mut ids = Vec::new();
         for number in 0..MAX_QUEUED_PUSHES {
-            let EnqueueResult::Queued { id, replaced } = queue.enqueue(ready(&format!("s{number}")), 1_000) else {
+            let EnqueueResult::Queued { id, replaced } = queue.enqueue(ready(&format!("s{number}")), 1_000, true)
+            else {
                 continue;
             };
             assert!(replaced.is_empty());
             ids.push(id);
         }
         assert!(ids.len() == MAX_QUEUED_PUSHES && ids.is_sorted_by(|a, b| a < b));
-        assert_eq!(queue.enqueue(ready("another"), 1_000), EnqueueResult::Full);
-        assert_eq!(queue.enqueue(ready("s0"), 5_999), EnqueueResult::InCooldown);
-        let enqueued = queue.enqueue(ready("s0"), 6_000);
+        assert_eq!(queue.enqueue(ready("another"), 1_000, true), EnqueueResult::Full);
+        assert_eq!(queue.enqueue(ready("s0"), 5_999, true), EnqueueResult::InCooldown);
+        let enqueued = queue.enqueue(ready("s0"), 6_000, true);
         assert!(matches!(enqueued, EnqueueResult::Queued { replaced, .. } if replaced[0].0 == ids[0]));
         assert_eq!(queue.start_due(6_000).len(), MAX_QUEUED_PUSHES);
         assert_eq!(queue.next_deadline(), None, "all are in flight");
-        let late = Delivery::new(ready("s0"), 0, 0);
+        let late = Delivery::new(ready("s0"), 0, 0, true);
         assert_eq!(queue.put_back(ids[0], late.clone()), Some(late), "it was replaced");
     }
 }

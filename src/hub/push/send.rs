@@ -58,15 +58,18 @@ impl Hub {
         Notification::ready(&session.id, &session.title(), &agent)
     }
 
-    /// Queues a notification, or logs why it is dropped.
+    /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
+    /// is at most a toast.
     pub(in crate::hub) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
-        if push.subscribers.is_assumed_empty(now) && !state.connections.has_visible_client(now) {
-            return self.log_dropped(push, notification, DeliveryOutcome::NoSubscribers);
+        let is_recorded = !push.subscribers.is_assumed_empty(now);
+        if !is_recorded && !state.connections.has_visible_client(now) {
+            return;
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
-        match push.queue.enqueue(notification.clone(), now) {
+        match push.queue.enqueue(notification.clone(), now, is_recorded) {
+            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
             EnqueueResult::InCooldown => self.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
             EnqueueResult::Full => self.log_dropped(push, notification, DeliveryOutcome::Overloaded),
             EnqueueResult::Queued { id, replaced } => {
@@ -74,10 +77,10 @@ impl Hub {
                     self.rt.kv_delete(&delivery_key(id));
                     push.log.put_replaced(&*self.rt, id, delivery);
                 }
-                if kind == NotificationKind::Ready {
+                if kind == NotificationKind::Ready && is_recorded {
                     self.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
                 }
-                if let Some(delivery) = push.queue.get(id) {
+                if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
                     self.rt.kv_put(&delivery_key(id), &encode(delivery));
                     push.log.put(&*self.rt, id, delivery, DeliveryOutcome::Waiting);
                 }
@@ -90,7 +93,7 @@ impl Hub {
     fn log_dropped(&self, push: &mut PushState, notification: Notification, outcome: DeliveryOutcome) {
         let now = self.rt.now();
         let id = push.queue.next_id(now);
-        push.log.put(&*self.rt, id, &Delivery::new(notification, now, now), outcome);
+        push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
     }
 
     /// `GET /api/push/log`: the latest notifications, newest first, each as JSON text.
@@ -116,7 +119,13 @@ impl Hub {
     /// Runs one round of a delivery: sends it to every target that is due.
     async fn process(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
         match self.decide(&mut delivery.notification).await {
-            Decision::Finish(outcome) => return self.finish(id, delivery, outcome),
+            Decision::Finish(outcome) => {
+                if outcome == DeliveryOutcome::Toast && delivery.is_recorded {
+                    // Finds out whether there are subscribers. If there are none, the next toasts are not recorded.
+                    let _ = self.push_subscribers().await;
+                }
+                return self.finish(id, delivery, outcome);
+            }
             Decision::Send => {}
             Decision::Unknown => return self.retry_round(id, delivery),
         }

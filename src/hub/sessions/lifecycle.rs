@@ -8,6 +8,8 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::large;
 use crate::hub::peers::rpc::{RpcError, rejection_reason};
+use crate::hub::sessions::presence::EndCause;
+use crate::hub::state::entry::Entry;
 use crate::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
@@ -28,12 +30,13 @@ struct Switch {
 }
 
 impl Hub {
-    /// Stops the agent. The session is inactive until its CLI sends a keep-alive.
+    /// Stops the agent. The session is inactive until its CLI sends a keep-alive; one during the call counts.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
+        let reports = self.state().liveness.reports();
         self.command(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) })).await?;
-        self.end_session(id, None).await?;
+        self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flushed().await
     }
 
@@ -53,25 +56,50 @@ impl Hub {
         check_reason(reason)?;
         self.load_session(id).await?;
         // A CLI that does not answer must not keep its session from being archived.
-        let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
-        self.end_session(id, None).await?;
+        let owner = Owner::Session(id.to_owned());
+        let killed = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
+        self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, large::metadata, |state, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 self.set_metadata(state, id, metadata, None)?;
+                self.clear_reactivation(state, id);
                 self.deactivate_if_archived(state, id)
             })
             .await?;
         if was_active_again {
-            self.end_session(id, None).await?;
+            self.end_session(id, EndCause::Archived).await?;
+        }
+        if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = killed {
+            // The CLI may have connected meanwhile.
+            self.kill_if_archived(id);
         }
         self.flushed().await
+    }
+
+    /// Calls `killSession` of an archived session in a task, if its CLI has registered it: the CLI could not be called when the session
+    /// was archived. Does nothing while a resume expects that a CLI reopens the session.
+    pub(in crate::hub) fn kill_if_archived(&self, id: &str) {
+        let (Some(hub), id) = (self.this.upgrade(), id.to_owned()) else { return };
+        self.rt.spawn(Box::pin(async move {
+            // If it cannot be read, the CLI is called when it registers the method again.
+            let _ = hub.load_session(&id).await;
+            let must_end = {
+                let state = hub.state();
+                let is_archived = |entry: &Entry| entry.session.metadata_fields().is_archived();
+                state.cache.entry(&id).is_some_and(is_archived)
+                    && !state.in_flight.expects_reactivation(&id, hub.rt.now())
+            };
+            if must_end {
+                hub.send_without_result(&Owner::Session(id), None, Method::KillSession, "{}");
+            }
+        }));
     }
 
     /// Loads a session, and fails unless it is active.
     pub(in crate::hub) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
-        if self.is_active(id) { Ok(()) } else { Err(Error::SessionInactive) }
+        if self.is_active(id) { Ok(()) } else { Err(self.state().inactive_error(id, Error::SessionInactive)) }
     }
 
     pub(in crate::hub) fn is_active(&self, id: &str) -> bool {

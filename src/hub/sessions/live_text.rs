@@ -14,9 +14,10 @@ impl Hub {
         let cli::MessageDelta { sid, id, text, offset, kind } = delta;
         self.load_session(sid).await?;
         let mut state = self.state();
-        let Some(offset) = state.live_texts.receive(sid, id, *offset, text, self.rt.now()) else { return Ok(()) };
+        let received = state.live_texts.receive(sid, id, *offset, text, self.rt.now());
+        let Some((offset, text)) = received else { return Ok(()) };
         if state.ensure_write_queue_has_room(0).is_ok() {
-            self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text, kind: *kind });
+            self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind });
         }
         Ok(())
     }

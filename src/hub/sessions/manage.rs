@@ -116,11 +116,14 @@ impl Hub {
         Ok(version)
     }
 
-    /// Deletes an inactive session. Its messages are deleted later ([`sweep`](super::sweep)).
+    /// Deletes an inactive session, unless its CLI is still connected. Its messages are deleted later ([`sweep`](super::sweep)).
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.with_session(id, |state| {
             if state.cache.require_entry(id)?.session.active {
                 return Err(Error::SessionActive);
+            }
+            if state.awaits_report(id, self.rt.now()) {
+                return Err(Error::CliConnected);
             }
             state.cache.remove(id);
             self.clear_reactivation(state, id);

@@ -184,6 +184,9 @@ impl Hub {
         if let Some(log) = &mut state.log {
             log.push_gap(gap);
         }
+        state.event_numbers.set_published(gap);
+        // Web clients of the new session have messages with outdated seqs.
+        self.send_gap_notice(&mut state, Some(new));
         state.cache.evictions.record(&[Key::Id(new)]);
         let State { cache, journal, .. } = &mut *state;
         let entry = cache.require_entry_mut(new)?;

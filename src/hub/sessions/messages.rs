@@ -123,7 +123,7 @@ impl Hub {
         }
         let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {
-            return Err(Error::SessionInactive);
+            return Err(state.inactive_error(&draft.session, Error::SessionInactive));
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {

@@ -53,7 +53,7 @@ impl Hub {
                 Setting::Model(model) => self.check_model(session, model)?,
             }
             if !session.active {
-                return Err(Error::SessionInactive);
+                return Err(state.inactive_error(id, Error::SessionInactive));
             }
         }
         let applied = self.apply(id, &setting).await?;

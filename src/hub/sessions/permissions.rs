@@ -47,10 +47,14 @@ impl Hub {
         self: &Arc<Self>,
         id: &str,
         request: &str,
-        answer: PermissionAnswer,
+        mut answer: PermissionAnswer,
     ) -> Result<(), Error> {
         let begin = |state: &mut State, stored: Option<Json>| self.begin_answer(state, id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
+        if !answer.approved {
+            // What only an approval grants.
+            (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
+        }
         let params = Json::of(&Params { id: request, answer: &answer });
         let commit = match self.command(id, Method::Permission, &params).await {
             Ok(()) => {
@@ -80,7 +84,7 @@ impl Hub {
         // The answer is stored by a write of the whole agent state.
         state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
         if !session.active {
-            return Err(Error::CliAway);
+            return Err(state.inactive_error(id, Error::CliAway));
         }
         if !agent_state::is_pending(stored.as_ref(), request) || !state.in_flight.begin_answer(id, request) {
             return Err(Error::NotFound(Kind::Request));

@@ -9,6 +9,7 @@ use crate::hub::large;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
+use crate::hub::state::entry::Entry;
 use crate::hub::storage_keys::kept_requests_key;
 use crate::hub::{Hub, State};
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
@@ -20,6 +21,18 @@ use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
 use crate::wire::cli::SessionEnd;
 use crate::wire::session_alive::SessionAlive;
+
+/// Why a session ends.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::hub) enum EndCause {
+    /// A CLI has left it. If another one serves the session, it ends at its timeout instead.
+    LeftBy(ConnId),
+    /// Its agent was aborted. The session stays active if it was reported alive after the first `reports` reports.
+    Aborted {
+        reports: u64,
+    },
+    Archived,
+}
 
 impl Hub {
     /// Handles `session-alive`: a change is written and published; without one, the presence is published again every
@@ -49,7 +62,9 @@ impl Hub {
         if archived_metadata.is_none() && state.cache.require_entry(id)?.session.metadata_fields().is_archived() {
             return Ok(AckTiming::Now);
         }
-        self.record_keep_alive(state, Owner::Session(id.clone()), from, at);
+        let owner = Owner::Session(id.clone());
+        self.record_keep_alive(state, owner.clone(), from, at);
+        state.liveness.record_report(&owner);
         state.ensure_write_queue_has_room(0)?;
         if let Some(metadata) = archived_metadata {
             self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
@@ -94,22 +109,24 @@ impl Hub {
     /// Handles `session-end`. While another socket serves the session, the session ends only when its timeout passes.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
         self.state().ensure_write_queue_has_room(0)?;
-        self.end_session(&end.sid, Some(from)).await?;
+        self.end_session(&end.sid, EndCause::LeftBy(from)).await?;
         Ok(AckTiming::OnCommit)
     }
 
-    /// Makes a session inactive, and cancels its pending permission requests. `by`: the CLI that has left it, if one has; if
-    /// another one serves the session, it ends at its timeout instead.
-    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, by: Option<ConnId>) -> Result<(), Error> {
+    /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
+    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.with_field(id, large::state_if_pending, |state, stored| {
-            if by.is_some_and(|cli| state.is_served_by_other(&owner, cli, self.rt.now())) {
-                if state.liveness.request_end(&owner) {
-                    self.store_timer(state, &owner);
+            match cause {
+                EndCause::LeftBy(cli) if state.is_served(&owner, Some(cli), self.rt.now()) => {
+                    if state.liveness.request_end(&owner) {
+                        self.store_timer(state, &owner);
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                EndCause::Aborted { reports } if state.liveness.was_reported_after(&owner, reports) => {}
+                _ => self.deactivate(state, id)?,
             }
-            self.deactivate(state, id)?;
             self.cancel_pending(state, id, stored)
         })
         .await?;
@@ -141,7 +158,7 @@ impl Hub {
     }
 
     /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
-    /// active; then [`Hub::end_session`] must follow.
+    /// active; then [`Hub::cancel_archived`] must follow.
     pub(in crate::hub) fn deactivate_if_archived(&self, state: &mut State, id: &str) -> Result<bool, Error> {
         let session = &state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
@@ -151,6 +168,16 @@ impl Hub {
             self.keep_requests_if_inactive(state, id)?;
         }
         Ok(must_end)
+    }
+
+    /// Cancels the pending requests of a session after [`Hub::deactivate_if_archived`]. If that fails, it is tried again later.
+    pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
+        if self.end_session(id, EndCause::Archived).await.is_err() {
+            let until = self.rt.now() + SESSION_TIMEOUT_MS;
+            let mut state = self.state();
+            state.kept_requests.set(id, until);
+            self.request_alarm(&mut state, Some(until));
+        }
     }
 
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
@@ -175,7 +202,6 @@ impl Hub {
         }
         // On commit also if the session is inactive already: that may not be durable yet.
         state.journal.on_commit(Effect::DeleteTimer(owner));
-        self.clear_reactivation(state, id);
         Ok(())
     }
 }
@@ -189,12 +215,24 @@ impl State {
         Ok(())
     }
 
-    /// Whether a socket other than `cli` has shown activity of the session within the timeout.
-    fn is_served_by_other(&self, session: &Owner, cli: ConnId, now: u64) -> bool {
+    /// Whether an open socket other than `except` has shown activity of the session within the timeout, and has not ended it.
+    pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // Activity within the interval after the stored time is not written to the attachment.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
-        let others = self.connections.of_owner(session).iter().filter(|conn| **conn != cli);
+        let others = self.connections.of_owner(session).iter().filter(|conn| Some(**conn) != except);
         others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
+    }
+
+    /// Whether the CLI of an inactive session is expected to report it alive again: its socket is open, and its keep-alives count.
+    pub(in crate::hub) fn awaits_report(&self, session: &str, now: u64) -> bool {
+        let is_inactive = |entry: &Entry| !entry.session.active && !entry.session.metadata_fields().is_archived();
+        self.cache.entry(session).is_some_and(is_inactive)
+            && self.is_served(&Owner::Session(session.to_owned()), None, now)
+    }
+
+    /// Returns the error for an operation that needs an active session. `disconnected`: the error if no CLI is connected.
+    pub(in crate::hub) fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
+        if self.connections.of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use futures::channel::oneshot;
 use serde::Serialize;
 
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::parse_spawn_result;
 use crate::hub::peers::rpc::RpcError;
+use crate::hub::state::activation_waiters::Activation;
 use crate::hub::storage_keys::reactivation_key;
 use crate::hub::{Hub, State};
 use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
@@ -32,10 +34,15 @@ impl Hub {
     /// Resumes a session. Returns the id under which it is active. A concurrent resume of the same session waits for the
     /// first one.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_unlocked(id).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
+            }
+            if let Some(reported) = self.wait_for_report(id, deadline)? {
+                let _ = reported.await;
+                continue;
             }
             self.load_machines().await?;
             // The session may have been evicted or resumed during the read.
@@ -59,6 +66,20 @@ impl Hub {
         };
         self.flushed().await?;
         Ok(active)
+    }
+
+    /// Waits until the connected CLI of an inactive session reports it alive, as after an abort: a machine would start a second
+    /// process. `None` if no CLI serves the session. The receiver is canceled at the deadline, or when a CLI leaves the session.
+    fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
+        let (mut state, now) = (self.state(), self.rt.now());
+        if !state.awaits_report(id, now) {
+            return Ok(None);
+        }
+        if now >= deadline {
+            return Err(Error::ResumeFailed);
+        }
+        self.request_alarm(&mut state, Some(deadline));
+        Ok(Some(state.activation_waiters.wait(vec![id.to_owned()], Some(deadline), true)))
     }
 
     /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
@@ -110,7 +131,7 @@ impl Hub {
                 return Ok(id.clone());
             }
             self.request_alarm(&mut state, deadline);
-            state.activation_waiters.wait(ids, deadline)
+            state.activation_waiters.wait(ids, deadline, false)
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }

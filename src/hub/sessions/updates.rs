@@ -68,7 +68,11 @@ impl Hub {
             Ok(UpdateResult::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await?;
-        if was_active { self.end_session(id, None).await } else { Ok(()) }
+        if was_active {
+            // An error must not be returned: the update is acknowledged already.
+            self.cancel_archived(id).await;
+        }
+        Ok(())
     }
 
     /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted; of

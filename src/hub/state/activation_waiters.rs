@@ -13,6 +13,8 @@ struct Waiter {
     ids: Vec<String>,
     /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
     deadline: Option<u64>,
+    /// Whether it waits for a connected CLI, and not for one that a machine starts.
+    awaits_report: bool,
     sender: oneshot::Sender<Activation>,
 }
 
@@ -26,11 +28,24 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Waits until one of the sessions is active. The receiver is canceled at the deadline.
-    pub fn wait(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Activation> {
+    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `awaits_report`: it waits for a connected CLI,
+    /// and is canceled when one leaves its session.
+    pub fn wait(
+        &mut self,
+        ids: Vec<String>,
+        deadline: Option<u64>,
+        awaits_report: bool,
+    ) -> oneshot::Receiver<Activation> {
         let (sender, receiver) = oneshot::channel();
-        self.0.push(Waiter { ids, deadline, sender });
+        self.0.push(Waiter { ids, deadline, awaits_report, sender });
         receiver
+    }
+
+    /// Cancels the requests that wait for a connected CLI of a session, because one has left the session.
+    pub fn cancel_report_waiters(&mut self, id: &str) {
+        let canceled = self.0.iter_mut().filter(|waiter| waiter.awaits_report && waiter.waits_for(id));
+        canceled.for_each(|waiter| waiter.deadline = Some(0));
+        self.expire(0);
     }
 
     pub fn has_waiter(&self, id: &str) -> bool {
@@ -59,10 +74,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_cli_that_leaves_its_session_cancels_the_waiters_for_a_connected_cli_only() {
+        let mut waiters = ActivationWaiters::default();
+        let mut receivers = [("s", true), ("s", false), ("t", true)]
+            .map(|(id, awaits_report)| waiters.wait(vec![id.into()], Some(10), awaits_report));
+        waiters.cancel_report_waiters("s");
+        let is_canceled = receivers.each_mut().map(|receiver| receiver.try_recv().is_err());
+        assert_eq!(is_canceled, [true, false, false]);
+    }
+
+    #[test]
     fn only_the_waiters_of_a_session_are_completed() {
         let mut waiters = ActivationWaiters::default();
-        let mut one = waiters.wait(vec!["s".into(), "t".into()], Some(10));
-        let mut other = waiters.wait(vec!["u".into()], None);
+        let mut one = waiters.wait(vec!["s".into(), "t".into()], Some(10), false);
+        let mut other = waiters.wait(vec!["u".into()], None, false);
         assert!(["s", "t", "u"].iter().all(|id| waiters.has_waiter(id)) && !waiters.has_waiter("v"));
         waiters.complete("t", &Ok("t".into()));
         assert_eq!(one.try_recv(), Ok(Some(Ok("t".into()))));

@@ -43,6 +43,10 @@ struct Timer {
     /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has it.
     active_at: u64,
     stored: StoredTimer,
+    /// The number of the last report; 0 if memory has none.
+    last_report: u64,
+    /// Whether the session expires when its CLI disconnects: it was aborted, and no report has followed. Lost in hibernation.
+    expires_on_disconnect: bool,
 }
 
 /// The timers of a namespace.
@@ -51,6 +55,8 @@ pub struct Liveness {
     running: BTreeMap<Owner, Timer>,
     /// Timers that have expired, until the end of their owners is written or activity restarts them.
     expired: BTreeMap<Owner, Timer>,
+    /// The number of reports so far: times in milliseconds do not order reports and requests.
+    reports: u64,
 }
 
 impl Liveness {
@@ -60,6 +66,26 @@ impl Liveness {
         let timer = self.start(owner, at);
         timer.active_at = timer.active_at.max(at);
         is_new || std::mem::take(&mut timer.stored) != StoredTimer::default()
+    }
+
+    /// Counts a report: a `session-alive`, unlike other activity.
+    pub fn record_report(&mut self, session: &Owner) {
+        self.reports += 1;
+        if let Some(timer) = self.running.get_mut(session) {
+            (timer.last_report, timer.expires_on_disconnect) = (self.reports, false);
+        }
+    }
+
+    /// Returns the number of reports so far.
+    pub fn reports(&self) -> u64 {
+        self.reports
+    }
+
+    /// Whether a session has been reported alive after the first `reports` reports. If so, it expires when its CLI disconnects before
+    /// the next one.
+    pub fn was_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
+        let timer = self.running.get_mut(session).filter(|timer| timer.last_report > reports);
+        timer.map(|timer| timer.expires_on_disconnect = true).is_some()
     }
 
     /// Starts or restarts a timer without activity. Returns whether storage must be updated.
@@ -86,7 +112,8 @@ impl Liveness {
         if active_at.is_none() {
             stored.active_at = Some(now);
         }
-        self.running.insert(owner, Timer { started_at, active_at: active_at.unwrap_or(0), stored });
+        let timer = Timer { started_at, active_at: active_at.unwrap_or(0), stored, ..Timer::default() };
+        self.running.insert(owner, timer);
         active_at.is_none()
     }
 
@@ -109,10 +136,14 @@ impl Liveness {
         true
     }
 
-    /// Restarts a timer, if it runs, because a socket of the owner closed. Returns whether storage must be updated.
-    pub fn record_disconnect(&mut self, owner: &Owner, at: u64) -> bool {
+    /// Restarts a timer, if it runs, because a socket of the owner closed. `is_served`: whether another socket serves the owner.
+    /// Returns whether storage must be updated.
+    pub fn record_disconnect(&mut self, owner: &Owner, at: u64, is_served: bool) -> bool {
         let Some(timer) = self.running.get_mut(owner) else { return false };
         (timer.started_at, timer.active_at, timer.stored.active_at) = (at, at, Some(at));
+        if timer.expires_on_disconnect && !is_served {
+            timer.started_at = at.saturating_sub(SESSION_TIMEOUT_MS);
+        }
         true
     }
 
@@ -222,10 +253,10 @@ mod tests {
     fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
         let session = session("s");
         let mut liveness = Liveness::default();
-        assert!(!liveness.record_disconnect(&session, 500), "a disconnect starts no timer");
+        assert!(!liveness.record_disconnect(&session, 500, false), "a disconnect starts no timer");
         assert!(liveness.record_keep_alive(session.clone(), 1_000));
         assert!(!liveness.record_keep_alive(session.clone(), 9_000));
-        assert!(liveness.record_disconnect(&session, 10_000));
+        assert!(liveness.record_disconnect(&session, 10_000, false));
         assert_eq!(liveness.next_deadline(), Some(40_000));
         assert!(liveness.record_keep_alive(session.clone(), 11_000));
         assert!(!liveness.record_keep_alive(session, 12_000));
@@ -238,7 +269,7 @@ mod tests {
         liveness.record_keep_alive(session.clone(), 1_000);
         assert!(liveness.request_end(&session));
         assert_eq!(liveness.stored(&session).to_string(), "1000 end");
-        liveness.record_disconnect(&session, 2_000);
+        liveness.record_disconnect(&session, 2_000, false);
         let stored = liveness.stored(&session);
         assert_eq!(stored.to_string(), "2000 end");
         assert_eq!(StoredTimer::parse("2000 end"), stored);

@@ -48,7 +48,7 @@ const EVENTS: &[Event] = &[
         &[
             SID,
             Field::text("id", 1, Length::Bytes(255)),
-            Field::text("text", 0, Length::Bytes(65_536)),
+            Field::free_text("text", 0, Length::Bytes(65_536)),
             Field::integer("offset", 9_007_199_254_740_991).optional(),
             Field::keyword("kind", &["text", "thinking"], r#""text""#).optional(),
         ],

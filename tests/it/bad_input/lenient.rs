@@ -177,6 +177,18 @@ fn table() -> Vec<Row> {
             get("/api/sessions/$session/messages?_=1&limit=1&limit=1"),
         ),
         row("a null body", "", post("/api/sessions/$session/archive", "null"), patch("null")),
+        row(
+            "half of a surrogate pair in a text",
+            "text",
+            post(messages, r#"{"text":"\ud83d"}"#),
+            post(messages, r#"{"text":7}"#),
+        ),
+        row(
+            "half of a surrogate pair in live text",
+            "id",
+            emit("message-delta", r#"{"sid":"$session","id":"a","text":"\ud83d"}"#),
+            emit("message-delta", r#"{"sid":"$session","id":"\ud83d","text":""}"#),
+        ),
         row("a removed request as null", "agentState.requests.r", state(json!({"r": null})), state(json!({"r": 5}))),
         row(
             "null metadata",
@@ -343,4 +355,15 @@ async fn the_acknowledgement_and_the_list_have_the_truncated_texts() {
         let listed = list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == *session).unwrap();
         assert_eq!(json!([listed["metadata"]["summary"], listed["metadata"]["worktree"]]), shown);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_surrogate_pair_in_a_message_is_stored_as_a_replacement_character() {
+    let Fixture { world, ids: [(_, session), ..], .. } = Fixture::new().await;
+    let path = format!("/api/sessions/{session}/messages");
+    let body = r#"{"text":"a\ud83d\u00e9\ud83d\ude00\n\"\\\/\b\f\r\t\ude00"}"#;
+    world.request("POST", &path, body).await.ok();
+    let stored = world.get(&path).await.ok();
+    let text = "a\u{fffd}\u{e9}\u{1F600}\n\"\\/\u{8}\u{c}\r\t\u{fffd}";
+    assert_eq!(stored["messages"][0]["content"]["content"]["text"], text);
 }

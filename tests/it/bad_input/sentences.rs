@@ -41,6 +41,10 @@ fn errors() -> Vec<(Error, &'static str)> {
         (Error::SessionInactive, "The session is not active. Resume it, or wait until its CLI has reconnected."),
         (Error::CliAway, "The session's CLI is not connected. The request can be answered when it is back."),
         (
+            Error::CliNotAlive,
+            "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, or resume the session.",
+        ),
+        (
             Error::CliUnreachable(text("No handler registered for abort")),
             "The CLI is not reachable: No handler registered for abort. Check that it is running.",
         ),
@@ -79,6 +83,10 @@ fn errors() -> Vec<(Error, &'static str)> {
             "The upload was too slow: less than 64 KiB in 15 seconds. Try again with a faster connection.",
         ),
         (Error::SessionActive, "The session is active. Archive it first, then delete it."),
+        (
+            Error::CliConnected,
+            "The session's CLI is still connected. Archive the session, which ends the CLI, then delete the session.",
+        ),
         (
             Error::VersionConflict { expected: 1, found: 3 },
             "The session's metadata has version 3, not 1. Read the session and try again.",

@@ -2,6 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::live_session::live_session;
+use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
@@ -126,4 +127,23 @@ async fn a_thousand_requests_are_canceled_in_two_batches() {
     assert_eq!(world.db.number("SELECT count(*) FROM completed_requests WHERE value LIKE '%canceled%'"), 1_000);
     let stored = world.get_session(&session).await;
     assert_eq!((&stored["agentState"]["requests"], &stored["agentStateVersion"]), (&json!({}), &json!(4)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_archives_is_acknowledged_once_even_if_its_pending_requests_cannot_be_read() {
+    let (world, session, mut cli) = live_session().await;
+    let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    world.db.fail_all(BatchKind::Reads, permanent_error());
+    let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
+    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
+    let ack = cli.emit_for_ack("update-metadata", &update);
+    assert_eq!(cli.wait_for_ack(ack).await["result"], "success");
+    assert_eq!(cli.try_ack(ack).await, None);
+    world.db.repair();
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["active"], &record["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+    world.advance(60_000).await;
+    let record = world.get_session(&session).await;
+    assert_eq!(record["agentState"]["completedRequests"]["r"]["status"], "canceled", "it is tried again");
 }

@@ -7,6 +7,7 @@ use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
@@ -443,4 +444,32 @@ async fn a_web_message_that_waited_for_a_merge_is_rejected_if_the_session_has_en
     world.db.release();
     sent.reply().await.assert_error(409, "session_inactive");
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connected_web_clients_of_the_merged_session_get_a_gap_because_its_messages_are_renumbered() {
+    let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
+    let mut web_of_new = world.web(&format!("sessionId={new}&all=true")).await;
+    let mut others = [world.web("all=true").await, world.web(&format!("sessionId={old}")).await];
+    cli.send_keep_alive(&world, &new).await;
+    reply.reply().await.ok();
+    send_text(&mut cli, &new, "five", None).await;
+    let events = web_of_new.events().await;
+    let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let gap = types.iter().position(|kind| *kind == "connection-changed").expect("no gap");
+    assert_eq!(events[gap]["data"]["resume"], "gap");
+    assert!(events[gap]["data"]["subscriptionId"].is_string());
+    let removal = types.iter().position(|kind| *kind == "session-removed").unwrap();
+    let message = types.iter().position(|kind| *kind == "message-received").unwrap();
+    assert!(removal < gap && gap < message, "{types:?}");
+    for other in &mut others {
+        assert!(!other.types().await.contains(&"connection-changed".to_owned()), "it holds no renumbered message");
+    }
+    // The id of the notice is after the gap, so that a client that reconnects with it gets no second one.
+    let id = events[gap]["eventId"].as_str().unwrap();
+    let query = format!("sessionId={new}&all=true");
+    let mut resumed = Web(world.open_event_stream(&query, Some(id), Format::Json).await.unwrap());
+    let received = resumed.events().await;
+    assert_eq!(received[0]["data"]["resume"], "ok");
+    assert_eq!(received[1..], events[gap + 1..]);
 }

@@ -134,7 +134,7 @@ async fn without_subscriptions_notifications_need_no_read() {
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!((world.db.read_count(), world.rt.take_pushes().len()), (reads, 0));
-    assert_eq!(world.outcomes_newest_first().await[0], "no-subscribers");
+    assert_eq!(world.outcomes_newest_first().await, ["failed"], "without subscriptions nothing is logged");
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
     world.rt.respond_to_pushes(&browser.endpoint, &[(202, None)]);
     cli.send_ready(&session).await;
@@ -170,7 +170,41 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
-    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"; 3]);
+    assert_eq!(world.outcomes_newest_first().await, ["no-subscribers"], "only the first one is logged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_subscriptions_notifications_write_nothing_to_storage() {
+    for visibility in ["visible", "hidden"] {
+        let world = World::new();
+        let session = world.create_session("/code/demo").await;
+        let mut cli = world.live_cli(&session).await;
+        let mut web = world.web(&format!("visibility={visibility}")).await;
+        cli.send_ready(&session).await;
+        world.advance(6_000).await;
+        web.events().await;
+        assert_eq!(world.push_log().await.len(), 1, "the first notification finds out that there is no subscription");
+        let (stored, writes) = (world.rt.stored_entries(), world.rt.kv_writes());
+        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        world.advance(600).await;
+        for _ in 0..3 {
+            cli.send_ready(&session).await;
+        }
+        world.advance(6_000).await;
+        assert_eq!(world.rt.kv_writes(), writes, "{visibility}");
+        let new = world.rt.stored_entries().into_iter().find(|entry| stored.get(&entry.0) != Some(&entry.1));
+        assert_eq!(new, None, "{visibility}");
+        let toasts = web.types().await.into_iter().filter(|kind| kind == "toast").count();
+        assert_eq!(toasts, if visibility == "visible" { 2 } else { 0 }, "a request, and one of three within 5 s");
+        // A browser that subscribes gets the next one.
+        let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
+        web.0.close();
+        world.advance(6_000).await;
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+        assert_eq!(browser.read(message)["title"], "Session Ready");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,14 +227,14 @@ async fn the_result_that_there_are_no_subscriptions_is_cached_for_a_day() {
         world.request("DELETE", "/api/push/subscribe", unsubscribe).await.ok();
         // Simulates a restore of the database from a backup.
         world.db.execute("INSERT INTO push_subscriptions SELECT * FROM backup");
-        for (pause, outcome) in [(DAY_MS - 1_000, "no-subscribers"), (1_000 + 5_000, "sent")] {
+        for (pause, outcomes) in [(DAY_MS - 1_000, &[][..]), (1_000 + 5_000, &["sent"])] {
             world.rt.set_now(world.now() + pause);
             if hibernates {
                 world.hibernate_and_wake().await;
             }
             cli.send_ready(&session).await;
             world.advance(1).await;
-            assert_eq!(world.outcomes_newest_first().await[0], outcome);
+            assert_eq!(world.outcomes_newest_first().await, outcomes);
         }
     }
 }

@@ -28,6 +28,10 @@ impl World {
         let params = serde_json::from_str(request["params"].as_str().unwrap()).unwrap();
         let call = Call { connection, ack, method, params, received_at: self.now(), crashes: self.crashes };
         self.check_call(i, &call);
+        if let Some(session) = self.clis[i].session().filter(|_| call.method == "abort") {
+            // Only later keep-alives are certainly after the request.
+            self.oracle(self.clis[i].namespace_index).record_end(&session);
+        }
         let reactions = [
             (66, Reaction::RespondNow),
             (18, Reaction::RespondLater),
@@ -88,8 +92,11 @@ impl World {
                 self.cli_respond(i, &call, &json!({}));
             }
             "abort" => {
+                if self.rng.chance(40) {
+                    self.cli_send_keep_alive(i);
+                }
                 self.cli_respond(i, &call, &json!({"success": true}));
-                if self.rng.chance(60) {
+                if self.rng.chance(40) {
                     self.cli_send_keep_alive(i);
                 }
             }
@@ -141,7 +148,7 @@ impl World {
         state["n"] = json!(self.next_number());
         if let Some(request) = &request {
             let record = self.oracle(self.clis[i].namespace_index).session(&session);
-            let ends_before = record.all_ends();
+            let ends_before = record.cancellations();
             record.requests.entry(request.clone()).or_default().ends_before = ends_before;
         }
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});

@@ -404,7 +404,7 @@ impl World {
         self.oracle(namespace_index).record_send(local_id, connection);
         let content = match ready {
             true => {
-                self.record_ready(&session, local_id);
+                self.record_ready(namespace_index, &session, local_id);
                 json!({"type": "event", "data": {"type": "ready"}, "text": text})
             }
             false => json!(text),

@@ -35,7 +35,7 @@ impl World {
                 self.oracle(namespace_index).observe_position(&session, &local_id, id, seq);
                 let sent = &self.oracles[namespace_index].messages[&local_id];
                 if sent.ready && sent.connections.len() == 1 {
-                    self.count_ready(namespace_index, &session);
+                    self.count_ready(namespace_index, &session, &local_id);
                 }
                 self.check_order(namespace_index, connection, &session, &local_id, seq);
                 let cli = &mut self.clis[i];

@@ -38,6 +38,7 @@ impl World {
             time: now,
             connection,
             other_ends: self.oracle(namespace_index).session(&session).ends_of_others(connection),
+            aborts: self.oracle(namespace_index).session(&session).aborts,
             disruptions: self.disruptions(namespace_index, &session, connection, faults),
         };
         self.cli_emit(i, "session-alive", &payload, PendingAck::Alive { session, keep_alive });
@@ -114,8 +115,10 @@ impl World {
         let Some(keep_alive) = record.keep_alive.filter(|_| !is_archived && !record.may_end) else { return };
         let KeepAlive { time, connection, .. } = keep_alive;
         let disruptions = self.disruptions(namespace_index, &row.id, connection, self.db.faults());
-        // A `session-end` of another connection ends the session if this one is closed.
-        let is_served = keep_alive.other_ends == record.ends_of_others(connection) || self.is_open(connection);
+        // A `session-end` of another connection, or an abort, ends the session if this one is closed.
+        let is_undisputed =
+            (keep_alive.other_ends, keep_alive.aborts) == (record.ends_of_others(connection), record.aborts);
+        let is_served = is_undisputed || self.is_open(connection);
         if keep_alive.disruptions == disruptions && is_served && self.now() < time + SESSION_TIMEOUT_MS {
             assert!(row.is_active(), "{} had a keep-alive at {time}, but is inactive", row.id);
         }
@@ -136,7 +139,7 @@ impl World {
         let record = self.oracle(namespace_index).session(&row.id);
         for (request, known) in &record.requests {
             let is_canceled = row.completed.get(request).is_some_and(|entry| entry["status"] == "canceled");
-            let has_ended = record.all_ends() > known.ends_before || record.may_end;
+            let has_ended = record.cancellations() > known.ends_before || record.may_end;
             assert!(
                 !is_canceled || has_ended,
                 "request {request} of {} was canceled, but its session has not ended",

@@ -69,6 +69,8 @@ pub struct KeepAlive {
     pub other_ends: u64,
     /// The number of disruptions before the keep-alive; a later one may invalidate it.
     pub disruptions: u64,
+    /// The number of aborts before it. After a later one, the session ends when the connection closes.
+    pub aborts: u64,
 }
 
 /// What clients have requested and observed of a session.
@@ -91,6 +93,8 @@ pub struct SessionRecord {
     pub keep_alive: Option<KeepAlive>,
     /// The number of requests to end the session, without `session-end`s.
     pub end_requests: u64,
+    /// The number of aborts that succeeded. A keep-alive after the call of the CLI keeps the session active.
+    pub aborts: u64,
     /// The number of sent or acknowledged `session-end`s, by connection.
     pub cli_ends: BTreeMap<ConnectionId, u64>,
     /// Whether an unacknowledged `session-end` may be in flight.
@@ -148,6 +152,7 @@ impl Oracle {
             is_merging: false,
             keep_alive: None,
             end_requests: 0,
+            aborts: 0,
             cli_ends: BTreeMap::new(),
             may_end: false,
             presence: None,
@@ -389,6 +394,11 @@ impl SessionRecord {
     /// The number of requests to end the session, and of `session-end`s.
     pub fn all_ends(&self) -> u64 {
         self.end_requests + self.cli_ends.values().sum::<u64>()
+    }
+
+    /// The number of operations that may have canceled the pending permission requests.
+    pub fn cancellations(&self) -> u64 {
+        self.all_ends() + self.aborts
     }
 
     /// The number of requests to end the session, and of `session-end`s of a connection.

@@ -94,6 +94,8 @@ struct Subscriber {
     namespace_index: usize,
     browser: Browser,
     state: SubscriptionState,
+    /// The number of changes.
+    changes: usize,
     /// The number of changes without a response.
     pending_changes: usize,
     /// Whether the order or outcome of these changes is unknown.
@@ -121,8 +123,24 @@ pub struct Pushes {
     confirmed: [u64; 2],
     /// The local ids of ready events, by session.
     ready: BTreeMap<String, BTreeSet<String>>,
-    /// The number of ready events that were sent once and acknowledged, by session: each has an entry in the log.
+    /// The subscriptions that certainly existed when a ready event was sent, with their numbers of changes, by local id.
+    subscribed_at_ready: [BTreeMap<String, Vec<(String, usize)>>; 2],
+    /// The number of ready events that were sent once and acknowledged while there was a subscription, by session: each has an
+    /// entry in the log.
     acknowledged_ready: [BTreeMap<String, usize>; 2],
+}
+
+impl Pushes {
+    /// The endpoints that are certainly subscribed, with their numbers of changes.
+    fn certain_subscriptions(&self, namespace_index: usize) -> Vec<(String, usize)> {
+        let is_certain = |subscriber: &Subscriber| {
+            subscriber.namespace_index == namespace_index
+                && subscriber.state == SubscriptionState::Subscribed
+                && !subscriber.is_gone
+        };
+        let certain = self.subscribers.iter().filter(|(_, subscriber)| is_certain(subscriber));
+        certain.map(|(endpoint, subscriber)| (endpoint.clone(), subscriber.changes)).collect()
+    }
 }
 
 impl World {
@@ -135,8 +153,15 @@ impl World {
             let endpoint = format!("https://{}-{number}.com/x", self.objects[namespace_index].name);
             let browser = Browser::new(&endpoint, 1 + u8::try_from(number).unwrap());
             let state = SubscriptionState::Unsubscribed;
-            let subscriber =
-                Subscriber { namespace_index, browser, state, pending_changes: 0, is_ambiguous: false, is_gone: false };
+            let subscriber = Subscriber {
+                namespace_index,
+                browser,
+                state,
+                changes: 0,
+                pending_changes: 0,
+                is_ambiguous: false,
+                is_gone: false,
+            };
             self.pushes.subscribers.insert(endpoint, subscriber);
         }
         let Some(endpoint) = self.pick_endpoint(namespace_index) else { return };
@@ -167,7 +192,7 @@ impl World {
             let subscriber = self.pushes.subscribers.get_mut(endpoint).unwrap();
             subscriber.state = SubscriptionState::Unknown;
             subscriber.is_ambiguous |= subscriber.pending_changes > 0;
-            subscriber.pending_changes += 1;
+            (subscriber.changes, subscriber.pending_changes) = (subscriber.changes + 1, subscriber.pending_changes + 1);
         }
         self.request(namespace_index, method, "/api/push/subscribe", body.to_string(), purpose);
     }
@@ -186,13 +211,18 @@ impl World {
     }
 
     /// Records a ready event that a CLI sends.
-    pub fn record_ready(&mut self, session: &str, local_id: &str) {
+    pub fn record_ready(&mut self, namespace_index: usize, session: &str, local_id: &str) {
+        let subscribed = self.pushes.certain_subscriptions(namespace_index);
         self.pushes.ready.entry(session.to_owned()).or_default().insert(local_id.to_owned());
+        self.pushes.subscribed_at_ready[namespace_index].insert(local_id.to_owned(), subscribed);
     }
 
-    /// Counts a ready event that was sent once and acknowledged.
-    pub fn count_ready(&mut self, namespace_index: usize, session: &str) {
-        *self.pushes.acknowledged_ready[namespace_index].entry(session.to_owned()).or_default() += 1;
+    /// Counts a ready event that was sent once and acknowledged, if there was a subscription all the time.
+    pub fn count_ready(&mut self, namespace_index: usize, session: &str, local_id: &str) {
+        let subscribed = self.pushes.certain_subscriptions(namespace_index);
+        if self.pushes.subscribed_at_ready[namespace_index][local_id].iter().any(|known| subscribed.contains(known)) {
+            *self.pushes.acknowledged_ready[namespace_index].entry(session.to_owned()).or_default() += 1;
+        }
     }
 
     /// Checks a toast: the event that a visible page gets instead of a push request.

@@ -95,6 +95,15 @@ impl World {
         rows.into_iter().next().map_or(Value::Null, |row| serde_json::from_str(&text(row.into_iter().next())).unwrap())
     }
 
+    /// Reads the id of the message with a seq.
+    fn read_message_id(&self, session: &str, seq: &Value) -> Option<String> {
+        let rows = self.db.sqlite.select(&format!(
+            "SELECT id FROM messages WHERE seq = {seq} AND session_id =
+               (SELECT coalesce(history, id) FROM sessions WHERE id = '{session}' AND namespace NOT GLOB '/*')"
+        ));
+        rows.into_iter().next().map(|row| text(row.into_iter().next()))
+    }
+
     /// Whether a client that resumes may receive a gap: the log starts after its last event, or a merge has renumbered
     /// messages after that event, or a message after it was deleted. Faults, hibernation and restarts cause no gaps.
     pub fn may_miss_events(&self, i: usize) -> bool {
@@ -106,14 +115,15 @@ impl World {
             || self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
-    /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, or a fault
-    /// occurred in a merge.
+    /// Whether a connected client may receive a gap: the outcome of a batch was unknown when the log was started, or a merge has
+    /// renumbered the messages of its session, or a fault occurred in a merge.
     pub fn may_receive_gap(&self, i: usize) -> bool {
         let (namespace_index, last) = (self.webs[i].namespace_index, self.webs[i].last_number);
         let may_be_unlogged =
             self.db.had_unknown_outcome(self.objects[namespace_index].name) && last <= self.log_start(namespace_index);
         may_be_unlogged
-            || self.db.faults() > 0 && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
+            || (self.db.faults() > 0 || self.webs[i].session.is_some())
+                && self.read_log(namespace_index).gaps.iter().any(|(_, end)| *end > last)
     }
 
     /// Checks that each connected client has received all events of its subscription, and only committed events. While the outcome
@@ -142,6 +152,15 @@ impl World {
                     assert!(
                         received == Some(*event),
                         "a client of {query} missed event {number}: {event}, not {received:?}"
+                    );
+                }
+                for event in web.received.values().filter(|event| event["type"] == "message-received") {
+                    let message = &event["message"];
+                    let stored = self.read_message_id(event["sessionId"].as_str().unwrap(), &message["seq"]);
+                    assert!(
+                        stored.is_none_or(|id| message["id"] == id),
+                        "a client of {} has message {message}, which was renumbered",
+                        web.query()
                     );
                 }
                 for (number, event) in web.received.range(start + 1..) {

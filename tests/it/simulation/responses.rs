@@ -57,8 +57,11 @@ pub enum Purpose {
         request: String,
         approved: bool,
     },
-    /// Aborts or archives a session.
+    /// Archives a session.
     End {
+        session: String,
+    },
+    Abort {
         session: String,
     },
     /// Switches a session to remote mode, or sets its permission mode.
@@ -106,6 +109,7 @@ impl Purpose {
             | Self::Rename { session, .. }
             | Self::Permission { session, .. }
             | Self::End { session }
+            | Self::Abort { session }
             | Self::Control { session }
             | Self::Delete { session }
             | Self::Resume { session }
@@ -126,7 +130,12 @@ impl Purpose {
 
     /// Whether the request may end the session `id`.
     pub fn ends(&self, id: &str) -> bool {
-        matches!(self, Self::End { session } | Self::Delete { session } | Self::Resume { session } if session == id)
+        let (Self::End { session } | Self::Abort { session } | Self::Delete { session } | Self::Resume { session }) =
+            self
+        else {
+            return false;
+        };
+        session == id
     }
 }
 
@@ -147,7 +156,7 @@ impl World {
                 self.clis[*cli].phase = Phase::Disconnected
             }
             Purpose::EventStream { web } => self.webs[*web].is_connecting = false,
-            Purpose::End { session } | Purpose::Resume { session } => {
+            Purpose::End { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
                 self.oracle(request.namespace_index).record_end(session)
             }
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
@@ -168,7 +177,9 @@ impl World {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
                 self.clis[*cli].phase = Phase::Disconnected
             }
-            Purpose::End { session } | Purpose::Resume { session } => self.oracle(namespace_index).record_end(session),
+            Purpose::End { session } | Purpose::Abort { session } | Purpose::Resume { session } => {
+                self.oracle(namespace_index).record_end(session);
+            }
             Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
                 self.on_subscription_changed(endpoint, None);
             }
@@ -187,7 +198,7 @@ impl World {
             (503, "cli_unreachable" | "cli_refused") | (504, "rpc_timeout") => matches!(
                 purpose,
                 Purpose::Permission { .. }
-                    | Purpose::End { .. }
+                    | Purpose::Abort { .. }
                     | Purpose::Control { .. }
                     | Purpose::Resume { .. }
                     | Purpose::Spawn
@@ -195,7 +206,7 @@ impl World {
             (503, "no_machine_online") | (504, "resume_failed") => matches!(purpose, Purpose::Resume { .. }),
             (409, "session_inactive") => matches!(
                 purpose,
-                Purpose::Message { .. } | Purpose::Permission { .. } | Purpose::End { .. } | Purpose::Control { .. }
+                Purpose::Message { .. } | Purpose::Permission { .. } | Purpose::Abort { .. } | Purpose::Control { .. }
             ),
             (409, "mode_not_applied") => matches!(purpose, Purpose::Control { .. }),
             (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
@@ -245,6 +256,7 @@ impl World {
                 assert!(previous.is_none(), "request {request} was answered twice: {previous:?} and {approved}");
             }
             Purpose::End { session } => self.oracle(namespace_index).record_end(session),
+            Purpose::Abort { session } => self.oracle(namespace_index).session(session).aborts += 1,
             Purpose::Delete { session } => {
                 let record = self.oracle(namespace_index).session(session);
                 assert!(record.existence != Existence::Certain, "session {session} was deleted twice");

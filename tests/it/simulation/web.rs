@@ -17,7 +17,7 @@ use crate::support::runtime::Frame;
 pub struct Web {
     pub namespace_index: usize,
     subscribes_to_all: bool,
-    session: Option<String>,
+    pub session: Option<String>,
     format: Format,
     pub is_visible: bool,
     pub is_watcher: bool,

@@ -54,8 +54,8 @@ impl World {
                     self.answer_permission(namespace_index, &session, &request, false);
                 }
             }
-            Step::Abort => self.end_session(namespace_index, session, "abort"),
-            Step::Archive => self.end_session(namespace_index, session, "archive"),
+            Step::Abort => self.end_session(namespace_index, "abort", Purpose::Abort { session }),
+            Step::Archive => self.end_session(namespace_index, "archive", Purpose::End { session }),
             Step::Switch => self.control(namespace_index, session, "switch", String::new()),
             Step::SetMode => {
                 let mode = json!({"mode": self.rng.pick(&["default", "plan"])});
@@ -130,10 +130,11 @@ impl World {
         self.request(namespace_index, "POST", &path, String::new(), purpose);
     }
 
-    fn end_session(&mut self, namespace_index: usize, session: String, action: &str) {
-        self.oracle(namespace_index).record_end(&session);
+    fn end_session(&mut self, namespace_index: usize, action: &str, purpose: Purpose) {
+        let (Purpose::End { session } | Purpose::Abort { session }) = &purpose else { return };
+        self.oracle(namespace_index).record_end(session);
         let path = format!("/api/sessions/{session}/{action}");
-        self.request(namespace_index, "POST", &path, String::new(), Purpose::End { session });
+        self.request(namespace_index, "POST", &path, String::new(), purpose);
     }
 
     /// Switches the session or sets its mode.

@@ -19,6 +19,7 @@ pub enum FieldKind {
     Text {
         min: usize,
         max: Length,
+        accepts_unpaired_surrogates: bool,
     },
     /// Base64 in any form that an upload may have.
     Base64,
@@ -77,7 +78,12 @@ impl Field {
     }
 
     pub const fn text(name: &'static str, min: usize, max: Length) -> Self {
-        Self::new(name, FieldKind::Text { min, max }, r#""x""#)
+        Self::new(name, FieldKind::Text { min, max, accepts_unpaired_surrogates: false }, r#""x""#)
+    }
+
+    /// A text for people, which may contain half of a surrogate pair.
+    pub const fn free_text(name: &'static str, min: usize, max: Length) -> Self {
+        Self::new(name, FieldKind::Text { min, max, accepts_unpaired_surrogates: true }, r#""x""#)
     }
 
     pub const fn base64(name: &'static str) -> Self {
@@ -175,9 +181,9 @@ impl Field {
             values.iter().map(|text| ((*text).to_owned(), Rejection::InvalidField)).collect::<Vec<_>>()
         };
         match self.kind {
-            FieldKind::Text { min, max } => {
-                // Unpaired surrogates.
-                let mut invalid = texts(&[r#""\ud800""#, r#""a\udc00b""#]);
+            FieldKind::Text { min, max, accepts_unpaired_surrogates } => {
+                let unpaired_surrogates: &[&str] = &[r#""\ud800""#, r#""a\udc00b""#];
+                let mut invalid = texts(if accepts_unpaired_surrogates { &[] } else { unpaired_surrogates });
                 let too_long = match max {
                     Length::Unlimited => None,
                     Length::Bytes(bytes) => Some("x".repeat(bytes + 1)),

@@ -100,7 +100,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         session_state: SessionState::Active,
         body: &[
-            Field::text("text", 1, Length::Bytes(1024 * 1024)),
+            Field::free_text("text", 1, Length::Bytes(1024 * 1024)),
             Field::text("localId", 0, Length::Bytes(255)).optional(),
             Field::objects("attachments", ATTACHMENT).optional(),
             Field::text("attachments[0].id", 0, Length::Unlimited),
