@@ -13,9 +13,11 @@ use super::effects::others;
 use super::error::Error;
 use super::ports::ConnId;
 use super::state::effect::Effect;
+use super::state::lookup::LocalIdLookup;
 use super::{Hub, State};
 use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
 use crate::store::journal::Batch;
+use crate::store::messages::select_by_local_ids;
 use crate::store::{Database, DbError, Row, Statement, events};
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
@@ -105,8 +107,12 @@ impl Hub {
 
     async fn commit_until_empty(&self) {
         loop {
-            self.await_burst(BURST_CHANGES, |state| state.journal.queued_changes()).await;
-            let batch = {
+            // The messages behind one that waits for a lookup share the lookup, so they are a burst.
+            self.await_burst(BURST_CHANGES, |state| {
+                state.journal.queued_changes() + BURST_CHANGES * state.unknown_local_ids.len()
+            })
+            .await;
+            let (batch, lookup) = {
                 let mut state = self.state();
                 let State { journal, cache, reservations, .. } = &mut *state;
                 let batch = journal.take_batch(&self.config.namespace, cache);
@@ -114,10 +120,10 @@ impl Hub {
                 if !journal.has_pending() {
                     cache.on_journal_empty();
                 }
-                batch
+                (batch, state.take_local_id_lookup())
             };
             let Some(mut batch) = batch else { return };
-            match self.write(&mut batch).await {
+            match self.write(&mut batch, lookup).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that receives one must read the change.
@@ -156,16 +162,18 @@ impl Hub {
         }
     }
 
-    /// Writes the parts of a batch's large values, then the batch together with the log of its events. Returns the numbers
-    /// of the events.
-    async fn write(&self, batch: &mut Batch<Effect>) -> Result<Range<u64>, DbError> {
+    /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
+    /// the numbers of the events.
+    async fn write(&self, batch: &mut Batch<Effect>, lookup: LocalIdLookup) -> Result<Range<u64>, DbError> {
         for statements in batch.part_writes(&self.config.namespace) {
             self.commit(statements).await?;
         }
         let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
         let mut statements = std::mem::take(&mut batch.statements);
+        statements.extend(select_by_local_ids(&self.config.namespace, &lookup.pairs));
         if !statements.is_empty() {
-            let results = self.db.batch(&mut statements).await?;
+            let mut results = self.db.batch(&mut statements).await?;
+            self.insert_looked_up(lookup, &statements, &mut results);
             self.store_superfluous_rows(&statements, results);
         }
         Ok(event_numbers)

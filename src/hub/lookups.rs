@@ -29,8 +29,7 @@ impl Hub {
 
     /// Whether no query is in progress or about to begin.
     pub(super) fn is_database_idle(&self) -> bool {
-        let state = self.state();
-        self.db.is_idle() && state.lookups.is_empty() && !state.local_id_lookups.is_running
+        self.db.is_idle() && self.state().lookups.is_empty()
     }
 
     /// Waits one turn of the event loop, and longer while more lookups begin, then runs them.

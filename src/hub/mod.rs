@@ -21,6 +21,7 @@ pub mod events;
 pub mod inbound;
 pub mod keep_alive;
 pub mod large;
+pub mod local_ids;
 pub mod lookups;
 pub mod machines;
 pub mod memory;
@@ -59,7 +60,7 @@ use state::in_flight::InFlight;
 use state::kept_requests::KeptRequests;
 use state::live_text::LiveTexts;
 use state::liveness::Liveness;
-use state::lookup::{LocalIdLookups, Lookup};
+use state::lookup::{Lookup, UnknownLocalId};
 use state::reminders::Reminders;
 use state::reservations::Reservations;
 use state::schedule::Schedule;
@@ -109,7 +110,8 @@ struct State {
     unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     lookups: Vec<Lookup>,
-    local_id_lookups: LocalIdLookups,
+    /// The messages that wait for the lookups of the next batch.
+    unknown_local_ids: Vec<UnknownLocalId>,
     journal: Journal<Effect>,
     /// Whether the namespace's name is in the object's storage.
     namespace_stored: bool,

@@ -12,7 +12,6 @@ use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
 use super::state::kept_requests::KeptRequests;
 use super::state::liveness::{Liveness, StoredTimer};
-use super::state::lookup::LocalIdLookups;
 use super::state::reservations::Reservations;
 use super::state::schedule::Schedule;
 use super::state::sweep::Sweep;
@@ -144,7 +143,7 @@ impl State {
             cache: Default::default(),
             unwritten_attachments: Vec::new(),
             lookups: Vec::new(),
-            local_id_lookups: LocalIdLookups::default(),
+            unknown_local_ids: Vec::new(),
             journal: Default::default(),
             namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),

@@ -7,7 +7,7 @@ use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::history_of;
 use super::{Database, DbError, Row, Statement, Value, parts, query};
-use crate::limits::MAX_PART_BYTES;
+use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
@@ -180,22 +180,34 @@ pub fn read_local_ids(rows: Vec<Row>) -> Result<Vec<(String, MessageRef)>, DbErr
     rows.into_iter().map(with_local_id).collect()
 }
 
-/// Finds messages by pairs of a session and a local id. Returns the message of each pair, in the order of the pairs.
-pub async fn find_by_local_ids(
-    db: &dyn Database,
-    namespace: &Namespace,
-    pairs: &[(String, String)],
+/// The statements that find messages by pairs of a session and a local id, for [`read_by_local_ids`].
+pub fn select_by_local_ids<'a>(
+    namespace: &'a Namespace,
+    pairs: &'a [(String, String)],
+) -> impl Iterator<Item = Statement> + 'a {
+    pairs.chunks(MAX_LOCAL_ID_LOOKUPS).map(|pairs| {
+        // Pairs of texts always serialize.
+        let pairs = Value::Text(serde_json::to_string(pairs).unwrap_or_default());
+        Statement::new(SELECT_BY_LOCAL_IDS, [pairs, namespace.as_ref().into()])
+    })
+}
+
+/// Reads the results of a batch with the statements of [`select_by_local_ids`] for `count` pairs. Returns the message of each pair.
+pub fn read_by_local_ids(
+    count: usize,
+    batch: &[Statement],
+    results: &mut [Vec<Row>],
 ) -> Result<Vec<Option<MessageRef>>, DbError> {
-    // Pairs of texts always serialize.
-    let json = Value::Text(serde_json::to_string(pairs).unwrap_or_default());
-    let rows = query(db, Statement::new(SELECT_BY_LOCAL_IDS, [json, namespace.as_ref().into()])).await?;
-    let mut found = vec![None; pairs.len()];
-    for row in rows {
-        let mut c = Columns::new("messages", row);
-        let position = c.number("position")?;
-        let message = read_ref(&mut c)?;
-        if let Some(place) = usize::try_from(position).ok().and_then(|position| found.get_mut(position)) {
-            *place = Some(message);
+    let mut found = vec![None; count];
+    let lookups = batch.iter().zip(results).filter(|(statement, _)| statement.sql == SELECT_BY_LOCAL_IDS);
+    for ((_, rows), places) in lookups.zip(found.chunks_mut(MAX_LOCAL_ID_LOOKUPS)) {
+        for row in std::mem::take(rows) {
+            let mut c = Columns::new("messages", row);
+            let position = c.number("position")?;
+            let message = read_ref(&mut c)?;
+            if let Some(place) = usize::try_from(position).ok().and_then(|position| places.get_mut(position)) {
+                *place = Some(message);
+            }
         }
     }
     Ok(found)

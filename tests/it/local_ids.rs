@@ -5,6 +5,8 @@ use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
+use session_gateway_hub::store::Value as Column;
+use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 
 /// More messages than have their local ids in memory after a wake.
 const STORED: u64 = MAX_LOCAL_IDS as u64 + 100;
@@ -62,9 +64,15 @@ fn added_local_ids(db: &Sqlite, session: &str) -> Vec<String> {
     let count = db.number(&format!("SELECT count(*) FROM messages WHERE session_id = '{session}'"));
     assert_eq!(session_seq, count, "the seqs have a gap");
     match &rows[0][0] {
-        session_gateway_hub::store::Value::Text(text) => serde_json::from_str(text).unwrap(),
+        Column::Text(text) => serde_json::from_str(text).unwrap(),
         other => panic!("{other:?}"),
     }
+}
+
+/// The number of statements that have looked up local ids.
+fn lookups(db: &Sqlite) -> usize {
+    let batches = [db.read_batches(), db.write_batches()].concat();
+    batches.iter().flatten().filter(|statement| statement.sql == SELECT_BY_LOCAL_IDS).count()
 }
 
 fn numbered(prefix: &str, count: usize) -> Vec<String> {
@@ -75,12 +83,12 @@ fn numbered(prefix: &str, count: usize) -> Vec<String> {
 async fn the_local_ids_of_waiting_messages_are_looked_up_together() {
     let world = World::new();
     let [(session, mut cli)] = long_sessions(&world).await;
-    let reads = world.db.read_count();
+    let before = lookups(&world.db);
     let sent = numbered("new", 2 * MAX_LOCAL_ID_LOOKUPS);
     let seqs = send_all(&mut cli, &session, &sent).await;
     assert_eq!(seqs, (1..=sent.len() as u64).map(|n| json!(STORED + n)).collect::<Vec<_>>());
     assert_eq!(added_local_ids(&world.db, &session), sent);
-    let lookups = world.db.read_count() - reads;
+    let lookups = lookups(&world.db) - before;
     assert!(lookups <= 4, "{lookups} lookups for {} messages", sent.len());
 }
 
@@ -98,31 +106,55 @@ async fn repeated_local_ids_among_waiting_messages_are_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_lookup_of_a_namespace_is_in_flight_and_holds_up_no_message_that_needs_none() {
+async fn the_messages_of_all_sockets_share_a_lookup_which_is_part_of_the_next_batch() {
     let world = World::new();
     let mut senders = long_sessions::<3>(&world).await;
     let quiet = world.create_session("/quiet").await;
     let mut quiet_cli = world.cli(&quiet).await;
-    let reads = world.db.read_count();
-    world.db.hold(BatchKind::Reads);
+    let before = lookups(&world.db);
+    world.db.hold_all();
     let mut acks = Vec::new();
     for (session, cli) in &mut senders {
-        for id in numbered("new", 20) {
-            acks.push(cli.emit_for_ack("message", &message(session, &id)));
-        }
+        let sent = numbered("new", 20);
+        acks.push(sent.iter().map(|id| cli.emit_for_ack("message", &message(session, id))).collect::<Vec<_>>());
         run_until_idle().await;
         assert_eq!(world.db.held_count(), 1, "one lookup is in flight");
     }
-    assert_eq!(quiet_cli.emit_with_ack("message", &message(&quiet, "q")).await["seq"], 1);
-    world.db.release();
-    for ((session, cli), acks) in senders.iter_mut().zip(acks.chunks(20)) {
-        for (n, ack) in (1..).zip(acks) {
-            assert_eq!(cli.wait_for_ack(*ack).await["seq"], STORED + n);
-        }
-        assert_eq!(added_local_ids(&world.db, session).len(), 20);
+    let quiet_ack = quiet_cli.emit_for_ack("message", &message(&quiet, "q"));
+    run_until_idle().await;
+    // The lookup of the first socket, then one batch with its messages, that of the quiet session, and the other lookups.
+    for _ in 0..2 {
+        assert_eq!(world.db.held_count(), 1);
+        world.db.release_one(0);
+        run_until_idle().await;
     }
-    let lookups = world.db.read_count() - reads;
-    assert!(lookups <= 3, "{lookups} lookups for three sockets");
+    assert_eq!(quiet_cli.wait_for_ack(quiet_ack).await["seq"], 1);
+    assert_eq!(lookups(&world.db) - before, 2);
+    world.db.release();
+    for ((session, cli), acks) in senders.iter_mut().zip(acks) {
+        for (n, ack) in (1..).zip(acks) {
+            assert_eq!(cli.wait_for_ack(ack).await["seq"], STORED + n);
+        }
+        assert_eq!(added_local_ids(&world.db, session), numbered("new", 20));
+    }
+    assert_eq!(lookups(&world.db) - before, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_local_ids_than_fit_a_statement_are_looked_up_in_one_batch() {
+    let world = World::new();
+    let [(session, mut cli)] = long_sessions(&world).await;
+    cli.send_keep_alive(&world, &session).await;
+    let before = (lookups(&world.db), world.db.read_count());
+    let sent = numbered("web", MAX_LOCAL_ID_LOOKUPS + 10);
+    let path = format!("/api/sessions/{session}/messages");
+    let post = |id: &String| world.start("POST", &path, json!({"text": "hello", "localId": id}).to_string());
+    let replies: Vec<_> = sent.iter().map(post).collect();
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+    assert_eq!(added_local_ids(&world.db, &session), sent);
+    assert_eq!((lookups(&world.db) - before.0, world.db.read_count() - before.1), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use crate::hub::sessions::load::Details;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::evictions::Key;
 use crate::hub::state::local_ids::Seen;
+use crate::hub::state::lookup::UnknownLocalId;
 use crate::hub::{Hub, State};
 use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::event::Event;
@@ -20,6 +21,11 @@ use crate::model::{ready, todo};
 use crate::store::journal::Extent;
 use crate::store::messages::MessageRef;
 use crate::wire::cli::NewMessage;
+
+/// How often a local id is looked up, in case that its session is evicted during a lookup.
+const MAX_LOOKUPS: u32 = 3;
+/// The error after [`MAX_LOOKUPS`].
+const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
 /// A message to add.
 pub struct Draft {
@@ -61,7 +67,7 @@ enum Attempt {
     NeedsSession,
     NeedsLocalIds,
     /// The local id is new, or older than those in memory.
-    NeedsLookup,
+    NeedsLookup(UnknownLocalId),
     /// A merge or a cold append is in progress.
     SeqsLocked(oneshot::Receiver<Result<(), Error>>),
 }
@@ -75,6 +81,7 @@ impl Hub {
         on_commit: impl FnOnce(&MessageRef) -> Option<Effect>,
     ) -> Result<MessageRef, Error> {
         draft.check()?;
+        let mut lookups = 0;
         let message = loop {
             match self.try_append(&draft)? {
                 Attempt::Done(message) => break message,
@@ -90,7 +97,13 @@ impl Hub {
                 },
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
                 Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
-                Attempt::NeedsLookup => self.look_up_local_id(&draft).await?,
+                Attempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {
+                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
+                }
+                Attempt::NeedsLookup(unknown) => {
+                    lookups += 1;
+                    self.look_up_local_id(unknown).await?;
+                }
             }
         };
         if let Some(effect) = on_commit(&message) {
@@ -129,7 +142,10 @@ impl Hub {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
                 None => return Ok(Attempt::NeedsLocalIds),
                 Some(Seen::Before(message)) => return Ok(Attempt::Done(message)),
-                Some(Seen::Unknown) => return Ok(Attempt::NeedsLookup),
+                Some(Seen::Unknown) => {
+                    let (session, local_id) = (draft.session.clone(), local_id.clone());
+                    return Ok(Attempt::NeedsLookup(UnknownLocalId { session, local_id, from: draft.from }));
+                }
                 Some(Seen::Never) => {}
             }
         }

@@ -6,7 +6,6 @@ pub mod lifecycle;
 pub mod list;
 pub mod live_text;
 pub mod load;
-pub mod local_ids;
 pub mod manage;
 pub mod merge;
 pub mod messages;

@@ -1,9 +1,9 @@
-//! Lookups in the database that wait for their batch or query.
+//! Lookups in the database that wait for their batch.
 
 use futures::channel::oneshot;
 
-use crate::hub::error::Error;
 use crate::hub::ports::ConnId;
+use crate::hub::state::evictions::Generation;
 use crate::store::{DbError, Row, Statement};
 
 pub struct Lookup {
@@ -12,19 +12,17 @@ pub struct Lookup {
     pub sender: oneshot::Sender<Result<Vec<Vec<Row>>, DbError>>,
 }
 
-/// A lookup of the message with a local id.
-pub struct LocalIdLookup {
-    /// The session and the local id.
-    pub pair: (String, String),
-    /// The CLI that sent a message with the local id; `None` for a web client.
-    pub conn: Option<ConnId>,
-    pub sender: oneshot::Sender<Result<(), Error>>,
+/// A message whose local id must be looked up.
+pub struct UnknownLocalId {
+    pub session: String,
+    pub local_id: String,
+    /// The CLI that sent the message; `None` for a web client.
+    pub from: Option<ConnId>,
 }
 
-/// The lookups of local ids whose query has not begun.
-#[derive(Default)]
-pub struct LocalIdLookups {
-    pub waiting: Vec<LocalIdLookup>,
-    /// Whether a task runs lookups.
-    pub is_running: bool,
+/// The lookups of a batch.
+pub struct LocalIdLookup {
+    /// Sessions and local ids.
+    pub pairs: Vec<(String, String)>,
+    pub generation: Generation,
 }

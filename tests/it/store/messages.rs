@@ -2,8 +2,8 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, journal_of, json, load_by_tag, load_summaries, memory, message, put, put_messages, seqs, session,
-    stored, team,
+    Cache, commit_as, find_by_local_ids, journal_of, json, load_by_tag, load_summaries, memory, message, put, put_messages,
+    seqs, session, stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -212,7 +212,7 @@ async fn messages_of_several_sessions_are_found_by_their_local_ids() {
         ("s", "a", Some(1)),
     ];
     let pairs = table.map(|(session, local_id, _)| (session.to_owned(), local_id.to_owned()));
-    let found = messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap();
+    let found = find_by_local_ids(&db, &pairs).await.unwrap();
     let seqs: Vec<Option<u64>> = found.into_iter().map(|message| message.map(|message| message.seq)).collect();
     assert_eq!(seqs, table.map(|(_, _, seq)| seq));
 }
@@ -230,7 +230,7 @@ async fn a_lookup_of_local_ids_takes_no_more_steps_in_a_long_session() {
         ));
         let pairs = (1..=MAX_LOCAL_ID_LOOKUPS).map(|n| ("s".to_owned(), format!("l{}", 2 * n))).collect::<Vec<_>>();
         db.take_most_steps();
-        messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap();
+        find_by_local_ids(&db, &pairs).await.unwrap();
         steps_by_history.push(db.take_most_steps());
     }
     let steps_of_rows = 20 * i32::try_from(MAX_LOCAL_ID_LOOKUPS).unwrap();
@@ -252,7 +252,7 @@ proptest! {
             let found = load_by_tag(&db, &team(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let pairs = [("s".to_owned(), local.clone())];
-            let found = messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap().remove(0);
+            let found = find_by_local_ids(&db, &pairs).await.unwrap().remove(0);
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
             let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();

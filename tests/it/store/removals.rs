@@ -1,10 +1,10 @@
 //! Deletions and merges of long histories: no statement changes more than a chunk of rows.
 
 use crate::support::sqlite::Sqlite;
-use crate::support::store::{Cache, commit, memory, put, session, stored, team};
+use crate::support::store::{Cache, commit, find_by_local_ids, memory, put, session, stored, team};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::Journal;
-use session_gateway_hub::store::messages::{self, SELECT_BY_LOCAL_IDS};
+use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 use session_gateway_hub::store::{Database, Found, removals, sessions};
 
 /// The largest number of steps that a statement which changes a chunk takes in SQLite's virtual machine. The longest took
@@ -69,7 +69,7 @@ async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000
     assert!(read(PageRange::After(12_000)).await.contains(r#""localId":"l12001","#));
     assert!(read(PageRange::Before(None)).await.contains(r#""seq":24000,"localId":"l24000","#));
     let pairs = [("new".to_owned(), "l7".to_owned())];
-    assert_eq!(messages::find_by_local_ids(&db, &team(), &pairs).await.unwrap().remove(0).unwrap().seq, 7);
+    assert_eq!(find_by_local_ids(&db, &pairs).await.unwrap().remove(0).unwrap().seq, 7);
     delete(&db).await;
     assert_eq!((count(&db, "messages"), count(&db, "sessions")), (0, 0));
 }

@@ -1,7 +1,7 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
-use crate::support::store::{load_by_tag, load_summaries, memory, team};
+use crate::support::store::{find_by_local_ids, load_by_tag, load_summaries, memory, team};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use session_gateway_hub::model::large::LargeRef;
@@ -149,7 +149,7 @@ async fn invalid_columns_of_messages_are_errors() {
     .await;
     let columns = [("position", Number), ("id", Text), ("seq", Number), ("created_at", Number)];
     let pairs = [("s".to_owned(), "l".to_owned())];
-    check("messages", &columns, async |db| messages::find_by_local_ids(db, &team(), &pairs).await.map(drop)).await;
+    check("messages", &columns, async |db| find_by_local_ids(db, &pairs).await.map(drop)).await;
     let columns = [("seq", Number), ("content", Text)];
     check("messages", &columns, async |db| {
         messages::read_todo_candidates(query(db, messages::select_todo_candidates(&team(), "s", 1, 9)).await?).map(drop)

@@ -13,6 +13,7 @@ use session_gateway_hub::model::summary::SummaryFields;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::memory::Memory;
+use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
@@ -34,6 +35,16 @@ pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) ->
 /// The summaries of the first sessions of a namespace.
 pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
     summaries::load(db, namespace, &Selection::After(String::new())).await.map(|read| read.fields)
+}
+
+/// Finds messages by pairs of a session and a local id, in the namespace `team`.
+pub async fn find_by_local_ids(
+    db: &dyn Database,
+    pairs: &[(String, String)],
+) -> Result<Vec<Option<MessageRef>>, DbError> {
+    let mut statements = messages::select_by_local_ids(&team(), pairs).collect();
+    let mut results = db.batch(&mut statements).await?;
+    messages::read_by_local_ids(pairs.len(), &statements, &mut results)
 }
 
 pub fn json(text: &str) -> Json {

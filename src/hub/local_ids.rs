@@ -1,0 +1,91 @@
+//! Lookups of local ids that are not in memory: older ones of a session with many messages. Each batch of the journal ends with the
+//! lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of its own.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::state::committed::Committed;
+use super::state::evictions::Key;
+use super::state::local_ids::{LocalIds, Seen};
+use super::state::lookup::{LocalIdLookup, UnknownLocalId};
+use super::{Hub, State};
+use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use crate::store::messages::read_by_local_ids;
+use crate::store::{Row, Statement};
+use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
+
+impl Hub {
+    /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
+    /// [`MAX_LOCAL_IDS`] messages that are not durable.
+    pub(super) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
+        let committed = {
+            let mut state = self.state();
+            state.unknown_local_ids.push(unknown);
+            state.commit_waiter()
+        };
+        self.wait_for_commit(committed).await
+    }
+
+    /// Keeps the results of a lookup, which are among those of its batch, in memory.
+    pub(super) fn insert_looked_up(&self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
+        let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
+            Ok(found) => found,
+            // The messages look them up again, and are rejected in the end.
+            Err(error) => return self.rt.log_debug(&error.to_string()),
+        };
+        let mut state = self.state();
+        for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
+            if state.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
+                continue;
+            }
+            if let Some(local_ids) = state.local_ids_mut(&session)
+                && local_ids.look_up(&local_id) == Seen::Unknown
+                && local_ids.insert(local_id, message)
+            {
+                state.cache.evictions.record(&[Key::Id(&session)]);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes the local ids to look up with a batch: those of waiting messages, and of messages that are queued behind them.
+    pub(super) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+        let waiting = std::mem::take(&mut self.unknown_local_ids);
+        for unknown in &waiting {
+            self.local_ids_mut(&unknown.session).into_iter().for_each(LocalIds::make_room);
+        }
+        let conns = waiting.iter().filter_map(|unknown| unknown.from);
+        let mut bytes = 0;
+        let queued = conns.flat_map(|conn| self.connections.queued_frames(conn)).take_while(|frame| {
+            bytes += frame.memory_bytes();
+            bytes <= MAX_SEARCHED_FRAME_BYTES
+        });
+        let of_frame = |frame| match decode_frame(frame, &["message"]) {
+            Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) => Some((sid, local_id)),
+            _ => None,
+        };
+        let queued: Vec<_> = queued.filter_map(|frame| of_frame(&frame.text)).take(MAX_LOCAL_ID_LOOKUPS).collect();
+        let mut pairs: Vec<_> = waiting.into_iter().map(|unknown| (unknown.session, unknown.local_id)).collect();
+        pairs.extend(queued);
+        pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
+        LocalIdLookup { pairs, generation: self.cache.evictions.generation() }
+    }
+
+    /// Whether the database knows a local id that memory does not know. It lacks the messages that are not durable, but their local
+    /// ids are in memory unless there are too many.
+    fn can_look_up(&self, session: &str, local_id: &str) -> bool {
+        let Some(entry) = self.cache.entry(session) else { return false };
+        let durable_seq = match self.cache.committed_session(session) {
+            Some(Committed::Present(committed)) => committed.session.seq,
+            Some(Committed::Absent) => 0,
+            None => entry.session.seq,
+        };
+        let is_unknown = entry.local_ids.as_ref().is_some_and(|ids| ids.look_up(local_id) == Seen::Unknown);
+        is_unknown && entry.session.seq - durable_seq < MAX_LOCAL_IDS as u64
+    }
+
+    fn local_ids_mut(&mut self, session: &str) -> Option<&mut LocalIds> {
+        self.cache.entry_mut_keeping_summary(session)?.local_ids.as_mut()
+    }
+}
