@@ -214,7 +214,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('resumeSession', { id });
     await cli.serve('killSession', () => ({}));
     await call('archiveSession', { id, body: {} });
-    await call('listSessions', { query: '?archived=only' });
+    for (const query of ['?archived=only', '?archived=include&limit=1']) await call('listSessions', { query });
     await call('deleteSession', { id });
     await call('getSession', { id, status: 404 });
   });
