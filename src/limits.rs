@@ -233,7 +233,7 @@ pub const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 /// How many bytes of the list are read from the database at once: with what is made of them they fit a namespace's share. The SQL
 /// in `store::summaries` repeats it.
 pub const LIST_READ_BYTES: usize = 500_000;
-/// How many bytes of sessions stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
+/// How many bytes of sessions and of the list stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, about 50 bytes each: a result read before is stale.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;

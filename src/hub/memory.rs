@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use super::error::Error;
 use super::{Hub, State};
 use crate::ledger::{Account, Evictable, Reservation};
-use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES};
+use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MIN_CACHED_BYTES};
 use crate::model::owner::Owner;
 use crate::store::memory::Memory;
 
@@ -65,8 +65,8 @@ impl State {
         self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops what can
-    /// be read again of the list, unless the namespace's share holds it.
+    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops the JSON
+    /// of the list.
     fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
         let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
         let is_evictable = |id: &str| {
@@ -79,11 +79,12 @@ impl State {
         let other_bytes = cache.machine_bytes() + cache.committed_bytes();
         reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
         let surplus = surplus(&reservations.account);
-        let max_bytes = session_bytes.saturating_sub(surplus).max(MIN_CACHED_BYTES);
-        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use) + other_bytes;
-        let is_short = surplus > session_bytes + other_bytes - remaining_bytes;
-        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > NAMESPACE_SHARE_BYTES;
+        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
+        let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
+        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
+        let is_short = surplus > session_bytes - remaining_bytes;
+        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > MIN_CACHED_BYTES;
         cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
-        reservations.cache.resize(remaining_bytes + cache.list.bytes());
+        reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
     }
 }

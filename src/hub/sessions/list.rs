@@ -20,7 +20,7 @@ impl Hub {
         loop {
             let generation = self.state().cache.evictions.generation();
             self.flushed_or_stalled().await?;
-            let listed = self.state().cache.list(request);
+            let listed = self.state().cache.list_page(request);
             let selection = match listed {
                 Ok(page) => {
                     drop(keep_json);
@@ -62,16 +62,13 @@ impl Hub {
             state.cache.insert_summary(generation, fields.id, summary);
         }
         match selection {
-            // Another request may have read more.
-            Selection::After(tag) if state.cache.list.unread_after() == Some(&tag) => {
-                state.cache.list.set_read(read.last_tag, read.is_complete);
-            }
+            Selection::After(_) => state.cache.list.set_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
                 let is_deleted = |id: &&String| !state.cache.evictions.contains_since(generation, Key::Id(id));
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
                 deleted.into_iter().for_each(|id| state.cache.list.remove_unread(id));
             }
-            _ => {}
+            Selection::Ids(_) => {}
         }
         state.evict_sessions();
     }

@@ -169,7 +169,9 @@ impl Hub {
             match found {
                 Some(session) => self.insert_loaded(&mut state, session),
                 None => {
-                    count.into_iter().for_each(|count| state.cache.set_session_count(count));
+                    if let Some(count) = count {
+                        state.cache.set_session_count(count);
+                    }
                     return Ok(());
                 }
             }

@@ -306,7 +306,7 @@ impl Cache {
 
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
     /// not everything that it needs is in memory, returns what must be read.
-    pub fn list(&mut self, request: &ListRequest) -> Result<Arc<str>, Selection> {
+    pub fn list_page(&mut self, request: &ListRequest) -> Result<Arc<str>, Selection> {
         if let Some(tag) = self.list.unread_after() {
             return Err(Selection::After(tag.to_owned()));
         }

@@ -147,7 +147,12 @@ impl SessionList {
     /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
         let page_bytes = self.last_page.as_ref().map_or(0, |(_, page)| page.len());
-        self.summaries.len() * SUMMARY_BYTES + self.json_bytes + page_bytes
+        self.bytes_without_json() + self.json_bytes + page_bytes
+    }
+
+    /// Returns the estimated memory of what is never dropped, in bytes.
+    pub fn bytes_without_json(&self) -> usize {
+        self.summaries.len() * SUMMARY_BYTES
     }
 }
 
