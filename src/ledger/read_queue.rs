@@ -1,61 +1,43 @@
 //! Queues of reads: some of them run at a time, the others wait in order.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// The reads of one kind in an isolate, in the order in which they began.
+/// The reads of one kind in an isolate, in the order in which they began: when each of them expires, in Unix milliseconds, or 0 if
+/// it has ended. The platform may end a request without dropping what it holds.
 #[derive(Default)]
-pub struct ReadQueue(Mutex<Reads>);
-
-#[derive(Default)]
-struct Reads {
-    last_ticket: u64,
-    /// The oldest first.
-    queue: VecDeque<Read>,
-}
-
-struct Read {
-    ticket: u64,
-    /// Unix milliseconds. The platform may have ended the request without removing its read.
-    expires_at: u64,
-}
+pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
 
 /// The place of a read in its queue, released on drop.
 pub struct ReadPlace {
     queue: Arc<ReadQueue>,
-    ticket: u64,
+    expires_at: Arc<AtomicU64>,
 }
 
 impl ReadQueue {
-    fn reads(&self) -> MutexGuard<'_, Reads> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a read, which ends within [`EDGE_TIMEOUT_MS`]. `now` is in Unix milliseconds.
     pub fn join(self: &Arc<Self>, now: u64) -> ReadPlace {
-        let mut reads = self.reads();
-        reads.last_ticket += 1;
-        let ticket = reads.last_ticket;
-        reads.queue.push_back(Read { ticket, expires_at: now + EDGE_TIMEOUT_MS });
-        ReadPlace { queue: Arc::clone(self), ticket }
+        let expires_at = Arc::new(AtomicU64::new(now + EDGE_TIMEOUT_MS));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&expires_at));
+        ReadPlace { queue: Arc::clone(self), expires_at }
     }
 }
 
 impl ReadPlace {
     /// Returns how many times `at_once` reads must end before this one may run.
     pub fn rounds_ahead(&self, now: u64, at_once: usize) -> u64 {
-        let queue = &mut self.queue.reads().queue;
-        let expired = queue.partition_point(|read| read.expires_at < now);
-        queue.drain(..expired);
-        (queue.partition_point(|read| read.ticket < self.ticket) / at_once) as u64
+        let mut reads = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);
+        let position = reads.iter().position(|expires_at| Arc::ptr_eq(expires_at, &self.expires_at));
+        (position.unwrap_or(0) / at_once) as u64
     }
 }
 
 impl Drop for ReadPlace {
     fn drop(&mut self) {
-        self.queue.reads().queue.retain(|read| read.ticket != self.ticket);
+        self.expires_at.store(0, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +63,7 @@ mod tests {
         let queue = Arc::new(ReadQueue::default());
         std::mem::forget(queue.join(5));
         let place = queue.join(6);
-        assert_eq!(place.rounds_ahead(5 + EDGE_TIMEOUT_MS, 1), 1);
-        assert_eq!(place.rounds_ahead(6 + EDGE_TIMEOUT_MS, 1), 0);
+        assert_eq!(place.rounds_ahead(4 + EDGE_TIMEOUT_MS, 1), 1);
+        assert_eq!(place.rounds_ahead(5 + EDGE_TIMEOUT_MS, 1), 0);
     }
 }

@@ -3,7 +3,7 @@
 use super::columns::{Columns, read_owned};
 use super::memory::Memory;
 use super::sessions::history_of;
-use super::{Database, DbError, Found, JoinedRows, Row, Statement, parts, query, sessions};
+use super::{Database, DbError, Found, JoinedRows, Row, Statement, parts, sessions};
 use crate::ledger::Reservation;
 use crate::limits::{
     MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS, SMALL_PAGE_BYTES,
@@ -59,9 +59,9 @@ macro_rules! page {
 #[rustfmt::skip]
 macro_rules! page_sizes {
     ($side:literal, $order:literal) => { concat!(
-        "SELECT seq, parts, bytes, found FROM (
+        "SELECT seq, parts, bytes, id, created_at, found FROM (
   SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
-  FROM (", messages_beside!("seq, parts, bytes", $side, $order), "))
+  FROM (", messages_beside!("seq, parts, bytes, id, created_at", $side, $order), "))
 WHERE total - bytes < ?5
 ORDER BY seq ", $order
     ) };
@@ -75,9 +75,9 @@ const SIZES_AFTER: &str = page_sizes!(">", "ASC");
 /// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
 /// `?3`: seq.
 const SELECT_START: &str = concat!(
-    "SELECT ",
+    "SELECT seq, ",
     message_start!(),
-    " AS body, id, created_at FROM messages WHERE session_id = ",
+    " AS body FROM messages WHERE session_id = ",
     history_of!("?1", "?2"),
     " AND seq = ?3"
 );
@@ -118,6 +118,8 @@ struct MessageSize {
     seq: u64,
     parts: u64,
     bytes: usize,
+    id: String,
+    created_at: u64,
 }
 
 /// Reads a page of at most `limit` messages, after at most [`MAX_SMALL_READS`] other reads of the isolate. A large page is reserved
@@ -255,18 +257,15 @@ impl History<'_> {
     /// Appends a message whose content has further parts.
     async fn append_in_parts(&self, text: &mut String, size: &MessageSize) -> Result<(), DbError> {
         let select = Statement::new(SELECT_START, [self.session.into(), self.namespace.into(), size.seq.into()]);
-        let start = query(self.db, select).await?.pop().ok_or_else(changed_meanwhile)?;
-        let mut c = Columns::new("messages", start);
-        let (body, id, created_at) = (c.text("body")?, c.text("id")?, c.number("created_at")?);
-        text.push_str(&body);
+        text.push_str(&self.db.query_joined(&select, 1).await?.text);
         let select = |after: u64, last: u64| {
-            let params = [self.session.into(), self.namespace.into(), id.as_str().into(), after.into(), last.into()];
-            Statement::new(SELECT_PARTS, params)
+            let id = size.id.as_str().into();
+            Statement::new(SELECT_PARTS, [self.session.into(), self.namespace.into(), id, after.into(), last.into()])
         };
-        if !parts::append(text, self.db, "message_parts", size.parts, select).await? {
+        if !parts::append(text, self.db, "message_parts", size.parts, &select).await? {
             return Err(changed_meanwhile());
         }
-        text.push_str(&format!(r#","createdAt":{created_at}}}"#));
+        text.push_str(&format!(r#","createdAt":{}}}"#, size.created_at));
         Ok(())
     }
 }
@@ -284,8 +283,14 @@ fn run_length(sizes: &[MessageSize]) -> usize {
 /// Reads the size of a message and the number of messages that were found.
 fn read_size(row: Row) -> Result<(MessageSize, u64), DbError> {
     let mut c = Columns::new("messages", row);
-    let (seq, parts, bytes) = (c.number("seq")?, c.number("parts")?, c.number("bytes")?);
-    Ok((MessageSize { seq, parts, bytes: usize::try_from(bytes).unwrap_or(0) }, c.number("found")?))
+    let size = MessageSize {
+        seq: c.number("seq")?,
+        parts: c.number("parts")?,
+        bytes: usize::try_from(c.number("bytes")?).unwrap_or(0),
+        id: c.text("id")?,
+        created_at: c.number("created_at")?,
+    };
+    Ok((size, c.number("found")?))
 }
 
 fn changed_meanwhile() -> DbError {

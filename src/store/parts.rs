@@ -49,7 +49,7 @@ pub async fn append(
     db: &dyn Database,
     table: &'static str,
     count: u64,
-    select: impl Fn(u64, u64) -> Statement,
+    select: &(dyn Fn(u64, u64) -> Statement + Sync),
 ) -> Result<bool, DbError> {
     for after in (0..count).step_by(PARTS_AT_ONCE) {
         let last = count.min(after + PARTS_AT_ONCE as u64);

@@ -113,5 +113,5 @@ pub async fn append(
         let params = [namespace.as_ref().into(), owner.into(), name.as_str().into(), after.into(), last.into()];
         Statement::new(SELECT_PARTS, params)
     };
-    parts::append(text, db, "value_parts", large.parts as u64, select).await
+    parts::append(text, db, "value_parts", large.parts as u64, &select).await
 }
