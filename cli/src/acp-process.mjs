@@ -3,9 +3,13 @@
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import { client, ndJsonStream } from '@agentclientprotocol/sdk';
+import { SilenceTimer } from './silence.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
 const KILL_MS = 3000;
+
+/** How long the output of a process that has exited is read: a process outside its group may hold the pipes open. */
+const DRAIN_MS = 1000;
 
 /** How much of standard error is kept for error messages, in characters. */
 const MAX_STDERR = 4000;
@@ -16,6 +20,9 @@ const MAX_START_LINES = 8;
 /** The agent's process has ended, or could not be started. */
 export class AgentEndedError extends Error {}
 
+/** The agent has written nothing for the time limit of a request. */
+export class AgentSilentError extends Error {}
+
 /** Finds the reason in npm's error output, which has codes, stack traces and general advice around it. */
 const findNpmReason = (text) => /^npm (?:error|ERR!) (?!code |errno |syscall |path )(?:notarget |40\d )?(\S.*)$/m.exec(text)?.[1];
 
@@ -23,7 +30,10 @@ export class AcpProcess {
   #child;
   #program;
   #stderr = '';
+  #lastErrorAt = 0;
   #hasEnded = false;
+  /** The timers of the requests with a time limit. @type {Set<SilenceTimer>} */
+  #timers = new Set();
 
   /**
    * Starts the agent.
@@ -40,6 +50,7 @@ export class AcpProcess {
     this.#child = child;
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
+      this.#lastErrorAt = performance.now();
       this.#stderr = (this.#stderr + text).slice(-MAX_STDERR);
       log.debug(`agent: ${text.trimEnd()}`);
     });
@@ -61,8 +72,12 @@ export class AcpProcess {
       .onRequest('session/request_permission', identity, ({ params, signal }) => onPermission(params, signal))
       .onRequest('elicitation/create', identity, ({ params, signal }) => onElicitation(params, signal));
     // Other processes of the group could hold the pipes open and so delay `close`.
-    child.once('exit', this.#killNow);
+    child.once('exit', () => {
+      this.#killNow();
+      setTimeout(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy()), DRAIN_MS).unref();
+    });
     const transform = async (chunk, controller) => {
+      for (const timer of this.#timers) timer.reset();
       await untilReadable();
       controller.enqueue(chunk);
     };
@@ -76,28 +91,63 @@ export class AcpProcess {
     return this.#child.pid;
   }
 
-  /** Describes the end, with the last lines on standard error that are not blank. */
+  /**
+   * The last lines on standard error that are not blank.
+   * @param {number} count
+   * @param {number} [since] a time of `performance.now()`: without output after it, there are no lines
+   * @returns {string[]}
+   */
+  lastErrorLines(count, since = 0) {
+    if (this.#lastErrorAt < since) return [];
+    return this.#stderr.split('\n').filter((line) => line.trim() !== '').slice(-count);
+  }
+
+  /** Describes the end, with the last lines on standard error. */
   #describeEnd(ending, maxLines) {
     const npmReason = this.#program === 'npx' ? findNpmReason(this.#stderr) : undefined;
     if (npmReason !== undefined) return `npx cannot run it: ${npmReason}`;
-    const lines = this.#stderr.split('\n').filter((line) => line.trim() !== '').slice(-maxLines);
+    const lines = this.lastErrorLines(maxLines);
     if (lines.length === 0) return ending;
     return lines.length === 1 ? `${ending}. ${lines[0]}` : `${ending}:\n${lines.join('\n')}`;
   }
 
   /**
    * Sends a request.
+   * @param {string} method
+   * @param {object} params
+   * @param {number} [silentMs] time limit without any output of the agent
    * @throws {AgentEndedError} when the process ends before it answers
+   * @throws {AgentSilentError} at the time limit
    * @throws {import('@agentclientprotocol/sdk').RequestError} the agent's error
    */
-  async request(method, params) {
+  async request(method, params, silentMs) {
+    const answer = this.connection.agent.request(method, params);
     try {
-      return await this.connection.agent.request(method, params);
+      return await (silentMs === undefined ? answer : this.#limitSilence(answer, silentMs));
     } catch (error) {
+      if (error instanceof AgentSilentError) throw error;
       if (!this.connection.signal.aborted && !this.#hasEnded) throw error;
       const ending = await this.ended;
       throw new AgentEndedError(this.#describeEnd(ending, method === 'initialize' ? MAX_START_LINES : 1));
     }
+  }
+
+  /** Waits for the answer while the agent writes. */
+  #limitSilence(answer, ms) {
+    return new Promise((resolve, reject) => {
+      const onSilent = () => {
+        this.#timers.delete(timer);
+        reject(new AgentSilentError([`it has not answered for ${Math.round(ms / 1000)} s.`, ...this.lastErrorLines(MAX_START_LINES)].join('\n')));
+      };
+      const timer = new SilenceTimer({ ms, onSilent });
+      this.#timers.add(timer);
+      timer.start();
+      const stop = () => {
+        this.#timers.delete(timer);
+        timer.stop();
+      };
+      answer.then(resolve, reject).finally(stop);
+    });
   }
 
   notify(method, params) {

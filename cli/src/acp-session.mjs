@@ -1,7 +1,7 @@
 /** One session of an agent: opened or resumed in a new process, it accepts prompts and settings until the process ends. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { AcpProcess, AgentEndedError } from './acp-process.mjs';
+import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
 
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
@@ -10,6 +10,12 @@ const AUTH_REQUIRED = -32000;
 const REPLAY_SILENCE_MS = 300;
 
 const CLOSE_MS = 1000;
+
+/** Time limit of a request, except a prompt, without any output of the agent. */
+const ANSWER_MS = 60_000;
+
+/** Time limit of the start with npx, which downloads up to 0.5 GB. */
+const DOWNLOAD_MS = 10 * 60_000;
 
 /** Limit on the modes and models in the session's metadata; the hub accepts 128,000 bytes of each. */
 const MAX_CHOICES = 300;
@@ -27,16 +33,21 @@ const CLIENT = {
   },
 };
 
-/** The agent runs, but the session cannot be opened: the user must sign in, or the agent no longer knows the session. */
+/** The agent runs, but the session cannot be opened: the user must sign in. */
 export class SessionUnavailableError extends Error {}
 
 /** The text of a JSON-RPC error. Some agents put the reason into its data. */
 export const describeError = ({ message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
 
 /** Names the agent in an error of its start. */
-function nameAgent(error, { title }) {
+function nameAgent(error, { title, argv, entry }) {
   if (error instanceof SessionUnavailableError) return error;
   if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
+  if (error instanceof AgentSilentError) {
+    const program = entry ? [entry.command, ...entry.args].join(' ') : argv.join(' ');
+    const advice = `Check the network connection of this computer, and start it in a terminal to see what it waits for: ${program}`;
+    return new AgentSilentError(`${title} did not start: ${error.message}\n${advice}`);
+  }
   return new Error(`${title} cannot open a session: ${describeError(error)}`);
 }
 
@@ -51,6 +62,10 @@ export class AcpSession {
   #options = [];
   #legacyModes = null;
   #legacyModels = null;
+  #answerMs;
+
+  /** Why the agent could not resume the session, which is then a new one; null if it did. @type {string | null} */
+  resumeFailure = null;
 
   /** The agent's id of the session. @type {string} */
   id = '';
@@ -58,20 +73,27 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, log: {debug: (text: string) => void}, onUpdate: (update: any, isReplayed: boolean) => void,
+   *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void}, onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume.
+   *   If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason. `signal`: ends the agent while it
+   *   starts.
    * @returns {Promise<AcpSession>}
-   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | Error}
+   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
-  static async open({ launch, cwd, uploads, env, sessionId, ...handlers }) {
+  static async open({ launch, cwd, uploads, env, sessionId, answerMs = ANSWER_MS, signal, ...handlers }) {
     const session = new AcpSession(launch, cwd, { ...launch.entry?.env, ...env }, handlers);
+    session.#answerMs = answerMs;
+    const onAbort = () => session.end();
+    signal.addEventListener('abort', onAbort);
     try {
       await session.#open({ cwd, uploads, env, sessionId });
       return session;
     } catch (error) {
       await session.end();
       throw nameAgent(error, launch);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
     }
   }
 
@@ -91,6 +113,11 @@ export class AcpSession {
 
   get pid() {
     return this.#process.pid;
+  }
+
+  /** The agent's last line on standard error since a time of `performance.now()`. @returns {string | undefined} */
+  lastErrorLine(since) {
+    return this.#process.lastErrorLines(1, since)[0];
   }
 
   get canTakeImages() {
@@ -140,14 +167,14 @@ export class AcpSession {
 
   /** Reads the session's title from the agent's list of sessions. @returns {Promise<string | undefined>} */
   async readTitle() {
-    const { sessions = [] } = await this.#process.request('session/list', { cwd: this.#cwd });
+    const { sessions = [] } = await this.#request('session/list', { cwd: this.#cwd });
     return sessions.find(({ sessionId }) => sessionId === this.id)?.title;
   }
 
   async setMode(modeId) {
     if (modeId === this.currentMode) return;
     const option = this.#optionOf('mode');
-    if (this.#legacyModes || !option) await this.#process.request('session/set_mode', { sessionId: this.id, modeId });
+    if (this.#legacyModes || !option) await this.#request('session/set_mode', { sessionId: this.id, modeId });
     else await this.#setOption(option, modeId);
     this.#setCurrentMode(modeId);
   }
@@ -156,7 +183,7 @@ export class AcpSession {
     if (modelId === this.currentModel) return;
     const option = this.#optionOf('model');
     if (option) return this.#setOption(option, modelId);
-    await this.#process.request('session/set_model', { sessionId: this.id, modelId });
+    await this.#request('session/set_model', { sessionId: this.id, modelId });
     if (this.#legacyModels) this.#legacyModels.currentModelId = modelId;
   }
 
@@ -175,20 +202,21 @@ export class AcpSession {
   }
 
   async #open({ cwd, uploads, env, sessionId }) {
-    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT);
+    const startMs = this.#launch.argv[0] === 'npx' ? DOWNLOAD_MS : this.#answerMs;
+    const { agentCapabilities = {}, authMethods = [] } = await this.#process.request('initialize', CLIENT, startMs);
     this.#capabilities = agentCapabilities;
     this.#authMethods = authMethods;
     const folders = agentCapabilities.sessionCapabilities?.additionalDirectories ? { additionalDirectories: [uploads] } : {};
     const meta = this.#launch.entry?.sessionMeta?.(env, process.getuid?.());
     const params = { cwd, mcpServers: [], ...folders, ...(meta ? { _meta: meta } : {}) };
-    const start = async () =>
-      sessionId === undefined ? this.#process.request('session/new', params) : this.#resume(params, sessionId);
+    const create = () => this.#request('session/new', params);
+    const start = () => (sessionId === undefined ? create() : this.#resume(params, sessionId, create));
     const result = await start().catch(async (error) => {
       if (error.code !== AUTH_REQUIRED) throw error;
       await this.#signIn(env, error);
       return start();
     });
-    this.id = sessionId ?? result.sessionId;
+    this.id = sessionId !== undefined && this.resumeFailure === null ? sessionId : result.sessionId;
     this.#options = result?.configOptions ?? [];
     this.#legacyModes = Array.isArray(result?.modes?.availableModes) ? result.modes : null;
     this.#legacyModels = Array.isArray(result?.models?.availableModels) ? result.models : null;
@@ -196,30 +224,40 @@ export class AcpSession {
     if (initialMode && this.modes.some(({ id }) => id === initialMode)) await this.setMode(initialMode);
   }
 
-  async #resume(params, sessionId) {
-    const { title } = this.#launch;
-    const request = { ...params, sessionId };
+  /** Resumes a session. If the agent cannot, creates a new one: otherwise the directory could never be served again. */
+  async #resume(params, sessionId, create) {
     const { loadSession, sessionCapabilities } = this.#capabilities;
-    if (!sessionCapabilities?.resume && !loadSession) throw new SessionUnavailableError(`${title} cannot resume sessions. Start a new session instead.`);
-    const rejectResume = (error) => {
-      if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError) throw error;
-      const reason = describeError(error).replace(/\.$/, '');
-      throw new SessionUnavailableError(`${title} cannot resume its session ${sessionId}: ${reason}. Start a new session instead.`);
+    const createInstead = (reason) => {
+      this.resumeFailure = reason;
+      return create();
     };
-    if (sessionCapabilities?.resume) return this.#process.request('session/resume', request).catch(rejectResume);
+    if (!sessionCapabilities?.resume && !loadSession) return createInstead('it cannot resume sessions');
+    const request = { ...params, sessionId };
+    try {
+      return await (sessionCapabilities?.resume ? this.#request('session/resume', request) : this.#load(request));
+    } catch (error) {
+      if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
+      return createInstead(describeError(error).replace(/\.$/, ''));
+    }
+  }
+
+  async #load(request) {
     this.#isReplaying = true;
-    const result = await this.#process.request('session/load', request).catch(rejectResume);
-    this.#lastUpdateAt = Date.now();
-    for (let wait = REPLAY_SILENCE_MS; wait > 0; wait = this.#lastUpdateAt + REPLAY_SILENCE_MS - Date.now()) await delay(wait);
-    this.#isReplaying = false;
-    return result;
+    try {
+      const result = await this.#request('session/load', request);
+      this.#lastUpdateAt = Date.now();
+      for (let wait = REPLAY_SILENCE_MS; wait > 0; wait = this.#lastUpdateAt + REPLAY_SILENCE_MS - Date.now()) await delay(wait);
+      return result;
+    } finally {
+      this.#isReplaying = false;
+    }
   }
 
   /** Signs in with the key in the environment, or explains how the user signs in. */
   async #signIn(env, error) {
     const methodId = this.#launch.entry?.authMethod?.(env);
     if (methodId && this.#authMethods.some(({ id }) => id === methodId)) {
-      await this.#process.request('authenticate', { methodId });
+      await this.#request('authenticate', { methodId });
       return;
     }
     throw new SessionUnavailableError(this.#describeSignIn(error));
@@ -233,8 +271,12 @@ export class AcpSession {
   }
 
   async #setOption({ id }, value) {
-    const result = await this.#process.request('session/set_config_option', { sessionId: this.id, configId: id, value });
+    const result = await this.#request('session/set_config_option', { sessionId: this.id, configId: id, value });
     if (Array.isArray(result?.configOptions)) this.#options = result.configOptions;
+  }
+
+  #request(method, params) {
+    return this.#process.request(method, params, this.#answerMs);
   }
 
   #setCurrentMode(modeId) {

@@ -15,6 +15,7 @@ import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
 import { toPrompt } from './prompt.mjs';
+import { SilenceTimer } from './silence.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 import { createTranslator, titleToSummary } from './translate/translator.mjs';
 
@@ -32,6 +33,9 @@ const CANCEL_MS = 5000;
 
 const MINUTE_MS = 60_000;
 
+/** How long the agent may be silent in a turn, or npx while it downloads, until the conversation says so. */
+const SILENT_MS = 60_000;
+
 /** Interval of sending text that was held back and the output of running calls. */
 const OUTPUT_MS = 1000;
 
@@ -44,6 +48,9 @@ export class AcpAgent {
   #translator = null;
   #outgoing = Promise.resolve();
   #waitingCount = 0;
+  /** The agent's requests that wait for the user. */
+  #openRequests = 0;
+  #promptedAt = 0;
   #reply = null;
   #commands = [];
   #summary = '';
@@ -73,7 +80,14 @@ export class AcpAgent {
         this.#publishUsage();
       },
       onHandled: parts.onHandled,
+      onQueueChange: parts.onQueueChange,
       log: options.log,
+    });
+    /** Runs while the agent answers a prompt. */
+    this.silence = new SilenceTimer({
+      ms: options.silentMs ?? SILENT_MS,
+      isBusy: () => this.#openRequests > 0 || this.#waitingCount > 0 || this.#translator.openCalls.length > 0,
+      onSilent: () => this.#describeSilence(),
     });
   }
 
@@ -93,7 +107,8 @@ export class AcpAgent {
     await this.#closeInterrupted();
     const opened = this.#ensureOpen();
     let hasWaited = false;
-    opened.catch((error) => hasWaited && this.#reportFailedStart(error));
+    // A message that waits for the agent has the error as its answer.
+    opened.catch((error) => hasWaited && !this.queue.current && this.#reportFailedStart(error));
     try {
       await within(this.options.agentStartMs ?? START_MS, opened);
     } catch (error) {
@@ -174,12 +189,13 @@ export class AcpAgent {
     this.#setThinking(true);
     // An agent that is downloaded takes minutes to start: an abort does not wait for it.
     const session = await Promise.race([this.#ensureOpen(), new Promise((resolve) => (task.skip = resolve))]);
-    if (!session) return;
+    if (!session) return this.#sendInOrder(messages.text(`Aborted. ${this.launch.title} is still starting, and does not get the message.`));
     const { canTakeImages } = session;
     const { blocks, ignored } = await toPrompt(item, { uploads: this.uploads, canTakeImages });
     for (const name of ignored) await this.#sendInOrder(messages.text(`${name} is ignored: it is not an upload of this session.`));
     if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
-    if (task.isAborted || this.#isStopped) return;
+    if (this.#isStopped) return;
+    if (task.isAborted) return this.#sendInOrder(messages.text('Aborted.'));
     // Recorded before the prompt is sent: a call may have run, so the prompt must not be sent a second time.
     const turn = { id: randomUUID(), name: 'prompt', input: {} };
     this.state.recordCall(turn, item.seq);
@@ -187,8 +203,11 @@ export class AcpAgent {
     const translator = this.#translator;
     this.#reply = session.prompt(blocks);
     this.liveText.start(translator);
+    this.#promptedAt = performance.now();
+    this.silence.start();
     try {
       const { stopReason } = await this.#reply;
+      this.silence.stop();
       await delay(LATE_UPDATES_MS);
       await this.#send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
       if (this.launch.entry?.hasTitleInList) this.#publishTitle(session).catch((error) => this.log.debug(error.message));
@@ -201,6 +220,7 @@ export class AcpAgent {
       if (!task.isAborted) await this.#sendInOrder(messages.failure(this.#describeFailure(error)));
     } finally {
       this.liveText.stop();
+      this.silence.stop();
       this.#reply = null;
     }
     await this.#outgoing;
@@ -216,6 +236,13 @@ export class AcpAgent {
     }
     if (error instanceof SessionUnavailableError) this.log.warn(error.message);
     return `Error: ${describeError(error)}`;
+  }
+
+  #describeSilence() {
+    const line = this.#session?.lastErrorLine(this.#promptedAt);
+    const output = line ? ` The last line of its error output: ${line}` : '';
+    const sentence = `${this.launch.title} has sent nothing for ${Math.round(this.silence.ms / 1000)} s. It waits for its model: check the network connection of its computer. Stop ends the turn.${output}`;
+    this.#sendInOrder(messages.text(sentence)).catch(() => {});
   }
 
   async #interrupt(task) {
@@ -243,31 +270,67 @@ export class AcpAgent {
     const planFlavor = launch.entry?.flavor ?? 'alpha';
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;
+    const notice = this.#announceDownload();
     const session = await AcpSession.open({
       launch,
       cwd: this.root,
       uploads: this.uploads,
       env: this.environment,
       sessionId,
+      answerMs: this.options.answerMs,
+      signal: this.#stopping.signal,
       log: this.log,
-      onUpdate: (update, isReplayed) => this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update)),
-      onPermission: (params, signal) => this.approvals.answer(translator, translator.onPermissionRequest(params), signal),
+      onUpdate: (update, isReplayed) => {
+        this.silence.reset();
+        return this.#send(isReplayed ? translator.onReplayedUpdate(update) : translator.onUpdate(update));
+      },
+      onPermission: (params, signal) => this.#whileOpen(this.approvals.answer(translator, translator.onPermissionRequest(params), signal)),
       untilReadable: async () => {
         while (this.#waitingCount > MAX_WAITING && !this.#isStopped) await this.#outgoing;
       },
       onElicitation: (params, signal) =>
-        this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true }),
-    });
+        this.#whileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),
+    }).finally(() => notice?.stop());
     this.#session = session;
     session.ended.then((ending) => this.#handleEnd(session, ending));
     this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
     this.#initialModel = session.currentModel;
-    this.#save({ sessionId: session.id, startedAt: sessionId ? startedAt : Date.now() });
+    const isResumed = sessionId !== undefined && session.resumeFailure === null;
+    this.#save({ sessionId: session.id, startedAt: isResumed ? startedAt : Date.now() });
+    if (session.resumeFailure !== null) {
+      const sentence = `${launch.title} cannot resume its session ${sessionId}: ${session.resumeFailure}. It has started a new session, and does not remember the conversation above.`;
+      this.log.warn(sentence);
+      this.#sendInOrder(messages.text(sentence)).catch(() => {});
+    }
     this.state.setAgentId(session.id);
     await this.#restoreSettings(session);
     this.publishMetadata({ [`${flavor}SessionId`]: session.id });
     this.#publishSettings(session);
     return session;
+  }
+
+  /** Says after some time that npx still downloads the agent. @returns {SilenceTimer | undefined} */
+  #announceDownload() {
+    const { title, argv } = this.launch;
+    if (argv[0] !== 'npx') return undefined;
+    const sentence = `npx still downloads ${title}. If this does not end, check the network connection of this computer.`;
+    const notice = new SilenceTimer({
+      ms: this.silence.ms,
+      onSilent: () => this.#sendInOrder(messages.text(sentence)).catch(() => {}),
+    });
+    notice.start();
+    return notice;
+  }
+
+  /** Counts a request of the agent as open until it is answered: meanwhile the agent is silent. */
+  async #whileOpen(answered) {
+    this.#openRequests += 1;
+    try {
+      return await answered;
+    } finally {
+      this.#openRequests -= 1;
+      this.silence.reset();
+    }
   }
 
   /** Waits until the minute of the clock has passed in which the session was started. */

@@ -115,14 +115,36 @@ test('an agent that writes faster than the hub stores waits, and nothing is lost
   assert.deepEqual(numbers, Array.from({ length: 1500 }, (_, i) => i));
 });
 
+test('messages that wait for the agent are marked in the agent state until their turn begins', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } });
+  const first = await start();
+  const sid = first.session.id;
+  const queued = () => hub.sessions.get(sid).agentState.queuedMessages;
+  prompt(sid, [{ say: 'alone' }]);
+  await hub.untilReady(sid, 1);
+  assert.equal(queued(), undefined);
+  prompt(sid, [{ wait: 60_000 }]);
+  await eventually(() => calls('session/prompt').length === 2, 'the turn');
+  const waiting = [[{ say: 'second' }, { wait: 60_000 }], [{ say: 'third' }]].map((steps) => prompt(sid, steps).seq);
+  await hub.waitUntil(() => queued()?.length === 2, 'the marks');
+  assert.deepEqual(queued(), waiting);
+  await first.stop();
+  assert.deepEqual(queued(), waiting);
+  await start();
+  await hub.waitUntil(() => queued().length === 1, 'the next turn');
+  assert.deepEqual(queued(), [waiting[1]]);
+});
+
 test('an abort drops the prompts that wait', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start();
   prompt(session.id, [{ say: 'running' }, { wait: 60_000 }]);
   hub.postMessage(session.id, 'the next one');
   await eventually(() => calls('session/prompt').length === 1 && session.inbox.lastSeq === 2, 'both prompts to be received');
+  await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages?.length === 1, 'the mark');
   assert.deepEqual(await hub.abort(session.id), { success: true, aborted: true, dropped: 1 });
   await hub.untilReady(session.id, 1);
   assert.deepEqual(hub.transcript(session.id), ['running', 'Aborted.', '(ready)', 'Dropped, not run:\nthe next one']);
   assert.equal(calls('session/prompt').length, 1);
+  await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages.length === 0, 'the mark to end');
 });

@@ -1,9 +1,10 @@
 /** The start, the end and the restart of the agent's process. */
 
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
@@ -152,14 +153,16 @@ test('an agent that is killed between two turns is started again without a word'
   assert.deepEqual(hub.transcript(session.id), ['back', '(ready)']);
 });
 
-test('an agent that cannot resume says so after its crash', async (t) => {
+test('an agent that cannot resume says so after its crash, and starts a new session', async (t) => {
   const { hub, prompt, start } = await setUp(t);
   const { session } = await start();
   prompt(session.id, [{ crash: 'out of memory' }]);
   await hub.untilReady(session.id, 1);
-  prompt(session.id, [{ say: 'never' }]);
+  prompt(session.id, [{ say: 'here again' }]);
   await hub.untilReady(session.id, 2);
-  assert.equal(hub.transcript(session.id).at(-2), 'Error: node cannot resume sessions. Start a new session instead.');
+  const [notice, ...rest] = hub.transcript(session.id).slice(-3);
+  assert.match(notice, /^node cannot resume its session scripted-\d+: it cannot resume sessions\. It has started a new session, /);
+  assert.deepEqual(rest, ['here again', '(ready)']);
 });
 
 test('a session of Gemini CLI is not loaded in the minute of the clock in which it was started', async (t) => {
@@ -185,16 +188,26 @@ test('a session of Gemini CLI is not loaded in the minute of the clock in which 
   assert.deepEqual(rest, ['waits', '(ready)']);
 });
 
-test('a session that the agent no longer knows is not replaced by a new one', async (t) => {
-  const { hub, calls, scriptHome, start } = await setUp(t, RESUMES);
+test('for a session that the agent no longer knows, it says so and starts a new one with the history kept', async (t) => {
+  const { hub, calls, prompt, scriptHome, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
   const first = await start();
+  prompt(first.session.id, [{ say: 'before' }]);
+  await hub.untilReady(first.session.id, 1);
+  const lostId = first.session.agent.state.agentId;
   await first.stop();
   for (const name of readdirSync(scriptHome)) if (name.endsWith('.session')) rmSync(path.join(scriptHome, name));
-  await assert.rejects(start({ startedByRunner: true }), /^Error: node cannot resume its session scripted-\d+: Session not found/);
-  const { session } = await start();
-  const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id));
-  assert.match(line, /^node cannot resume its session .* Start a new session instead\.$/);
-  assert.equal(calls('session/new').length, 1);
+  const second = await start({ startedByRunner: true });
+  prompt(second.session.id, [{ say: 'after' }]);
+  await hub.untilReady(second.session.id, 2);
+  const notice = `node cannot resume its session ${lostId}: Session not found: ${lostId}. It has started a new session, and does not remember the conversation above.`;
+  assert.deepEqual(hub.transcript(second.session.id), ['before', '(ready)', notice, 'after', '(ready)']);
+  const newId = second.session.agent.state.agentId;
+  assert.notEqual(newId, lostId);
+  await hub.waitUntil(() => hub.sessions.get(second.session.id).metadata.alphaSessionId === newId, 'the new id');
+  await second.stop();
+  await start();
+  assert.deepEqual(calls('session/load').map(({ sessionId }) => sessionId), [lostId, newId]);
+  assert.equal(calls('session/new').length, 2);
 });
 
 test('the end of the session closes it at the agent and ends the process group', async (t) => {
@@ -261,11 +274,67 @@ test('a session does not wait long for a slow agent', async (t) => {
   assert.deepEqual(hub.transcript(session.id), ['at last', '(ready)']);
 });
 
-test('an abort does not wait for an agent that is starting', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t, { startMs: 3000 });
+test('an abort does not wait for an agent that is starting, and says that it is', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000 });
   const { session } = await start({ agentStartMs: 50 });
   prompt(session.id, [{ say: 'never' }]);
   await hub.waitUntil(() => hub.sessions.get(session.id).thinking, 'the turn');
   assert.equal((await hub.abort(session.id)).aborted, true);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), ['Aborted. node is still starting, and does not get the message.', '(ready)']);
   assert.deepEqual(calls('session/prompt'), []);
+});
+
+test('an agent that never answers fails its start with what to do, and the next message starts it again', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { startMs: 60_000, startError: 'Waiting for the browser' });
+  const { session } = await start({ agentStartMs: 50, answerMs: 1000 });
+  const [line] = await hub.waitUntil(() => hub.transcript(session.id).length > 0 && hub.transcript(session.id), 'the error');
+  const sentence = /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
+  assert.match(line, sentence);
+  assert.match(line, /\nThe next message starts node again\.$/);
+  session.agent.environment.SCRIPT = '{}';
+  prompt(session.id, [{ say: 'now' }]);
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id).slice(1), ['now', '(ready)']);
+  assert.equal(calls('initialize').length, 2);
+});
+
+test('an agent that is silent in a turn is described once, but not while it waits for the user', async (t) => {
+  const { hub, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start({ silentMs: 300 });
+  const sid = session.id;
+  prompt(sid, [...askToRun('a', 'ls'), { wait: 1000 }, { say: 'Done.' }]);
+  const id = await untilRequest(sid);
+  await delay(700);
+  assert.deepEqual(hub.transcript(sid), ['> ls']);
+  await hub.call(sid, 'permission', { id, approved: true });
+  await hub.untilReady(sid, 1);
+  const notice = 'node has sent nothing for 0 s. It waits for its model: check the network connection of its computer. Stop ends the turn.';
+  assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', notice, 'Done.', '(ready)']);
+});
+
+test('an abort ends although a process of the agent keeps its output open', async (t) => {
+  const { hub, prompt, scriptHome, start } = await setUp(t, { ignoresCancel: true });
+  const { session } = await start({ cancelMs: 50 });
+  prompt(session.id, [{ say: 'I work.' }, { detach: 60 }, { wait: 60_000 }]);
+  await hub.waitUntil(() => hub.sessions.get(session.id).deltas?.length > 0, 'the turn');
+  await eventually(() => existsSync(path.join(scriptHome, 'detached')), 'the process');
+  const pid = Number(readFileSync(path.join(scriptHome, 'detached'), 'utf8'));
+  t.after(() => process.kill(pid, 'SIGKILL'));
+  assert.equal((await hub.abort(session.id)).aborted, true);
+  assert.deepEqual(hub.transcript(session.id), ['I work.', 'Aborted.', '(ready)']);
+});
+
+test('a start that fails leaves no empty session behind, and keeps a session with messages', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const failing = { startedByRunner: true, command: ['false'] };
+  await assert.rejects(start({ ...failing, tag: 'new' }), /^Error: false did not start/);
+  assert.deepEqual([...hub.sessions.values()].map(({ tag }) => tag), []);
+  const first = await start({ tag: 'old' });
+  prompt(first.session.id, [{ say: 'hello' }]);
+  await hub.untilReady(first.session.id, 1);
+  await first.stop();
+  process.env.SCRIPT = JSON.stringify({ startError: 'No', crashes: true });
+  await assert.rejects(start({ startedByRunner: true, tag: 'old' }), /^Error: node did not start/);
+  assert.deepEqual([...hub.sessions.values()].map(({ tag }) => tag), ['old']);
 });

@@ -3,13 +3,14 @@
  * answers of `initialize` and `session/new`; the sessions and a log of the received calls are in the folder SCRIPT_HOME.
  */
 
+import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
 
-const { initialize = {}, created = {}, signedOut = false, startMs = 0, ignoresCancel = false, setModeMs = 0, title, replayed = [] } = JSON.parse(process.env.SCRIPT ?? '{}');
+const { initialize = {}, created = {}, signedOut = false, startMs = 0, startError, crashes = false, ignoresCancel = false, setModeMs = 0, title, replayed = [] } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
@@ -48,6 +49,11 @@ async function runPrompt({ sessionId, prompt }, client) {
       const { afterMs, ...ask } = step.askLater;
       setTimeout(async () => record('answer', await client.request('session/request_permission', { sessionId, ...ask })), afterMs);
     }
+    // A process outside of the agent's process group that keeps its output open.
+    if (step.detach) {
+      const other = spawn('sleep', [String(step.detach)], { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
+      appendFileSync(path.join(home, 'detached'), String(other.pid));
+    }
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);
     if (step.env) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: JSON.stringify(process.env) } });
@@ -68,6 +74,8 @@ process.stdout.write('A line that is no JSON\n');
 agent({ name: 'scripted' })
   .onRequest('initialize', async ({ params }) => {
     record('initialize', params);
+    if (startError) process.stderr.write(`${startError}\n`);
+    if (crashes) process.exit(1);
     await delay(startMs);
     return { protocolVersion: 1, ...initialize };
   })

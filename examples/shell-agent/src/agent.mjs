@@ -28,7 +28,7 @@ export class ShellAgent {
   #running = null;
 
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
-  constructor({ root, options, environment, session, state, uploads, settings, send, permissions, onThinking, onHandled }) {
+  constructor({ root, options, environment, session, state, uploads, settings, send, permissions, onThinking, onHandled, onQueueChange }) {
     const { echo = () => {}, flavor, log } = options;
     Object.assign(this, { state, uploads, settings, send, permissions, onThinking, echo, flavor, log });
     const [file, saved] = [state.pathFor('shell'), state.saved];
@@ -45,6 +45,7 @@ export class ShellAgent {
       },
       onEnd: () => this.#setThinking(false),
       onHandled,
+      onQueueChange,
       log,
     });
   }

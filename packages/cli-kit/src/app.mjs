@@ -80,6 +80,7 @@ class App {
       this.#isStarted = true;
     } catch (error) {
       await this.stop({ completed: false, error });
+      await session.discardUnstarted();
       // If the hub refused this client, `ended` has the reason; `error` only says that the connection closed.
       throw (await this.ended) ?? error;
     }

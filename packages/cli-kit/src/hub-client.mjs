@@ -48,18 +48,24 @@ export class HubClient {
     return (await this.#call('GET', path)).messages;
   }
 
+  /** Deletes an inactive session. Only web clients can do that, so this signs in as one. */
+  async deleteSession(id) {
+    const { token } = await this.#call('POST', '/api/auth', { accessToken: this.token });
+    await this.#call('DELETE', `/api/sessions/${encodeURIComponent(id)}`, undefined, token);
+  }
+
   async openMachine(body) {
     return (await this.#call('POST', '/cli/machines', body)).machine;
   }
 
-  async #call(method, path, body) {
+  async #call(method, path, body, token = this.token) {
     let response;
     let text;
     try {
       response = await fetch(`${this.hub}${path}`, {
         method,
         headers: {
-          Authorization: `Bearer ${this.token}`,
+          Authorization: `Bearer ${token}`,
           ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),

@@ -1,5 +1,6 @@
 /** One session at the hub: its connection, its methods and its agent. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { Controls } from './controls.mjs';
 import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
@@ -43,6 +44,7 @@ const FLUSH_MS = 5000;
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
  * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
+ * @property {(seqs: number[]) => void} onQueueChange to be called with the seqs of the messages that wait, when they have changed
  */
 
 /**
@@ -64,6 +66,8 @@ export class Session {
   #timer = null;
   #resolveEnded;
   #isMerged = false;
+  /** The seqs of the messages that wait for the agent. @type {number[]} */
+  #queuedSeqs = [];
 
   isEnding = false;
   ended = new Promise((resolve) => {
@@ -94,17 +98,19 @@ export class Session {
         ...(options.model === undefined ? {} : { model: options.model }),
       };
       const session = existing ?? (await call(() => client.openSession(body)));
+      const isNew = existing === null && state.sessionId !== session.id && !session.seq;
       state.attach(session.id, session.seq ?? 0);
-      return new Session(options, { state, metadata, session });
+      return new Session(options, { state, metadata, session, isNew });
     } catch (error) {
       state.release();
       throw error;
     }
   }
 
-  constructor(options, { state, metadata, session }) {
+  constructor(options, { state, metadata, session, isNew }) {
     const { log, root, client, store, program } = options;
     this.id = session.id;
+    this.isNew = isNew;
     this.log = log;
     this.client = client;
     this.state = state;
@@ -151,6 +157,10 @@ export class Session {
       requestIds: () => Object.keys({ ...this.agentState.value?.requests, ...this.agentState.value?.completedRequests }),
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
+      onQueueChange: (seqs) => {
+        this.#queuedSeqs = seqs;
+        if (this.#isMerged) this.#publishQueue();
+      },
     });
     this.controls = new Controls({
       settings: this.settings,
@@ -200,7 +210,14 @@ export class Session {
     this.#inBackground(this.permissions.cancelStale());
     this.#isMerged = true;
     this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, this.ownMetadata)));
+    this.#publishQueue();
     this.controls.publishControl();
+  }
+
+  /** Deletes the session at the hub if this process created it and its agent did not start: it would stay in lists as empty. */
+  async discardUnstarted() {
+    if (!this.isNew || this.#isMerged) return;
+    await this.client.deleteSession(this.id).catch((error) => this.log.debug(`cannot delete the session: ${error.message}`));
   }
 
   /**
@@ -281,6 +298,16 @@ export class Session {
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
     if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
+  }
+
+  /** Marks the messages that wait, for web clients. */
+  #publishQueue() {
+    this.#inBackground(
+      this.agentState.mutate((current) => {
+        const queuedMessages = this.#queuedSeqs;
+        return isDeepStrictEqual(current?.queuedMessages ?? [], queuedMessages) ? current : { ...current, queuedMessages };
+      }),
+    );
   }
 
   /** Reads the values that changed while there was no connection. */

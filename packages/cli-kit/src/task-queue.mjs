@@ -2,7 +2,11 @@
  * The queue of a session's user messages: handles them one at a time and in order, and records which ones are handled.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import * as messages from './messages.mjs';
+
+/** Limit on the seqs that are reported as waiting. */
+const MAX_REPORTED = 500;
 
 /**
  * A user message, or a command typed at the terminal (`isLocal`, without `seq`). `isSkipped`: not to be handled.
@@ -19,6 +23,8 @@ export class TaskQueue {
   #items = [];
   #isProcessing = false;
   #isPaused = true;
+  /** @type {number[]} */
+  #queuedSeqs = [];
 
   /** @type {Task | null} */
   current = null;
@@ -27,13 +33,13 @@ export class TaskQueue {
   /**
    * @param {{settings: {mode: string}, send: (message: object, localId?: string) => Promise<unknown>,
    *   handle: (item: Item, task: Task) => Promise<void>, interrupt: (task: Task) => Promise<unknown>,
-   *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void,
+   *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void, onQueueChange?: (seqs: number[]) => void,
    *   log: {warn: (text: string) => void}}} parts
    *   `interrupt`: makes `handle` return soon; `onEnd`: called after `handle`, before `ready` is sent; `onHandled`: called
-   *   once per message, after its last effect
+   *   once per message, after its last effect; `onQueueChange`: called with the seqs of the messages that wait
    */
-  constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, log }) {
-    Object.assign(this, { settings, send, handle, interrupt, onEnd, onHandled, log });
+  constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, onQueueChange = () => {}, log }) {
+    Object.assign(this, { settings, send, handle, interrupt, onEnd, onHandled, onQueueChange, log });
   }
 
   /** Starts to handle items; those added before are kept until then. */
@@ -51,6 +57,7 @@ export class TaskQueue {
   add(item) {
     this.#items.push(item);
     this.wake();
+    this.#reportQueue();
   }
 
   /** Continues, after a setting changed that the queue may have been waiting for. */
@@ -65,14 +72,16 @@ export class TaskQueue {
   async abort() {
     const dropped = this.#items.filter((item) => !item.isSkipped);
     for (const item of dropped) item.isSkipped = true;
+    this.#reportQueue();
     const task = this.current;
-    if (task) {
-      task.isAborted = true;
-      await this.interrupt(task);
-      await task.ended;
-    }
-    if (dropped.length > 0) {
-      await this.send(messages.text(`Dropped, not run:\n${dropped.map(({ text }) => text).join('\n')}`));
+    try {
+      if (task) {
+        task.isAborted = true;
+        await this.interrupt(task);
+        await task.ended;
+      }
+    } finally {
+      if (dropped.length > 0) await this.send(messages.text(`Dropped, not run:\n${dropped.map(describeItem).join('\n')}`));
     }
     this.wake();
     return { aborted: task !== null, dropped: dropped.length };
@@ -96,7 +105,17 @@ export class TaskQueue {
   #takeNext() {
     if (this.isStopped) return undefined;
     const at = this.#items.findIndex((item) => item.isSkipped || item.isLocal || this.settings.mode === 'remote');
-    return at < 0 ? undefined : this.#items.splice(at, 1)[0];
+    const item = at < 0 ? undefined : this.#items.splice(at, 1)[0];
+    this.#reportQueue();
+    return item;
+  }
+
+  #reportQueue() {
+    const waiting = this.#items.filter(({ seq, isSkipped }) => seq !== undefined && !isSkipped);
+    const seqs = waiting.slice(0, MAX_REPORTED).map(({ seq }) => seq);
+    if (isDeepStrictEqual(seqs, this.#queuedSeqs)) return;
+    this.#queuedSeqs = seqs;
+    this.onQueueChange(seqs);
   }
 
   #markHandled(item) {
@@ -124,3 +143,7 @@ export class TaskQueue {
     end();
   }
 }
+
+/** The text of an item, and the names of its attachments. */
+const describeItem = ({ text, attachments = [] }) =>
+  [text, ...attachments.map(({ path, filename }) => filename ?? path)].filter(Boolean).join('\n');

@@ -53,6 +53,25 @@ test('an abort ends the current task and drops the others, which count as handle
   assert.deepEqual([started, handled], [['a'], [1, 2]]);
 });
 
+test('an abort names the attachments of a dropped message, also when it fails', async () => {
+  const sent = [];
+  const queue = new TaskQueue({
+    settings: { mode: 'remote' },
+    send: async (message) => sent.push(message.content.data.message.content[0].text),
+    handle: () => new Promise(() => {}),
+    interrupt: async () => {
+      throw new Error('The agent does not answer.');
+    },
+    log: quietLog(),
+  });
+  queue.start();
+  const attachments = [{ path: '/uploads/1-a.png', filename: 'a.png' }];
+  queue.receive({ seq: 1, content: { role: 'user', content: { type: 'text', text: 'a' } } });
+  queue.receive({ seq: 2, content: { role: 'user', content: { type: 'text', text: '', attachments } } });
+  await assert.rejects(queue.abort(), /does not answer/);
+  assert.deepEqual(sent, ['Dropped, not run:\na.png']);
+});
+
 test('messages of the web wait in local mode, and the handled seq does not pass them', async () => {
   const { queue, settings, started, handled, receive, finish } = setup('local');
   queue.start();

@@ -10,6 +10,9 @@ import { Server } from 'socket.io';
 
 export const TOKEN = 'secret:tests';
 
+/** The token of web clients. */
+const WEB_TOKEN = 'web';
+
 export class FakeHub extends EventEmitter {
   sessions = new Map();
   machines = new Map();
@@ -159,17 +162,24 @@ export class FakeHub extends EventEmitter {
       response.writeHead(status, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(body));
     };
-    if (request.headers.authorization !== `Bearer ${this.token}`)
+    const isWeb = request.url.startsWith('/api/sessions/');
+    if (request.headers.authorization !== `Bearer ${isWeb ? WEB_TOKEN : this.token}`)
       return answer(401, { error: 'Bad token', code: 'unauthorized' });
     let text = '';
     for await (const chunk of request) text += chunk;
     const body = text === '' ? {} : JSON.parse(text);
     const url = new URL(request.url, this.url);
     const [, , kind, id, what] = url.pathname.split('/');
+    if (kind === 'auth') return body.accessToken === this.token ? answer(200, { token: WEB_TOKEN }) : answer(401, {});
     if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
     if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     const session = this.sessions.get(id);
     if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
+    if (request.method === 'DELETE') {
+      if (!isWeb || session.active) return answer(409, { error: 'Active', code: 'session_active' });
+      this.sessions.delete(id);
+      return answer(200, { ok: true });
+    }
     if (what !== 'messages') return answer(200, { session: view(session) });
     const after = Number(url.searchParams.get('afterSeq'));
     const limit = Number(url.searchParams.get('limit') ?? 200);
