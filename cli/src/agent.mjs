@@ -191,13 +191,15 @@ export class AcpAgent {
     const session = await Promise.race([this.#ensureOpen(), new Promise((resolve) => (task.skip = resolve))]);
     if (!session) return this.#sendInOrder(messages.text(`Aborted. ${this.launch.title} is still starting, and does not get the message.`));
     const { canTakeImages } = session;
-    const { blocks, ignored } = await toPrompt(item, { uploads: this.uploads, canTakeImages });
+    const { losesLinks } = this.launch.entry ?? {};
+    const { blocks, ignored } = await toPrompt(item, { uploads: this.uploads, canTakeImages, losesLinks });
     for (const name of ignored) await this.#sendInOrder(messages.text(`${name} is ignored: it is not an upload of this session.`));
     if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
     if (this.#isStopped) return;
     if (task.isAborted) return this.#sendInOrder(messages.text('Aborted.'));
     // Recorded before the prompt is sent: a call may have run, so the prompt must not be sent a second time.
     const turn = { id: randomUUID(), name: 'prompt', input: {} };
+    this.state.saved = { ...this.state.saved, hasPrompt: true };
     this.state.recordCall(turn, item.seq);
     task.readyId = messages.localIds(turn.id).ready;
     const translator = this.#translator;
@@ -263,13 +265,15 @@ export class AcpAgent {
 
   async #open() {
     const { launch, flavor } = this;
-    const { sessionId, startedAt = 0 } = this.state.saved ?? {};
-    if (sessionId && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
+    // Without a prompt there is nothing to lose.
+    const { sessionId, startedAt = 0, hasPrompt = true } = this.state.saved ?? {};
+    if (sessionId && hasPrompt && launch.entry?.forgetsInStartMinute) await this.#waitForNextMinute(startedAt);
     mkdirSync(this.uploads, { recursive: true, mode: 0o700 });
     // The hub reads todos only from plans of the agent kinds that its protocol defines.
     const planFlavor = launch.entry?.flavor ?? 'alpha';
     const translator = createTranslator({ agent: launch.name ?? '', flavor: planFlavor, usedIds: this.requestIds() });
     this.#translator = translator;
+    await launch.entry?.repairRecords?.(this.environment);
     const notice = this.#announceDownload();
     const session = await AcpSession.open({
       launch,
@@ -291,13 +295,14 @@ export class AcpAgent {
       onElicitation: (params, signal) =>
         this.#whileOpen(this.approvals.answer(translator, translator.onElicitation(params), signal, { isForm: true })),
     }).finally(() => notice?.stop());
+    await launch.entry?.repairRecords?.(this.environment);
     this.#session = session;
     session.ended.then((ending) => this.#handleEnd(session, ending));
     this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
     this.#initialModel = session.currentModel;
     const isResumed = sessionId !== undefined && session.resumeFailure === null;
-    this.#save({ sessionId: session.id, startedAt: isResumed ? startedAt : Date.now() });
-    if (session.resumeFailure !== null) {
+    this.#save({ sessionId: session.id, ...(isResumed ? {} : { startedAt: Date.now(), hasPrompt: false }) });
+    if (session.resumeFailure !== null && hasPrompt) {
       const sentence = `${launch.title} cannot resume its session ${sessionId}: ${session.resumeFailure}. It has started a new session, and does not remember the conversation above.`;
       this.log.warn(sentence);
       this.#sendInOrder(messages.text(sentence)).catch(() => {});

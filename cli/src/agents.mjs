@@ -1,5 +1,7 @@
 /** The agents that have a name here: how each is started, signed in to, and set to a permission mode. */
 
+import { removeEmptyRecords } from './gemini-records.mjs';
+
 /** Copilot's ids of modes are URLs. */
 const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
 
@@ -20,8 +22,11 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {Record<string, string>} [models] from the hub's model modes to the agent's
  * @property {string} [initialMode] the mode to set after each start, for an agent whose initial mode never asks the user
  * @property {boolean} [hasTitleInList] the title of a session is only in the answer to `session/list`
+ * @property {boolean} [losesLinks] it does not give linked files to its model, or drops the pictures beside them
  * @property {boolean} [forgetsInStartMinute] it loses a session that is loaded in the minute of the clock in which it was
  *   started: the minute is part of the name of the session's file
+ * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] to be called before each start and after a session
+ *   was loaded, with the agent's environment: otherwise it deletes sessions
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */
@@ -72,7 +77,10 @@ export const AGENTS = {
     signIn: 'Run `gemini` in a terminal and sign in, or set GEMINI_API_KEY.',
     authMethod: (env) => (env.GEMINI_API_KEY ? 'gemini-api-key' : undefined),
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'autoEdit', yolo: 'yolo' },
+    // Beside a linked file it drops pictures, and it asks for permission to read the file.
+    losesLinks: true,
     forgetsInStartMinute: true,
+    repairRecords: removeEmptyRecords,
   },
   opencode: {
     title: 'opencode',
@@ -101,6 +109,7 @@ export const AGENTS = {
     modes: { default: 'default', 'read-only': 'plan', 'safe-yolo': 'auto-edit', yolo: 'yolo' },
     // It starts in a mode in which a model approves requests.
     initialMode: 'default',
+    losesLinks: true,
   },
 };
 

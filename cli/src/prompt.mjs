@@ -11,28 +11,50 @@ const PICTURES = { '.png': 'image/png', '.jpg': 'image/jpeg', '.jpeg': 'image/jp
 /** A larger picture is sent as a link: the agent's connection has a limit of 32 MiB for a message. */
 const MAX_PICTURE = 10 * 1024 * 1024;
 
+/** The content of a larger file is not put into the text of the prompt. */
+const MAX_INLINE = 64 * 1024;
+
 /**
  * @param {{text?: string, attachments?: {path: string, filename?: string}[]}} message of the user
- * @param {{uploads: string, canTakeImages: boolean}} options `uploads`: the folder of the session's uploads
+ * @param {{uploads: string, canTakeImages: boolean, losesLinks?: boolean}} options `uploads`: the folder of the session's
+ *   uploads; `losesLinks`: the files are described in the text of the prompt instead of linked
  * @returns {Promise<{blocks: object[], ignored: string[]}>} `ignored`: names of attachments that are no uploads of this
  *   session
  */
-export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages }) {
+export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, losesLinks = false }) {
   const blocks = text === '' ? [] : [{ type: 'text', text }];
   const ignored = [];
   for (const { path: wanted, filename } of attachments) {
     const file = await findUpload(uploads, wanted);
     const name = filename ?? path.basename(wanted);
     if (!file) ignored.push(name);
-    else blocks.push(await toBlock(file, name, canTakeImages));
+    else blocks.push(...(await toBlocks({ ...file, name }, canTakeImages, losesLinks)));
   }
   return { blocks, ignored };
 }
 
-async function toBlock({ path: file, size }, name, canTakeImages) {
+async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
   const mimeType = PICTURES[path.extname(file).toLowerCase()];
-  if (canTakeImages && mimeType && size <= MAX_PICTURE) {
-    return { type: 'image', mimeType, data: (await readFile(file)).toString('base64') };
+  const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE;
+  const picture = isPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
+  if (losesLinks) return [{ type: 'text', text: await describe({ path: file, size, name }) }, ...picture];
+  if (isPicture) return picture;
+  return [{ type: 'resource_link', name, uri: pathToFileURL(file).href, size, ...(mimeType ? { mimeType } : {}) }];
+}
+
+/** Describes a file in the text of a prompt: its name, its path, and its content if that is text and not too long. */
+async function describe({ path: file, size, name }) {
+  const label = JSON.stringify(name);
+  const head = `\n\nAttached file ${label}, stored at ${file}`;
+  const content = size <= MAX_INLINE ? decodeText(await readFile(file)) : null;
+  return content === null ? `${head}\n` : `${head}, with this content:\n\n${content}\n\nEnd of ${label}.\n`;
+}
+
+/** Decodes UTF-8. Returns null for other content. */
+function decodeText(bytes) {
+  try {
+    return bytes.includes(0) ? null : new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return null;
   }
-  return { type: 'resource_link', name, uri: pathToFileURL(file).href, size, ...(mimeType ? { mimeType } : {}) };
 }

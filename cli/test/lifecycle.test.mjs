@@ -171,7 +171,8 @@ test('a session of Gemini CLI is not loaded in the minute of the clock in which 
   const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta', agentStartMs: 500 });
   t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2020, 1, 1, 12, 0, 59) });
   const first = await startGemini();
-  await eventually(() => calls('session/new').length === 1, 'the session to open');
+  prompt(first.session.id, [{ say: 'first' }]);
+  await hub.untilReady(first.session.id, 1);
   await first.stop();
   t.mock.timers.setTime(Date.UTC(2020, 1, 1, 12, 0, 0));
   const second = await startGemini();
@@ -181,11 +182,32 @@ test('a session of Gemini CLI is not loaded in the minute of the clock in which 
   await second.stop();
   t.mock.timers.reset();
   await startGemini();
-  await hub.untilReady(second.session.id, 1);
+  await hub.untilReady(second.session.id, 2);
   assert.equal(calls('session/load').length, 1);
-  const [notice, ...rest] = hub.transcript(second.session.id);
+  const [notice, ...rest] = hub.transcript(second.session.id).slice(2);
   assert.equal(notice, 'Gemini CLI resumes this session in 60 s: it would lose a session that began in this minute.');
   assert.deepEqual(rest, ['waits', '(ready)']);
+});
+
+test('Gemini CLI keeps its session over restarts in quick succession', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
+  process.env.GEMINI_CLI_HOME = tempDir(t);
+  t.after(() => delete process.env.GEMINI_CLI_HOME);
+  putScriptedAgent(t, 'gemini');
+  const startGemini = () => start({ command: undefined, agent: 'gemini', flavor: 'delta' });
+  t.mock.timers.enable({ apis: ['Date'], now: Date.UTC(2020, 1, 1, 12, 0, 59) });
+  const first = await startGemini();
+  const sid = first.session.id;
+  prompt(sid, [{ say: 'hello' }]);
+  await hub.untilReady(sid, 1);
+  await first.stop();
+  t.mock.timers.reset();
+  for (let i = 0; i < 3; i += 1) await (await startGemini()).stop();
+  await startGemini();
+  prompt(sid, [{ say: 'still here' }]);
+  await hub.untilReady(sid, 2);
+  assert.deepEqual(hub.transcript(sid), ['hello', '(ready)', 'still here', '(ready)']);
+  assert.deepEqual([calls('session/new').length, calls('session/load').length], [1, 4]);
 });
 
 test('for a session that the agent no longer knows, it says so and starts a new one with the history kept', async (t) => {
@@ -207,6 +229,17 @@ test('for a session that the agent no longer knows, it says so and starts a new 
   await second.stop();
   await start();
   assert.deepEqual(calls('session/load').map(({ sessionId }) => sessionId), [lostId, newId]);
+  assert.equal(calls('session/new').length, 2);
+});
+
+test('a session that the agent forgot before its first prompt is replaced without a word', async (t) => {
+  const { hub, calls, prompt, start } = await setUp(t);
+  const first = await start();
+  await first.stop();
+  const second = await start();
+  prompt(second.session.id, [{ say: 'hello' }]);
+  await hub.untilReady(second.session.id, 1);
+  assert.deepEqual(hub.transcript(second.session.id), ['hello', '(ready)']);
   assert.equal(calls('session/new').length, 2);
 });
 

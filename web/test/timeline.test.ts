@@ -53,6 +53,15 @@ test('merges results whose call is not loaded', () => {
   assert.deepEqual([items[0]?.kind, (items[0] as { text: string }).text, (items[0] as { isError: boolean }).isError], ['result', 'one two', true]);
 });
 
+test('a user message is queued while the CLI lists its seq', () => {
+  const sent = [message({ role: 'user', content: { type: 'text', text: 'first' } }), message({ role: 'user', content: { type: 'text', text: 'second' } })];
+  const marks = (queued: unknown) => timeline(sent, WORKING, { queued }).map((item) => (item as { isQueued: boolean }).isQueued);
+  assert.deepEqual(marks([sent[1]?.seq]), [false, true]);
+  assert.deepEqual(marks(undefined), [false, false]);
+  // Another CLI may use the field for something else.
+  assert.deepEqual(marks(2), [false, false]);
+});
+
 test('gives each item a unique key and puts outgoing messages last', () => {
   const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const two = message({ role: 'agent', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] });

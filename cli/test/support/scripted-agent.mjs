@@ -9,11 +9,16 @@ import path from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RequestError, agent, ndJsonStream } from '@agentclientprotocol/sdk';
+import { GeminiRecords } from './gemini-records.mjs';
 
 const { initialize = {}, created = {}, signedOut = false, startMs = 0, startError, crashes = false, ignoresCancel = false, setModeMs = 0, title, replayed = [] } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
 const sessionFile = (id) => path.join(home, `${id}.session`);
+
+/** The sessions as Gemini CLI stores them, in its place. */
+const geminiRecords = process.env.GEMINI_CLI_HOME ? new GeminiRecords(process.env.GEMINI_CLI_HOME) : null;
+geminiRecords?.cleanUp();
 
 /** The cancellation of the current prompt. */
 let canceled = new AbortController();
@@ -90,6 +95,7 @@ agent({ name: 'scripted' })
     const sessionId = `scripted-${process.pid}`;
     sessionIds.push(sessionId);
     writeFileSync(sessionFile(sessionId), JSON.stringify(created));
+    geminiRecords?.open(sessionId);
     return { sessionId, ...created };
   })
   .onRequest('session/resume', ({ params }) => {
@@ -99,6 +105,8 @@ agent({ name: 'scripted' })
   .onRequest('session/load', async ({ params, client }) => {
     record('session/load', params);
     const answer = requireSession(params.sessionId);
+    geminiRecords?.open(params.sessionId);
+    if (geminiRecords?.find(params.sessionId) === null) throw new RequestError(-32603, 'No previous sessions found for this project.');
     const replay = (update) => client.notify('session/update', { sessionId: params.sessionId, update });
     const text = (value) => ({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: value } });
     await replay(text('replayed before the answer'));
@@ -131,6 +139,7 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/prompt', ({ params, client }) => {
     record('session/prompt', params);
+    geminiRecords?.add(params.sessionId);
     return runPrompt(params, client);
   })
   .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

@@ -17,6 +17,7 @@ export const HELP_LINES = `
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it
+  --new               start a new session of PATH, which later starts continue
   --model WORD        the model of the session
   --machine-id ID     id of this machine (default: generated once per PATH and stored)
   --allow-dir PATH    another directory in which sessions may be spawned; repeatable
@@ -39,6 +40,7 @@ const OPTIONS = {
   'machine-id': { type: 'string' },
   model: { type: 'string' },
   name: { type: 'string' },
+  new: { type: 'boolean' },
   'no-machine': { type: 'boolean' },
   // Internal: a runner passes both to the process that resumes a session.
   resume: { type: 'string' },
@@ -94,6 +96,7 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
     tokenFile: values['token-file'] === undefined ? undefined : path.resolve(base, values['token-file']),
     name: values.name,
     tag: values.tag,
+    isNew: values.new ?? false,
     sessionId: values['session-id'],
     resume: values.resume,
     flavor,

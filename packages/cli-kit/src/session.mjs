@@ -84,7 +84,8 @@ export class Session {
     const { client, outage, startTimeoutMs } = options;
     const call = (work) => outage.call('session', work, startTimeoutMs);
     const existing = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
-    const tag = existing?.tag ?? options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
+    const baseTag = options.tag ?? options.program.tagOf?.(options.root, options) ?? options.root;
+    const tag = existing?.tag ?? options.store.currentTag(baseTag, { isNew: options.isNew ?? false });
     const state = options.store.openSession(tag);
     try {
       if (existing && (state.sessionId !== existing.id || state.agentId !== options.resume)) {

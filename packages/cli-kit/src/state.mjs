@@ -53,6 +53,17 @@ export class StateStore {
   }
 
   /**
+   * Returns the tag of the session that `--new` last started in place of the one with this tag.
+   * @param {string} tag
+   * @param {{isNew: boolean}} options `isNew`: starts another one
+   */
+  currentTag(tag, { isNew }) {
+    const file = path.join(this.home, 'sessions', `${this.#key(tag)}.current`);
+    if (isNew) writeFileSync(file, JSON.stringify({ tag: `${tag}#${randomUUID()}` }), { mode: 0o600 });
+    return readJson(file).tag ?? tag;
+  }
+
+  /**
    * Opens and locks the state of a session.
    * @param {string} tag of the session
    * @throws {Error} when another process serves the session

@@ -22,7 +22,9 @@ export interface ToolItem {
 
 export type TimelineItem =
   | ToolItem
-  | (Exclude<MessagePart, { kind: 'tool' | 'result' }> & { key: string; createdAt: number; isLive?: never })
+  | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' }> & { key: string; createdAt: number; isLive?: never })
+  /** `isQueued`: the message waits for the agent. */
+  | (Extract<MessagePart, { kind: 'user' }> & { key: string; createdAt: number; isQueued: boolean })
   /** What the agent is writing. Its key is that of the stored item that will replace it. */
   | { kind: LiveText['kind']; key: string; text: string; isLive: true }
   | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
@@ -55,6 +57,8 @@ export interface TimelineInput {
   hasOlder: boolean;
   /** The completed permission requests by id. */
   completed?: Record<string, CompletedRequest> | undefined;
+  /** The seqs of the messages that wait for the agent, as the CLI wrote them. */
+  queued?: unknown;
 }
 
 export interface AgentActivity {
@@ -74,7 +78,7 @@ const TODO_TOOL = 'TodoWrite';
  * No record marks the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
  * once the agent writes something else or stops working.
  */
-export function buildTimeline({ messages, outgoing, live = [], hasOlder, completed = {} }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
+export function buildTimeline({ messages, outgoing, live = [], hasOlder, completed = {}, queued }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
   const callsWithOutput = new Set<ToolItem>();
@@ -101,7 +105,7 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
-        items.push({ ...part, key, createdAt });
+        items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, key, createdAt });
       }
     });
   }

@@ -30,10 +30,10 @@ const MAX_ANNOUNCED_LENGTH = 300;
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
   const { messages, outgoing, live, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
-  const completed = session.agentState?.completedRequests;
+  const { completedRequests: completed, queuedMessages: queued } = session.agentState ?? {};
   const items = useMemo(
-    () => buildTimeline({ messages, outgoing, live, hasOlder, completed }, { active, thinking }),
-    [messages, outgoing, live, hasOlder, completed, active, thinking],
+    () => buildTimeline({ messages, outgoing, live, hasOlder, completed, queued }, { active, thinking }),
+    [messages, outgoing, live, hasOlder, completed, queued, active, thinking],
   );
   const lastText = items.findLast((item) => item.kind === 'text' && !item.isLive)?.text;
   const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);

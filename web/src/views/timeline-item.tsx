@@ -21,7 +21,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
   switch (item.kind) {
     case 'user':
       return (
-        <UserMessage attachments={item.attachments} time={item.createdAt} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
+        <UserMessage attachments={item.attachments} time={item.createdAt} note={noteOf(item)}>
           {item.text}
         </UserMessage>
       );
@@ -62,6 +62,11 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
         </Disclosure>
       );
   }
+}
+
+function noteOf({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
+  if (from === 'cli') return 'typed at the terminal';
+  return isQueued ? 'Queued: the agent has not received it yet. Stop drops it.' : undefined;
 }
 
 function Event({ name, text }: { name: string; text: string | undefined }) {

@@ -1,0 +1,49 @@
+/**
+ * The records in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When it loads a
+ * session, it leaves a second file without messages, named after the current minute. At its next start, also of another
+ * session, it deletes "empty" files together with all files of the same id, and so the conversation.
+ */
+
+import { readFile, readdir, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+const RECORD = /^session-.*-([^-]{8})\.jsonl$/;
+
+/**
+ * Deletes the files without messages of sessions that have another file with messages.
+ * @param {Record<string, string | undefined>} env of the agent
+ */
+export async function removeEmptyRecords(env) {
+  const base = path.join(env.GEMINI_CLI_HOME || env.HOME || homedir(), '.gemini', 'tmp');
+  const projects = await readdir(base).catch(() => []);
+  await Promise.all(projects.map((project) => removeIn(path.join(base, project, 'chats'))));
+}
+
+async function removeIn(folder) {
+  const names = await readdir(folder).catch(() => []);
+  /** The paths by short id. @type {Map<string, string[]>} */
+  const byId = new Map();
+  for (const name of names) {
+    const id = RECORD.exec(name)?.[1];
+    if (id) byId.set(id, [...(byId.get(id) ?? []), path.join(folder, name)]);
+  }
+  for (const paths of byId.values()) {
+    if (paths.length === 1) continue;
+    const haveMessages = await Promise.all(paths.map(hasMessages));
+    if (!haveMessages.includes(true)) continue;
+    const empty = paths.filter((_, i) => haveMessages[i] === false);
+    // A file that cannot be deleted does not prevent the start.
+    await Promise.all(empty.map((file) => rm(file, { force: true }).catch(() => {})));
+  }
+}
+
+/** Whether a record has messages, each of which is a line; null if it cannot be read. */
+async function hasMessages(file) {
+  try {
+    const lines = (await readFile(file, 'utf8')).split('\n').filter((line) => line.trim() !== '');
+    return lines.some((line) => typeof JSON.parse(line).type === 'string');
+  } catch {
+    return null;
+  }
+}
