@@ -9,11 +9,11 @@ import { mkdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
-import { AgentEndedError } from './acp-process.mjs';
-import { AcpSession, SessionUnavailableError, describeError } from './acp-session.mjs';
+import { AcpSession, SessionUnavailableError } from './acp-session.mjs';
 import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
+import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
@@ -178,8 +178,7 @@ export class AcpAgent {
     }
     for (const { id, input } of this.state.calls) {
       const localIds = messages.localIds(id);
-      const sentence = 'The bridge to the agent was restarted during this turn. Its prompt is not sent again.';
-      if (!input.hasEnded) await this.sendMessage(messages.text(sentence), localIds.end);
+      if (!input.hasEnded) await this.sendMessage(messages.text(notices.INTERRUPTED), localIds.end);
       await this.sendMessage(messages.ready(), localIds.ready);
     }
     this.#save({ openCalls: [] });
@@ -219,7 +218,8 @@ export class AcpAgent {
         return;
       }
       await this.#send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
-      if (!task.isAborted) await this.#sendInOrder(messages.failure(this.#describeFailure(error)));
+      if (error instanceof SessionUnavailableError) this.log.warn(error.message);
+      if (!task.isAborted) await this.#sendInOrder(messages.failure(notices.failedTurn(this.launch, error)));
     } finally {
       this.liveText.stop();
       this.silence.stop();
@@ -231,19 +231,13 @@ export class AcpAgent {
     this.#save({});
   }
 
-  #describeFailure(error) {
-    const { title } = this.launch;
-    if (error instanceof AgentEndedError) {
-      return `Error: ${title} ended unexpectedly (${error.message}). Your message may have been handled in part, and is not sent again. The next message starts ${title} again.`;
-    }
-    if (error instanceof SessionUnavailableError) this.log.warn(error.message);
-    return `Error: ${describeError(error)}`;
-  }
-
   #describeSilence() {
     const line = this.#session?.lastErrorLine(this.#promptedAt);
-    const output = line ? ` The last line of its error output: ${line}` : '';
-    const sentence = `${this.launch.title} has sent nothing for ${Math.round(this.silence.ms / 1000)} s. It waits for its model: check the network connection of its computer. Stop ends the turn.${output}`;
+    this.#sendNotice(notices.silence(this.launch, this.silence.ms, line));
+  }
+
+  /** Adds a sentence to the conversation. */
+  #sendNotice(sentence) {
     this.#sendInOrder(messages.text(sentence)).catch(() => {});
   }
 
@@ -303,9 +297,9 @@ export class AcpAgent {
     const isResumed = sessionId !== undefined && session.resumeFailure === null;
     this.#save({ sessionId: session.id, ...(isResumed ? {} : { startedAt: Date.now(), hasPrompt: false }) });
     if (session.resumeFailure !== null && hasPrompt) {
-      const sentence = `${launch.title} cannot resume its session ${sessionId}: ${session.resumeFailure}. It has started a new session, and does not remember the conversation above.`;
+      const sentence = notices.lostSession(launch, sessionId, session.resumeFailure);
       this.log.warn(sentence);
-      this.#sendInOrder(messages.text(sentence)).catch(() => {});
+      this.#sendNotice(sentence);
     }
     this.state.setAgentId(session.id);
     await this.#restoreSettings(session);
@@ -316,13 +310,8 @@ export class AcpAgent {
 
   /** Says after some time that npx still downloads the agent. @returns {SilenceTimer | undefined} */
   #announceDownload() {
-    const { title, argv } = this.launch;
-    if (argv[0] !== 'npx') return undefined;
-    const sentence = `npx still downloads ${title}. If this does not end, check the network connection of this computer.`;
-    const notice = new SilenceTimer({
-      ms: this.silence.ms,
-      onSilent: () => this.#sendInOrder(messages.text(sentence)).catch(() => {}),
-    });
+    if (this.launch.argv[0] !== 'npx') return undefined;
+    const notice = new SilenceTimer({ ms: this.silence.ms, onSilent: () => this.#sendNotice(notices.download(this.launch)) });
     notice.start();
     return notice;
   }
@@ -342,9 +331,9 @@ export class AcpAgent {
   async #waitForNextMinute(startedAt) {
     const ms = (Math.floor(startedAt / MINUTE_MS) + 1) * MINUTE_MS - Date.now();
     if (ms <= 0) return;
-    const sentence = `${this.launch.title} resumes this session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`;
+    const sentence = notices.waitForMinute(this.launch, ms);
     this.log.info(sentence);
-    this.#sendInOrder(messages.text(sentence)).catch(() => {});
+    this.#sendNotice(sentence);
     await delay(ms, undefined, this.#stopping).catch(() => {});
     if (this.#isStopped) throw new Error('The session has ended.');
   }

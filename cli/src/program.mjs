@@ -66,6 +66,7 @@ export function readArgs(commandLine, env) {
   const { values, ...options } = readOptions(end < 0 ? argv : argv.slice(0, end), env, more);
   if (options.help) return options;
   const { agent, npx = false } = values;
+  if (action && options.isNew) throw new UsageError('--new cannot be used with --service: each restart would start a new session.');
   if (command?.length === 0) throw new UsageError('The command after -- is missing.');
   if (agent !== undefined && command) throw new UsageError('Give either --agent or a command after --, not both.');
   const service = action && { action, argv };

@@ -37,16 +37,16 @@ async function toBlocks({ path: file, size, name }, canTakeImages, losesLinks) {
   const mimeType = PICTURES[path.extname(file).toLowerCase()];
   const isPicture = canTakeImages && mimeType && size <= MAX_PICTURE;
   const picture = isPicture ? [{ type: 'image', mimeType, data: (await readFile(file)).toString('base64') }] : [];
-  if (losesLinks) return [{ type: 'text', text: await describe({ path: file, size, name }) }, ...picture];
+  if (losesLinks) return [{ type: 'text', text: await describe({ path: file, size, name, isText: !mimeType }) }, ...picture];
   if (isPicture) return picture;
   return [{ type: 'resource_link', name, uri: pathToFileURL(file).href, size, ...(mimeType ? { mimeType } : {}) }];
 }
 
 /** Describes a file in the text of a prompt: its name, its path, and its content if that is text and not too long. */
-async function describe({ path: file, size, name }) {
+async function describe({ path: file, size, name, isText }) {
   const label = JSON.stringify(name);
   const head = `\n\nAttached file ${label}, stored at ${file}`;
-  const content = size <= MAX_INLINE ? decodeText(await readFile(file)) : null;
+  const content = isText && size <= MAX_INLINE ? decodeText(await readFile(file)) : null;
   return content === null ? `${head}\n` : `${head}, with this content:\n\n${content}\n\nEnd of ${label}.\n`;
 }
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
-import { askToRun, setUp } from './support/setup.mjs';
+import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 test('a prompt, a tool call and its approval are messages of the session', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
@@ -69,6 +69,24 @@ test('attachments are sent as pictures or links, and other files are ignored', a
     { type: 'resource_link', name: 'b.txt', uri: `file://${text.path}`, size: 7 },
   ]);
   assert.equal(hub.transcript(session.id)[0], 'passwd is ignored: it is not an upload of this session.');
+});
+
+test('for an agent that loses links, the text of the prompt names the files and has their text', async (t) => {
+  const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
+  putScriptedAgent(t, 'qwen');
+  const { session } = await start({ command: undefined, agent: 'qwen', flavor: 'delta' });
+  const upload = async (filename, content) => ({ filename, path: (await hub.call(session.id, 'uploadFile', { filename, content: btoa(content), mimeType: '' })).path });
+  const files = [await upload('a.png', 'p'), await upload('b.txt', 'words'), await upload('c.zip', 'a\0b'), await upload('d.txt', 'x'.repeat(70_000))];
+  hub.postMessage(session.id, '', files);
+  await hub.untilReady(session.id, 1);
+  const at = (i) => `\n\nAttached file "${files[i].filename}", stored at ${files[i].path}`;
+  assert.deepEqual(calls('session/prompt')[0].prompt, [
+    { type: 'text', text: `${at(0)}\n` },
+    { type: 'image', mimeType: 'image/png', data: btoa('p') },
+    { type: 'text', text: `${at(1)}, with this content:\n\nwords\n\nEnd of "b.txt".\n` },
+    { type: 'text', text: `${at(2)}\n` },
+    { type: 'text', text: `${at(3)}\n` },
+  ]);
 });
 
 test('the folder of the uploads is offered to an agent that takes more directories', async (t) => {

@@ -232,6 +232,20 @@ test('for a session that the agent no longer knows, it says so and starts a new 
   assert.equal(calls('session/new').length, 2);
 });
 
+test('--new starts a new session of the directory, which later starts continue', async (t) => {
+  const { hub, calls, start } = await setUp(t, RESUMES);
+  const ids = [];
+  for (const isNew of [false, true, false, true]) {
+    const app = await start({ isNew });
+    ids.push(app.session.id);
+    await app.stop();
+  }
+  const [first, second, , third] = ids;
+  assert.deepEqual(ids, [first, second, second, third]);
+  assert.equal(hub.sessions.size, 3);
+  assert.deepEqual([calls('session/new').length, calls('session/resume').length], [3, 1]);
+});
+
 test('a session that the agent forgot before its first prompt is replaced without a word', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const first = await start();

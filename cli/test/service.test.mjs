@@ -57,6 +57,7 @@ test('the option names an action, and removing needs no agent', () => {
   assert.equal(read('--service=remove').action, 'remove');
   assert.equal(read('--', 'my-agent', '--service'), undefined);
   assert.throws(() => read('--service=start', '--agent', 'codex'), /--service must be one of print, install, remove, not "start"/);
+  assert.throws(() => read('--service', '--agent', 'codex', '--new'), /--new cannot be used with --service/);
 });
 
 /** A service manager that records its calls, and a home directory. Its calls fail that contain the word `failing`. */

@@ -98,24 +98,52 @@ async function tellStory(t, name) {
     assert.equal(hub.transcript(sid).at(-2), 'Aborted.');
   });
 
-  await t.test('a picture reaches the model', async () => {
-    const upload = await hub.call(sid, 'uploadFile', { filename: 'a.png', content: PICTURE, mimeType: 'image/png' });
-    prompt([{ say: 'I see.' }], [{ filename: 'a.png', path: upload.path }]);
+  const upload = async (filename, content) => {
+    const { path: uploaded } = await hub.call(sid, 'uploadFile', { filename, content, mimeType: '' });
+    return { filename, path: uploaded };
+  };
+
+  await t.test('the name and the content of a file and the picture beside it reach the model', async () => {
+    const [picture, notes] = [await upload('a.png', PICTURE), await upload('notes.txt', btoa('The word is zebra.'))];
+    const before = model.requests.length;
+    // Most agents only name the file, and their model reads it.
+    prompt([...(AGENTS[name].losesLinks ? [] : [{ read: notes.path }]), { say: 'I see.' }], [picture, notes]);
+    await hub.waitUntil(() => isReady() || hub.pendingRequest(sid), 'the end of the turn', TURN_MS);
+    if (!isReady() && !AGENTS[name].losesLinks) await answer({ approved: true });
     await untilReady();
+    const [first, ...others] = model.requests.slice(before);
+    assert.ok(first.includes('notes.txt'), first.slice(-2000));
+    assert.ok(AGENTS[name].losesLinks ? first.includes('zebra') : [first, ...others].some((body) => body.includes('zebra')));
     assert.ok(model.hasSeenPicture());
   });
 
-  await t.test('after kill -9 of the bridge the session is resumed', async () => {
+  await t.test('a file without a text reaches the model', async () => {
+    const before = model.requests.length;
     const { length } = hub.transcript(sid);
-    first.child.kill('SIGKILL');
-    await first.exit;
-    const again = await start();
-    assert.equal(again.ids.session, sid);
+    turns += 1;
+    hub.postMessage(sid, '', [await upload('alone.txt', btoa('The word is giraffe.'))]);
+    await untilReady();
+    assert.ok(model.requests.slice(before).some((body) => body.includes('alone.txt')));
+    assert.deepEqual(hub.transcript(sid).slice(length).filter((line) => line.startsWith('Error')), []);
+  });
+
+  await t.test('after kill -9 of the bridge, several times in a minute, the session is resumed', async () => {
+    const { length } = hub.transcript(sid);
+    let { child, exit } = first;
+    for (let i = 0; i < 3; i += 1) {
+      child.kill('SIGKILL');
+      await exit;
+      const again = await start();
+      assert.equal(again.ids.session, sid);
+      ({ child, exit } = again);
+    }
+    const before = model.requests.length;
     prompt([{ say: 'Back again.' }]);
     await untilReady();
     // Gemini CLI first says that it waits for the next minute.
     const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: /.test(text));
     assert.deepEqual(said, ['Back again.', '(ready)']);
+    assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
   });
 
   assert.ok(!existsSync(path.join(dir, '.qwen', 'settings.json')), 'The agent wrote a permanent rule into the project.');

@@ -21,11 +21,13 @@ const OTHER = [
  * Starts the model. `answer` sets the steps for a prompt, whose text must be part of no other one.
  * @param {{title?: string}} [options] `title`: its answer to requests for a title
  * @returns {Promise<{url: string, answer: (prompt: string, steps: import('./script.mjs').Step[]) => void,
- *   hasSeenPicture: () => boolean, stop: () => void}>}
+ *   hasSeenPicture: () => boolean, requests: string[], stop: () => void}>}
  */
 export async function startModel({ title = 'A title' } = {}) {
   const scripts = new Map();
   let hasSeenPicture = false;
+  /** The bodies of the requests with tools, oldest first. */
+  const requests = [];
   const server = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
@@ -49,6 +51,7 @@ export async function startModel({ title = 'A title' } = {}) {
       const body = JSON.parse(text);
       const { tools, history, hasPicture } = dialect.read(body);
       hasSeenPicture ||= hasPicture;
+      if (tools.length > 0) requests.push(text);
       await dialect.write(nextResponse(history, tools, { title, scripts }), body, { url, answer, send });
       response.end();
     } catch (error) {
@@ -62,6 +65,7 @@ export async function startModel({ title = 'A title' } = {}) {
     url: `http://127.0.0.1:${server.address().port}`,
     answer: (prompt, steps) => scripts.set(prompt, steps),
     hasSeenPicture: () => hasSeenPicture,
+    requests,
     stop: () => {
       server.closeAllConnections();
       server.close();

@@ -1,0 +1,35 @@
+/** Sentences of the bridge in the conversation. */
+
+import { AgentEndedError } from './acp-process.mjs';
+import { describeError } from './acp-session.mjs';
+
+/** @typedef {{title: string}} Agent */
+
+export const INTERRUPTED = 'The bridge to the agent was restarted during this turn. Its prompt is not sent again.';
+
+/** Why a turn failed. @param {Agent} agent @param {Error} error */
+export function failedTurn({ title }, error) {
+  if (!(error instanceof AgentEndedError)) return `Error: ${describeError(error)}`;
+  return `Error: ${title} ended unexpectedly (${error.message}). Your message may have been handled in part, and is not sent again. The next message starts ${title} again.`;
+}
+
+/**
+ * @param {Agent} agent
+ * @param {number} ms how long the agent has been silent
+ * @param {string} [line] its last line on standard error in this turn
+ */
+export function silence({ title }, ms, line) {
+  const output = line ? ` The last line of its error output: ${line}` : '';
+  return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It waits for its model: check the network connection of its computer. Stop ends the turn.${output}`;
+}
+
+/** @param {Agent} agent */
+export const download = ({ title }) => `npx still downloads ${title}. If this does not end, check the network connection of its computer.`;
+
+/** @param {Agent} agent @param {string} sessionId the agent's id @param {string} reason */
+export const lostSession = ({ title }, sessionId, reason) =>
+  `${title} cannot resume its session ${sessionId}: ${reason}. It has started a new session, and does not remember the conversation above.`;
+
+/** @param {Agent} agent @param {number} ms */
+export const waitForMinute = ({ title }, ms) =>
+  `${title} resumes this session in ${Math.ceil(ms / 1000)} s: it would lose a session that began in this minute.`;
