@@ -2,13 +2,17 @@
 
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { client, ndJsonStream } from '@agentclientprotocol/sdk';
 import { SilenceTimer } from './silence.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
 const KILL_MS = 3000;
 
-/** How long the output of a process that has exited is read: a process outside its group may hold the pipes open. */
+/**
+ * Without output for this long, the output of a process that has exited is closed: a process outside its group may hold the
+ * pipes open.
+ */
 const DRAIN_MS = 1000;
 
 /** How much of standard error is kept for error messages, in characters. */
@@ -31,6 +35,7 @@ export class AcpProcess {
   #program;
   #stderr = '';
   #lastErrorAt = 0;
+  #chunkCount = 0;
   #hasEnded = false;
   /** The timers of the requests with a time limit. @type {Set<SilenceTimer>} */
   #timers = new Set();
@@ -74,11 +79,12 @@ export class AcpProcess {
     // Other processes of the group could hold the pipes open and so delay `close`.
     child.once('exit', () => {
       this.#killNow();
-      setTimeout(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy()), DRAIN_MS).unref();
+      this.#drain(untilReadable);
     });
     const transform = async (chunk, controller) => {
       for (const timer of this.#timers) timer.reset();
       await untilReadable();
+      this.#chunkCount += 1;
       controller.enqueue(chunk);
     };
     const output = Readable.toWeb(child.stdout).pipeThrough(new TransformStream({ transform }));
@@ -130,6 +136,17 @@ export class AcpProcess {
       const ending = await this.ended;
       throw new AgentEndedError(this.#describeEnd(ending, method === 'initialize' ? MAX_START_LINES : 1));
     }
+  }
+
+  /** Closes the output of a process that has exited, when it has been read. */
+  async #drain(untilReadable) {
+    for (let count = -1; count !== this.#chunkCount; ) {
+      count = this.#chunkCount;
+      await untilReadable();
+      await delay(DRAIN_MS, undefined, { ref: false });
+    }
+    this.#child.stdout.destroy();
+    this.#child.stderr.destroy();
   }
 
   /** Waits for the answer while the agent writes. */
