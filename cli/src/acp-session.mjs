@@ -73,7 +73,8 @@ export class AcpSession {
   /**
    * Starts the agent and opens a session.
    * @param {{launch: import('./launch.mjs').Launch, cwd: string, uploads: string, env: Record<string, string>,
-   *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void}, onUpdate: (update: any, isReplayed: boolean) => void,
+   *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
+   *   onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
    *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume.
    *   If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason. `signal`: ends the agent while it

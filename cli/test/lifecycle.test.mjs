@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
@@ -350,9 +349,17 @@ test('an agent that is silent in a turn is described once, but not while it wait
   const { hub, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start({ silentMs: 300 });
   const sid = session.id;
+  const { silence } = session.agent;
+  const { isBusy } = silence;
+  let busyCount = 0;
+  silence.isBusy = () => {
+    const busy = isBusy();
+    busyCount += busy ? 1 : 0;
+    return busy;
+  };
   prompt(sid, [...askToRun('a', 'ls'), { wait: 1000 }, { say: 'Done.' }]);
   const id = await untilRequest(sid);
-  await delay(700);
+  await eventually(() => busyCount >= 2, 'the time to pass twice');
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   await hub.untilReady(sid, 1);

@@ -4,7 +4,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { installAgent } from '../../../scripts/lib/agents.mjs';
@@ -40,7 +40,7 @@ async function tellStory(t, name) {
     SESSION_GATEWAY_HOME: path.join(base, 'state'),
   };
   const start = () => startCli(t, hub, ['--agent', name, '--dir', dir, '--hub', hub.url], env);
-  const first = await start();
+  let first = await start();
   const sid = first.ids.session;
   const stored = hub.sessions.get(sid);
   const file = (at) => path.join(dir, at);
@@ -144,6 +144,25 @@ async function tellStory(t, name) {
     const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: /.test(text));
     assert.deepEqual(said, ['Back again.', '(ready)']);
     assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
+    first = { child, exit };
+  });
+
+  await t.test('an agent that has lost its session says so and starts a new one', async () => {
+    first.child.kill('SIGKILL');
+    await first.exit;
+    const folder = path.join(base, 'state', 'sessions');
+    const state = path.join(folder, readdirSync(folder).find((at) => at.endsWith('.json')));
+    const { saved, ...others } = JSON.parse(readFileSync(state, 'utf8'));
+    const lostId = saved.sessionId.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+    writeFileSync(state, JSON.stringify({ ...others, saved: { ...saved, sessionId: lostId, startedAt: 0 } }));
+    const { length } = hub.transcript(sid);
+    await start();
+    prompt([{ say: 'A new start.' }]);
+    await untilReady();
+    const [notice, ...said] = hub.transcript(sid).slice(length);
+    assert.ok(notice.startsWith(`${AGENTS[name].title} cannot resume its session ${lostId}: `), notice);
+    assert.match(notice, /It has started a new session, and does not remember the conversation above\.$/);
+    assert.deepEqual(said, ['A new start.', '(ready)']);
   });
 
   assert.ok(!existsSync(path.join(dir, '.qwen', 'settings.json')), 'The agent wrote a permanent rule into the project.');
