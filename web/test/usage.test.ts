@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describeUsage } from '../src/content/usage.ts';
+import { describeUsage, describeUsageBriefly } from '../src/content/usage.ts';
 
 test('tokens and cost are described as far as they are known', () => {
   const table: [unknown, string][] = [
@@ -18,4 +18,15 @@ test('tokens and cost are described as far as they are known', () => {
     [undefined, ''],
   ];
   for (const [usage, text] of table) assert.equal(describeUsage(usage), text, JSON.stringify(usage));
+});
+
+test('on a phone the tokens are a part of the limit, if it is known', () => {
+  const table: [unknown, string][] = [
+    [{ used: 12_345, size: 200_000, cost: { amount: 0.054, currency: 'USD' } }, '6% · $0.05'],
+    [{ used: 200_000, size: 200_000 }, '100%'],
+    [{ used: 12_345, cost: { amount: 2, currency: 'EUR' } }, '12K tokens · €2.00'],
+    [{ used: 900, size: 0 }, '900 tokens'],
+    [null, ''],
+  ];
+  for (const [usage, text] of table) assert.equal(describeUsageBriefly(usage), text, JSON.stringify(usage));
 });

@@ -5,7 +5,7 @@ import { Paperclip, SendHorizontal } from 'lucide-preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Choice, Session } from '../api/types.ts';
 import { type Command, matchCommands } from '../content/completions.ts';
-import { describeUsage } from '../content/usage.ts';
+import { describeUsage, describeUsageBriefly } from '../content/usage.ts';
 import * as actions from '../state/actions.ts';
 import { currentModel, modelsOf, modesOf } from '../state/catalog.ts';
 import { fetchCommands } from '../state/commands.ts';
@@ -175,11 +175,15 @@ function ModeSelects({ session }: { session: Session }) {
   );
 }
 
+/** A phone has space for the short text only. */
 function Usage({ usage }: { usage: unknown }) {
   const text = describeUsage(usage);
   return text && (
-    <span class="muted small" title="Tokens in the agent's context, and the cost of the session">
-      {text}
+    <span class="muted small usage" title={`${text}: the tokens in the agent's context, and the cost of the session`}>
+      <span class="usage-long">{text}</span>
+      <span class="usage-short" aria-hidden>
+        {describeUsageBriefly(usage)}
+      </span>
     </span>
   );
 }

@@ -1,9 +1,9 @@
 /** The pending permission requests of a session, with buttons to approve or deny them. */
 
 import './pending-requests.css';
-import { Ban, Check, ChevronDown, Eye, ShieldQuestion, X } from 'lucide-preact';
+import { Ban, Check, Eye, ShieldQuestion, X } from 'lucide-preact';
 import type { RefObject } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
 import { formatJson } from '../content/format-json.ts';
 import { validRequests } from '../content/permissions.ts';
@@ -17,6 +17,7 @@ import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { Questions } from './questions.tsx';
+import { RequestContent } from './request-content.tsx';
 import { ToolIcon } from './tool-call.tsx';
 import { ArgumentList, ToolInput } from './tool-content.tsx';
 
@@ -24,8 +25,6 @@ import { ArgumentList, ToolInput } from './tool-content.tsx';
 const MAX_REASON_LENGTH = 1000;
 /** After a decision, the next request is disabled for this time: the second click of a double click must not approve or deny it. */
 const CLICK_GUARD_MS = 600;
-/** The "More below" button appears only if more than this height is hidden. */
-const HIDDEN_TOLERANCE_PX = 8;
 
 /**
  * Shows the oldest request as a card and the others collapsed. Clicking a collapsed request shows it as the card instead. The
@@ -36,6 +35,7 @@ export function PendingRequests({ session }: { session: Session }) {
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
   const [pinnedId, setPinnedId] = useState<string | null>(null);
   const openId = (requests.some(([id]) => id === pinnedId) ? pinnedId : requests[0]?.[0]) ?? null;
+  const openIndex = requests.findIndex(([id]) => id === openId);
   // A request that arrives later may have an earlier `createdAt`, and must not replace the open one just before a click.
   useEffect(() => setPinnedId(openId), [openId]);
   const container = useRef<HTMLDivElement>(null);
@@ -69,13 +69,13 @@ export function PendingRequests({ session }: { session: Session }) {
       <p class="visually-hidden" role="status">
         {session.active && requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
       </p>
-      {requests.map(([id, request]) =>
-        id === openId ? (
-          <RequestCard key={id} session={session} id={id} request={request} areDecisionsDisabled={areDecisionsDisabled} onDecide={onDecide} />
-        ) : (
-          <CollapsedRequest key={id} request={request} onOpen={() => openRequest(id)} />
-        ),
-      )}
+      <OtherRequests requests={requests.slice(0, openIndex)} onOpen={openRequest} />
+      {requests.slice(openIndex, openIndex + 1).map(([id, request]) => (
+        <RequestCard key={id} session={session} id={id} request={request} areDecisionsDisabled={areDecisionsDisabled} onDecide={onDecide} />
+      ))}
+      <OtherRequests requests={requests.slice(openIndex + 1)} onOpen={openRequest} />
+      {/* In place of the other requests in a low window. */}
+      {requests.length > 1 && <p class="other-requests-count muted small">{requests.length === 2 ? '1 more request' : `${requests.length - 1} more requests`}</p>}
     </div>
   );
 }
@@ -99,6 +99,17 @@ function useFocusAfterDecision(count: number, areDecisionsDisabled: boolean, con
 }
 
 const requestTitle = ({ tool = 'a tool', arguments: input }: PendingRequest) => (parseQuestions(input).questions.length > 0 ? 'Question from the agent' : `Allow ${tool}?`);
+
+/** The requests before or after the open one. */
+function OtherRequests({ requests, onOpen }: { requests: [id: string, request: PendingRequest][]; onOpen: (id: string) => void }) {
+  return (
+    <div class="other-requests">
+      {requests.map(([id, request]) => (
+        <CollapsedRequest key={id} request={request} onOpen={() => onOpen(id)} />
+      ))}
+    </div>
+  );
+}
 
 function CollapsedRequest({ request, onOpen }: { request: PendingRequest; onOpen: () => void }) {
   const { tool = 'A tool', arguments: input } = request;
@@ -237,34 +248,11 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
   );
 }
 
-/** Shows the input in a scrollable box, with a button while a part below is hidden: some phones show no scroll bar. */
 function ScrollableInput({ input }: { input: unknown }) {
-  const box = useRef<HTMLDivElement>(null);
-  const content = useRef<HTMLDivElement>(null);
-  const [hasMoreBelow, setHasMoreBelow] = useState(false);
-  const measure = () => {
-    const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = box.current ?? {};
-    setHasMoreBelow(scrollHeight - scrollTop - clientHeight > HIDDEN_TOLERANCE_PX);
-  };
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(measure);
-    for (const { current } of [box, content]) if (current) observer.observe(current);
-    return () => observer.disconnect();
-  }, []);
-  const scrollDown = () => box.current?.scrollBy({ top: box.current.clientHeight * 0.8 });
   return (
-    <>
-      <div class="request-input" tabIndex={0} role="region" aria-label="Requested action" ref={box} onScroll={measure}>
-        <div ref={content}>
-          <ToolInput input={input} />
-        </div>
-      </div>
-      {hasMoreBelow && (
-        <button type="button" class="button request-more" onClick={scrollDown}>
-          <ChevronDown size={16} aria-hidden /> More below
-        </button>
-      )}
-    </>
+    <RequestContent label="Requested action">
+      <ToolInput input={input} />
+    </RequestContent>
   );
 }
 

@@ -5,6 +5,7 @@ import { useId } from 'preact/hooks';
 import type { Question } from '../content/tool-arguments.ts';
 import type { AnswerDraft } from '../state/drafts.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { RequestContent } from './request-content.tsx';
 
 interface Props {
   questions: Question[];
@@ -40,17 +41,19 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
   };
   return (
     <form onSubmit={submit}>
-      {questions.map((question) => (
-        <QuestionField
-          key={question.key}
-          question={question}
-          selected={selectedOptions.get(question.key) ?? []}
-          typed={typedTexts.get(question.key) ?? ''}
-          onToggle={(label) => toggleOption(question, label)}
-          onType={(text) => changeText(question, text)}
-        />
-      ))}
-      {otherFields}
+      <RequestContent label="Questions">
+        {questions.map((question) => (
+          <QuestionField
+            key={question.key}
+            question={question}
+            selected={selectedOptions.get(question.key) ?? []}
+            typed={typedTexts.get(question.key) ?? ''}
+            onToggle={(label) => toggleOption(question, label)}
+            onType={(text) => changeText(question, text)}
+          />
+        ))}
+        {otherFields}
+      </RequestContent>
       <div class="request-actions">
         <button type="submit" class="button primary" disabled={!isComplete}>
           Answer

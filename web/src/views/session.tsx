@@ -115,7 +115,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
       <nav class="tabs" aria-label="Session views">
         {TABS.map(({ tab: name, path, label, Icon }) => (
           <Link key={name} href={`/sessions/${id}${path}`} aria-current={tab === name ? 'page' : undefined}>
-            <Icon size={16} aria-hidden /> {label}
+            <Icon size={16} aria-hidden /> <span class="tab-label">{label}</span>
           </Link>
         ))}
       </nav>

@@ -1,0 +1,102 @@
+/** The buttons of a request and of the composer are in reach at every size of the window. */
+
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { PHONE, waitForValue } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit } = await startConsole();
+
+/** Where the pictures of each size are saved, to look at them; nowhere by default. */
+const PICTURES = process.env.REACH_PICTURES;
+
+/** The keyboard of a phone takes the height from 664 to 540 or 480. A desktop of 1280 x 800 at 200 % zoom has 640 x 400. */
+const SIZES = [[390, 844], [390, 664], [390, 540], [390, 480], [844, 390], [664, 320], [640, 400], [320, 568], [320, 400], [1280, 800], [1280, 400]];
+
+const LINES = Array.from({ length: 30 }, (_, index) => `line ${index} of the text`).join('\n');
+const EIGHT_LINES = Array.from({ length: 8 }, (_, index) => `line ${index}`).join('\n');
+const question = (text) => ({ question: text, options: ['The first answer', 'The second answer', 'The third answer'] });
+
+const REQUESTS = {
+  command: { r1: { tool: 'Bash', arguments: { command: LINES, description: 'Run the migration' }, createdAt: 1 } },
+  edit: { r1: { tool: 'Edit', arguments: { file_path: 'src/dates.rs', old_string: LINES, new_string: LINES.replaceAll('line', 'row') }, createdAt: 1 } },
+  plan: { r1: { tool: 'ExitPlanMode', arguments: { plan: `# The plan\n\n${LINES}` }, createdAt: 1 } },
+  questions: { r1: { tool: 'AskUserQuestion', arguments: { questions: [question('Which database?'), question('Which port?')] }, createdAt: 1 } },
+  several: Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`r${index}`, { tool: 'Bash', arguments: { command: LINES }, createdAt: index }])),
+};
+
+const metadata = {
+  path: '/code/a-directory-with-a-long-name',
+  host: 'a-machine',
+  name: 'A session with a long name',
+  models: [{ id: 'default', name: 'Default (recommended)' }, { id: 'opus', name: 'Claude Opus 4.5' }],
+  currentModel: 'opus',
+  usage: { used: 152_340, size: 200_000, cost: { amount: 12.34, currency: 'USD' } },
+};
+
+/** Two lines of the content of a request. */
+const MIN_CONTENT_PX = 36;
+
+/** Returns the names of the elements that are not completely visible, or that another element covers. */
+function findUnreachable(elements) {
+  const isHit = (element, x, y) => element.contains(document.elementFromPoint(x, y));
+  return elements
+    .filter((element) => {
+      const { top, left, right, bottom } = element.getBoundingClientRect();
+      const isInside = top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth;
+      const corners = [[left + 3, top + 3], [right - 3, top + 3], [left + 3, bottom - 3], [right - 3, bottom - 3]];
+      return !isInside || !corners.every(([x, y]) => isHit(element, x, y));
+    })
+    .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
+}
+
+for (const [name, requests] of Object.entries(REQUESTS)) {
+  test(`all buttons are in reach while a request is open, at every size: ${name}`, async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: name, tag: '/code/a', metadata });
+    for (let number = 0; number < 30; number += 1) await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: `Text ${number}.` } });
+    await cli.keepAlive(session.id, { thinking: true });
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+    const { page } = await visit(t, name, { ...PHONE, path: `/sessions/${session.id}` });
+    const chat = new Chat(page);
+    const card = page.locator('.request:not(.collapsed)');
+    await card.waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+    const problems = [];
+    for (const text of ['', EIGHT_LINES]) {
+      await chat.composer.fill(text);
+      await waitForValue(chat.composer, text);
+      for (const [width, height] of SIZES) {
+        const size = `${width} x ${height}, ${text === '' ? 'no' : 'eight'} lines`;
+        await page.setViewportSize({ width, height });
+        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+        if (PICTURES) {
+          mkdirSync(PICTURES, { recursive: true });
+          await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${text.length}.png` });
+        }
+        const buttons = card.locator('.request-actions button');
+        const unreachable = [
+          ...(await buttons.evaluateAll(findUnreachable)),
+          ...(await page.getByRole('button', { name: 'Send', exact: true }).evaluateAll(findUnreachable)),
+          ...(await page.getByRole('button', { name: 'Stop', exact: true }).evaluateAll(findUnreachable)),
+        ];
+        assert.ok((await buttons.count()) >= 2);
+        if (unreachable.length > 0) problems.push(`${size}: not in reach: ${unreachable}`);
+        const { visible, hidden, fits } = await card.locator('.request-input').evaluate((element, expectedWidth) => {
+          // All of the content can be scrolled into view.
+          element.scrollTo(0, element.scrollHeight);
+          const hidden = element.scrollHeight - element.scrollTop - element.clientHeight;
+          element.scrollTo(0, 0);
+          const { scrollHeight, scrollWidth } = document.documentElement;
+          // A phone zooms out of a page that is too wide.
+          return { visible: element.clientHeight, hidden, fits: scrollHeight <= innerHeight && scrollWidth <= innerWidth && innerWidth === expectedWidth };
+        }, width);
+        if (visible < MIN_CONTENT_PX) problems.push(`${size}: only ${visible} px of the content are visible`);
+        if (hidden >= 1) problems.push(`${size}: ${hidden} px of the content cannot be reached`);
+        if (!fits) problems.push(`${size}: the page does not fit into the window`);
+      }
+    }
+    assert.deepEqual(problems, []);
+  });
+}
