@@ -6,7 +6,7 @@ import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
-import { groupSessions, limitGroups, matchesQuery, sessionTitle, toSummary } from '../src/state/sessions.ts';
+import { groupSessions, hasEnded, isInTerminal, limitGroups, matchesQuery, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
@@ -158,12 +158,14 @@ test('removes an outgoing message once its event arrives, before or after the re
 
 test('groups sessions by machine and directory, active ones first, worktrees with their repository', () => {
   const summary = (id: string, more: Partial<Session>) => toSummary(session(id, more));
-  const groups = groupSessions([
-    summary('a', { active: false, updatedAt: 9, metadata: { path: '/x', host: 'h' } }),
-    summary('b', { updatedAt: 2, metadata: { path: '/y', host: 'h' } }),
-    summary('c', { updatedAt: 3, metadata: { path: '/y/.worktrees/w', host: 'h', worktree: { basePath: '/y' } } }),
-    summary('d', { updatedAt: 1, metadata: { path: '/y', host: 'other' } }),
+  const minutes = (count: number) => count * 60_000;
+  const sorted = sortSessions([
+    summary('a', { active: false, updatedAt: minutes(9), metadata: { path: '/x', host: 'h' } }),
+    summary('b', { updatedAt: minutes(2), metadata: { path: '/y', host: 'h' } }),
+    summary('c', { updatedAt: minutes(3), metadata: { path: '/y/.worktrees/w', host: 'h', worktree: { basePath: '/y' } } }),
+    summary('d', { updatedAt: minutes(1), metadata: { path: '/y', host: 'other' } }),
   ]);
+  const groups = groupSessions(sorted);
   assert.deepEqual(groups.map(({ host, path, sessions }) => [host, path, sessions.map(({ id }) => id)]), [
     ['h', '/y', ['c', 'b']],
     ['other', '/y', ['d']],
@@ -171,6 +173,31 @@ test('groups sessions by machine and directory, active ones first, worktrees wit
   ]);
   const idsOfFirst = (count: number) => limitGroups(groups, count).map(({ sessions }) => sessions.map(({ id }) => id).join(''));
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(idsOfFirst), [[], ['c'], ['cb'], ['cb', 'd'], ['cb', 'd', 'a'], ['cb', 'd', 'a']]);
+});
+
+test('sessions that change within a minute do not change places', () => {
+  const order = (...times: [updatedAt: number, createdAt: number][]) =>
+    sortSessions(times.map(([updatedAt, createdAt], index) => toSummary(session(`s${index}`, { updatedAt, createdAt })))).map(({ id }) => id);
+  assert.deepEqual(order([60_000, 1], [119_999, 2]), ['s1', 's0']);
+  assert.deepEqual(order([119_999, 1], [60_000, 2]), ['s1', 's0']);
+  assert.deepEqual(order([120_000, 1], [119_999, 2]), ['s0', 's1']);
+});
+
+test('a list in use keeps its order, without removed and new sessions', () => {
+  const all = ['a', 'b', 'c', 'new'].map((id) => toSummary(session(id)));
+  assert.deepEqual(sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id), ['c', 'a', 'b']);
+});
+
+test('a session has ended if its CLI said so, and is not connected if its CLI went silent', () => {
+  const inactive = (silentMs: number, lifecycleState?: string) =>
+    hasEnded(session('a', { active: false, activeAt: 1000, updatedAt: 1000 + silentMs, metadata: { path: '/a', host: 'h', ...(lifecycleState === undefined ? {} : { lifecycleState }) } }));
+  assert.deepEqual([inactive(0), inactive(29_999), inactive(30_000), inactive(3_600_000)], [true, true, false, false]);
+  assert.deepEqual(['completed', 'aborted', 'archived', 'running', 'paused'].map((state) => inactive(60_000, state)), [true, true, true, false, false]);
+});
+
+test('a session is in the terminal by its mode, or by its lifecycle state in the list', () => {
+  const local = session('a', { mode: 'local', metadata: { path: '/a', host: 'h', lifecycleState: 'paused' } });
+  assert.deepEqual([isInTerminal(local), isInTerminal(toSummary(local)), isInTerminal({ ...local, mode: 'remote' }), isInTerminal(session('b'))], [true, true, false, false]);
 });
 
 test('titles a session by name, summary, directory or id, and finds it by its words', () => {

@@ -317,3 +317,36 @@ test('refuses a message above the limit of the hub before it is sent, and sends 
   await page.getByRole('alert').waitFor({ state: 'detached' });
   assert.deepEqual([await chat.composer.inputValue(), pageErrors], ['', []]);
 });
+
+test('keeps the place in the conversation while another tab is shown', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'place', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  for (let number = 0; number < 40; number += 1) await say(`Text ${number}.${'\n\nA line.'.repeat(number % 7)}`);
+  const { page } = await visit(t, 'place', { path: `/sessions/${session.id}` });
+  const chat = new Chat(page);
+  await chat.waitForText('Text 39.');
+  const target = chat.log.getByText('Text 20.', { exact: true });
+  await eventually(async () => {
+    await chat.log.hover();
+    await page.mouse.wheel(0, -200);
+    return (await target.count()) === 1 && (await target.boundingBox())?.y > 200;
+  }, 'the text above');
+  const positionOf = async (locator) => Math.round((await locator.boundingBox()).y);
+  let before;
+  await eventually(async () => before === (before = await positionOf(target)), 'the end of scrolling');
+  for (const tab of ['Changes', 'Files']) {
+    await page.getByRole('link', { name: tab }).click();
+    await chat.log.waitFor({ state: 'detached' });
+    await say(`Said during ${tab}.`);
+    await page.getByRole('link', { name: 'Chat' }).click();
+    await target.waitFor();
+    await eventually(async () => Math.abs((await positionOf(target)) - before) <= 2, `the same place as before ${tab}`);
+  }
+  await page.getByRole('button', { name: 'Newest' }).click();
+  await chat.waitForText('Said during Files.');
+  await page.getByRole('link', { name: 'Changes' }).click();
+  await chat.log.waitFor({ state: 'detached' });
+  await say('The last one.');
+  await page.getByRole('link', { name: 'Chat' }).click();
+  await chat.waitForText('The last one.');
+});

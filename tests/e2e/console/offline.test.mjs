@@ -179,6 +179,24 @@ test('tabs share drafts of messages and of answers, also after all of them were 
   await waitForValue(new Chat(another).composer, '');
 });
 
+test('shows the stored list of sessions with its time when it starts offline', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'listed', ...talk });
+  const { page, context } = await visit(t, 'listed', PHONE);
+  const row = page.getByRole('link', { name: /The talk/ });
+  await row.waitFor();
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await waitForRecords(page, 'list', 1);
+  await context.setOffline(true);
+  await page.close();
+  const later = await context.newPage();
+  await later.goto('/');
+  await later.getByText(/You are offline\..* The list of sessions is of \d\d:\d\d\./).waitFor();
+  await later.locator('.list.stale').getByRole('link', { name: /The talk/ }).waitFor();
+  await hub.web('listed').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
+  await context.setOffline(false);
+  await later.locator('.list:not(.stale)').getByRole('link', { name: /A new name/ }).waitFor();
+});
+
 test('asks before a sign-out that deletes unsent messages, and deletes everything that was written', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'leaving', ...talk });
   const { page, context } = await visit(t, 'leaving', { path: `/sessions/${session.id}` });
@@ -195,7 +213,7 @@ test('asks before a sign-out that deletes unsent messages, and deletes everythin
   await dialog.getByText('A message is not sent yet. Signing out deletes it.').waitFor();
   await dialog.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
-  for (const kind of ['outbox', 'draft']) await waitForRecords(page, kind, 0);
+  for (const kind of ['outbox', 'draft', 'list']) await waitForRecords(page, kind, 0);
 });
 
 test('signing in to another namespace deletes what was written for the first one', async (t) => {

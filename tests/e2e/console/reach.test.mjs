@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { PHONE, waitForValue } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, open, visit } = await startConsole();
 
 /** Where the pictures of each size are saved, to look at them; nowhere by default. */
 const PICTURES = process.env.REACH_PICTURES;
@@ -64,16 +65,21 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     await card.waitFor();
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
     const problems = [];
-    for (const text of ['', EIGHT_LINES]) {
+    for (const [draft, text] of Object.entries({ 'no lines': '', 'eight lines': EIGHT_LINES, 'eight lines and files': EIGHT_LINES })) {
       await chat.composer.fill(text);
       await waitForValue(chat.composer, text);
+      if (draft.includes('files')) {
+        // The CLI takes no uploads.
+        await page.getByLabel('Files', { exact: true }).setInputFiles(['a', 'b', 'c'].map((file) => ({ name: `${file}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') })));
+        await page.getByText('A file could not be uploaded.').waitFor();
+      }
       for (const [width, height] of SIZES) {
-        const size = `${width} x ${height}, ${text === '' ? 'no' : 'eight'} lines`;
+        const size = `${width} x ${height}, ${draft}`;
         await page.setViewportSize({ width, height });
         await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
         if (PICTURES) {
           mkdirSync(PICTURES, { recursive: true });
-          await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${text.length}.png` });
+          await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${draft}.png` });
         }
         const buttons = card.locator('.request-actions button');
         const unreachable = [
@@ -100,3 +106,28 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     assert.deepEqual(problems, []);
   });
 }
+
+test('a toast covers neither the buttons of a request nor Stop', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'toast', tag: '/code/a', metadata });
+  await cli.keepAlive(session.id, { thinking: true });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: REQUESTS.edit } });
+  const { page } = await open(t, PHONE);
+  const sockets = [];
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    sockets.push(socket);
+    socket.connectToServer();
+  });
+  await page.goto(signInUrl(hub, 'toast', `/sessions/${session.id}`));
+  await page.locator('.request').waitFor();
+  await eventually(() => sockets.length === 2, 'the socket that follows the session');
+  const toast = page.locator('.toast').last();
+  for (const [width, height] of SIZES) {
+    await page.setViewportSize({ width, height });
+    sockets[1].send(JSON.stringify({ type: 'toast', eventId: 'x', data: { title: 'Permission Request', body: `Another session (Bash) ${width}`, sessionId: 'another', url: '/sessions/another' } }));
+    await toast.getByText(`Another session (Bash) ${width}`).waitFor();
+    if (PICTURES) await page.screenshot({ path: `${PICTURES}/toast-${width}x${height}.png` });
+    const buttons = page.locator('.request-actions button, .button.stop, .composer .primary');
+    assert.deepEqual(await buttons.evaluateAll(findUnreachable), [], `${width} x ${height}`);
+    await toast.getByRole('button', { name: 'Close' }).click();
+  }
+});

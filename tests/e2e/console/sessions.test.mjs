@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, open, visit } = await startConsole();
 
 test('groups sessions by directory and machine and updates their activity', async (t) => {
   const namespace = 'doing';
@@ -54,6 +55,79 @@ test('shows the modes of each flavor, and models only if it has any', async (t) 
   await modes.selectOption('Auto');
   await page.getByText('Could not change the mode').waitFor();
   await waitForValue(modes, 'plan');
+});
+
+test('says whether an inactive session has ended or lost its connection, and when', async (t) => {
+  const namespace = 'asleep';
+  const web = hub.web(namespace);
+  const { id } = await web.openSession({ tag: '/code/a', metadata: { path: '/code/a', host: 'laptop', name: 'The talk', lifecycleState: 'running' } });
+  const { page } = await open(t);
+  // The hub ends a session without keep-alives after 30 s, and one whose CLI reports its end at once.
+  const activeAt = Date.UTC(2026, 4, 3, 14, 5);
+  let silentMs = 30_000;
+  await page.route(/\/api\/sessions(\/[^/]+)?$/, async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    for (const session of body.sessions ?? [body.session]) Object.assign(session, { activeAt, updatedAt: activeAt + silentMs });
+    return route.fulfill({ response, json: body });
+  });
+  await page.goto(signInUrl(hub, namespace, `/sessions/${id}`));
+  await page.getByText('Not connected since 3 May, 14:05: the agent’s machine may be asleep or offline. Resume the session if it does not come back.').waitFor();
+  await page.locator('.session-bar').getByText('Not connected').waitFor();
+  await page.getByRole('link', { name: /The talk.*not connected/ }).waitFor();
+  silentMs = 5_000;
+  await page.reload();
+  await page.getByText('The agent’s process has ended. Resume it to send messages.').waitFor();
+  await page.locator('.session-bar').getByText('Ended').waitFor();
+  await page.getByRole('link', { name: /The talk.*ended/ }).waitFor();
+});
+
+test('says that the terminal is in control', async (t) => {
+  const namespace = 'terminal';
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'laptop', name: 'The talk', lifecycleState: 'paused' } });
+  await cli.keepAlive(session.id, { mode: 'local' });
+  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
+  await page.locator('.session-bar').getByText('In the terminal').waitFor();
+  await page.getByRole('link', { name: /The talk.*in the terminal/ }).waitFor();
+});
+
+test('shows when a session last changed, not when its CLI last sent a keep-alive', async (t) => {
+  const namespace = 'times';
+  await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'laptop', name: 'The talk' } });
+  const { page } = await open(t);
+  await page.route('**/api/sessions', async (route) => {
+    const response = await route.fetch();
+    const { sessions } = await response.json();
+    return route.fulfill({ response, json: { sessions: sessions.map((session) => ({ ...session, updatedAt: session.activeAt - 2 * 3_600_000 - 1000 })) } });
+  });
+  await page.goto(signInUrl(hub, namespace));
+  await page.getByRole('link', { name: /The talk.*2h ago.*ready/ }).waitFor();
+});
+
+test('keeps the order of the list while a pointer is on it', async (t) => {
+  const namespace = 'order';
+  const { cli, session } = await liveSession(t, hub, { namespace, tag: '/code/a', metadata: { path: '/code/a', host: 'laptop', name: 'The first' } });
+  const later = await hub.web(namespace).openSession({ tag: '/code/b', metadata: { path: '/code/b', host: 'laptop', name: 'The second' } });
+  const { page } = await visit(t, namespace);
+  const rows = page.locator('.session-row .session-title');
+  const waitForOrder = (...names) => eventually(async () => (await rows.allTextContents()).join() === names.join(), names.join());
+  await waitForOrder('The first', 'The second');
+  await page.getByRole('link', { name: /The second/ }).hover();
+  await cli.keepAlive(later.id);
+  await page.getByRole('link', { name: /The second.*ready/ }).waitFor();
+  assert.deepEqual(await rows.allTextContents(), ['The first', 'The second'], 'the row under the pointer stays');
+  // It is the newer one of two active sessions.
+  await waitForOrder('The second', 'The first');
+  const box = await page.getByRole('link', { name: /The first/ }).boundingBox();
+  await page.mouse.move(box.x + 5, box.y + 5);
+  await page.mouse.down();
+  await cli.emitWithAck('session-end', { sid: later.id, time: Date.now() });
+  await cli.keepAlive(session.id, { thinking: true });
+  await page.getByRole('link', { name: /The first.*working/ }).waitFor();
+  await page.getByRole('link', { name: /The second.*ended/ }).waitFor();
+  assert.deepEqual(await rows.allTextContents(), ['The second', 'The first']);
+  await page.mouse.up();
+  await waitForOrder('The first', 'The second');
 });
 
 test('adds, finds and removes sessions without a reload', async (t) => {

@@ -162,10 +162,27 @@ test('shows upload progress, and retries a failed upload', async (t) => {
   progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
   await page.getByRole('button', { name: 'Retry large.bin' }).click();
   await progressShown;
-  await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
+  await page.locator('li[data-state="done"]', { hasText: '2.9 MiB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
   await page.locator('summary', { hasText: 'wc -c' }).click();
   await chat.waitForText('3000000');
+});
+
+test('a file above the limit can only be removed', async (t) => {
+  const { page, chat } = await startSession(t, 'too-large');
+  await chat.composer.fill('see the file');
+  await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    for (const mebibytes of [49, 51]) dataTransfer.items.add(new File([new Uint8Array(mebibytes * 1024 ** 2)], `${mebibytes}.bin`));
+    document.getElementById('composer').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+  });
+  const files = page.getByRole('list', { name: 'Files to send' });
+  await files.getByText('51.0 MiB is above the limit of 50.0 MiB').waitFor();
+  await files.locator('li', { hasText: '49.bin' }).getByText('49.0 MiB').waitFor();
+  await page.getByText('A file is too large. Remove it to send the message.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Retry' }).count(), 0);
+  await page.getByRole('button', { name: 'Remove 51.bin' }).click();
+  await page.getByText('A file is too large.').waitFor({ state: 'detached' });
 });
 
 test('shows how much of a large file is uploaded, and cancels the upload', async (t) => {
@@ -176,7 +193,7 @@ test('shows how much of a large file is uploaded, and cancels the upload', async
   await client.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 3_000_000 });
   await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(40_000_000, 7) }]);
   const files = page.getByRole('list', { name: 'Files to send' });
-  await files.getByText(/^\d+\.\d MB of 40\.0 MB$/).waitFor();
+  await files.getByText(/^\d+\.\d MiB of 38\.1 MiB$/).waitFor();
   const folder = path.join(home, 'uploads', agent.sessionId);
   await eventually(() => existsSync(folder) && readdirSync(folder).length === 1, 'the first chunk to arrive');
   await page.getByRole('button', { name: 'Remove large.bin' }).click();

@@ -3,8 +3,8 @@
  * private windows, the data is kept in memory.
  */
 
-/** `outbox`: unsent messages. `draft`: texts that are being written. `lease`: locks between tabs. */
-export type RecordKind = 'outbox' | 'draft' | 'lease';
+/** `outbox`: unsent messages. `draft`: texts that are being written. `list`: the last list of sessions. `lease`: locks between tabs. */
+export type RecordKind = 'outbox' | 'draft' | 'list' | 'lease';
 
 /** The data of one namespace. An operation rejects if the browser cannot complete it, for example because the disk is full. */
 export interface Database {

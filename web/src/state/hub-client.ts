@@ -15,6 +15,7 @@ import { type Database, deleteRecords, openDatabase } from './database.ts';
 import { handleDraftOfTab, restoreDrafts } from './drafts.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
+import { saveList, showStoredList } from './stored-list.ts';
 import { connectionState, hasDurableStorage, isCatchingUp, namespace, openSessionId, setOpenSession, state } from './store.ts';
 import { Sync } from './sync.ts';
 import { createTabLocks } from './tab-lock.ts';
@@ -82,6 +83,7 @@ const channel = new Channel({
   onState: (next) => {
     connectionState.value = next;
     if (next !== 'live') sync.dropLiveText();
+    if (next === 'offline' || next === 'reconnecting') void showStoredList(database);
   },
   onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
   isOnline: () => navigator.onLine,
@@ -115,6 +117,7 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
     isCatchingUp.value = state.value.listLoad.status === 'ready';
     await sync.refetchShown();
     isCatchingUp.value = false;
+    void saveList(database);
     followOpenSession();
   } else if (gap === 'messages' && sessionId !== null) {
     await sync.fetchNewerMessages(sessionId);
@@ -177,5 +180,6 @@ addEventListener('pageshow', (event) => {
 document.addEventListener('resume', () => channel.probe());
 document.addEventListener('visibilitychange', () => {
   if (isVisible()) channel.probe();
+  else void saveList(database);
   presence.handleVisibilityChange();
 });

@@ -82,6 +82,25 @@ export function isArchived({ metadata }: TitledSession): boolean {
   return metadata?.lifecycleState === 'archived';
 }
 
+/** Whether the terminal is in control of the agent. A summary has no `mode`, but CLIs set the lifecycle state as well. */
+export function isInTerminal({ mode, metadata }: TitledSession & { mode?: Session['mode'] }): boolean {
+  return mode === undefined ? metadata?.lifecycleState === 'paused' : mode === 'local';
+}
+
+/** The hub makes a session inactive when its CLI has been silent for this long. */
+const SESSION_TIMEOUT_MS = 30_000;
+const ENDED_STATES = ['archived', 'completed', 'aborted'];
+
+/**
+ * Whether the process of an inactive session has ended. Otherwise only the connection was lost: its machine may be asleep or
+ * offline. The hub does not store why a session became inactive, but it changes `updatedAt` at that moment: at once when the CLI
+ * reports the end, and after a timeout when it is silent. A later change, such as a rename, makes an end look like a lost
+ * connection, never the other way round.
+ */
+export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick<Session, 'activeAt' | 'updatedAt'>): boolean {
+  return ENDED_STATES.includes(metadata?.lifecycleState ?? '') || updatedAt - activeAt < SESSION_TIMEOUT_MS;
+}
+
 /** The sessions of one directory on one machine. */
 export interface SessionGroup {
   key: string;
@@ -90,12 +109,24 @@ export interface SessionGroup {
   sessions: SessionSummary[];
 }
 
-/**
- * Groups sessions by machine and directory. Sessions are sorted by active first, then by last update; groups by their first
- * session.
- */
-export function groupSessions(summaries: Iterable<SessionSummary>): SessionGroup[] {
-  const sorted = [...summaries].sort((a, b) => Number(b.active) - Number(a.active) || b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1));
+/** Sessions that were changed within the same minute keep their order, so that working agents do not change places all the time. */
+const minuteOf = (time: number) => Math.floor(time / 60_000);
+
+/** Sorts sessions by active first, then by the minute of the last update, then by creation. */
+export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
+  const compare = (a: SessionSummary, b: SessionSummary) =>
+    Number(b.active) - Number(a.active) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
+  return [...summaries].sort(compare);
+}
+
+/** Sorts sessions in a previous order. Sessions that it does not have are left out. */
+export function sortAsBefore(summaries: Iterable<SessionSummary>, order: readonly string[]): SessionSummary[] {
+  const byId = new Map([...summaries].map((session) => [session.id, session]));
+  return order.flatMap((id) => byId.get(id) ?? []);
+}
+
+/** Groups sorted sessions by machine and directory. The groups have the order of their first sessions. */
+export function groupSessions(sorted: Iterable<SessionSummary>): SessionGroup[] {
   const groups = new Map<string, SessionGroup>();
   for (const session of sorted) {
     const host = session.metadata?.host || 'unknown machine';

@@ -41,6 +41,9 @@ export function setOpenSession(id: string): void {
 
 export const summaries = computed(() => state.value.summaries);
 
+/** When the list that is shown was stored in this browser; null for the hub's list. */
+export const listSavedAt = computed(() => state.value.listSavedAt);
+
 /** The machines that are online, by id. */
 export const machines = computed(() => state.value.machines);
 

@@ -110,10 +110,11 @@ export class Sync {
           const page = await unwrap(this.#api.GET('/api/sessions', Object.keys(query).length === 0 ? {} : { params: { query } }));
           Object.assign(fetched, byId(page.sessions));
           cursor = page.nextCursor;
-          // The first fetch shows each page at once. A later one replaces the list when it is complete.
-          if (isFirstFetch || cursor === undefined) {
+          // The first fetch shows each page at once, unless a stored list is shown. A list is replaced when the new one is complete.
+          if ((isFirstFetch && state.value.listSavedAt === null) || cursor === undefined) {
             const others = Object.entries(state.value.summaries).filter(([, session]) => isOther(session));
-            this.#applyResponse({ [resource]: READY, summaries: { ...Object.fromEntries(others), ...fetched } }, eventsDuringFetch);
+            const saved = resource === 'listLoad' ? { listSavedAt: null } : {};
+            this.#applyResponse({ [resource]: READY, ...saved, summaries: { ...Object.fromEntries(others), ...fetched } }, eventsDuringFetch);
           }
         } while (cursor !== undefined);
       } catch (error) {

@@ -46,6 +46,8 @@ export interface SessionError {
 export interface State {
   /** The list of sessions that are not archived. */
   listLoad: LoadState;
+  /** When the list that is shown was stored in this browser, in Unix milliseconds; null once the hub's list is loaded. */
+  listSavedAt: number | null;
   archiveLoad: LoadState;
   /** All listed sessions, archived or not. */
   summaries: Record<string, SessionSummary>;
@@ -76,6 +78,7 @@ export const EMPTY_CONVERSATION: Conversation = { loadState: NOT_LOADED, message
 
 export const EMPTY_STATE: State = {
   listLoad: NOT_LOADED,
+  listSavedAt: null,
   archiveLoad: NOT_LOADED,
   summaries: {},
   sessions: {},

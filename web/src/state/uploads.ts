@@ -1,10 +1,11 @@
 /** The files in the composers: they are uploaded to the session's machine before the message that names them is sent. */
 
 import { signal } from '@preact/signals';
-import { errorText } from '../api/errors.ts';
+import { errorText, HubError } from '../api/errors.ts';
 import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { upload } from '../api/upload.ts';
+import { formatSize } from '../content/file-size.ts';
 import { getMessageDraft, updateMessageDraft } from './drafts.ts';
 import { api, auth } from './hub-client.ts';
 import { state } from './store.ts';
@@ -17,6 +18,8 @@ export interface Upload {
   progress: number;
   status: 'sending' | 'done' | 'failed';
   error?: string;
+  /** The file is above the limit, so a retry cannot help. */
+  isTooLarge?: boolean;
   /** The path on the machine, once uploaded. */
   path?: string;
   abort: () => void;
@@ -64,7 +67,7 @@ export function addFiles(sessionId: string, files: Iterable<File>): void {
 export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
   const limit = state.value.config?.limits.uploadBytes ?? Infinity;
   if (file.size > limit) {
-    updateUpload(sessionId, id, { status: 'failed', error: `Larger than ${limit / 1024 ** 2} MiB` });
+    updateUpload(sessionId, id, { status: 'failed', isTooLarge: true, error: `${formatSize(file.size)} is above the limit of ${formatSize(limit)}` });
     return;
   }
   const controller = new AbortController();
@@ -75,7 +78,7 @@ export async function startUpload(sessionId: string, { id, file }: Upload): Prom
     const path = await upload(sessionId, file, { token, signal: controller.signal, onProgress });
     updateUpload(sessionId, id, { status: 'done', path });
   } catch (error) {
-    updateUpload(sessionId, id, { status: 'failed', error: errorText(error) });
+    updateUpload(sessionId, id, { status: 'failed', isTooLarge: error instanceof HubError && error.status === 413, error: errorText(error) });
   }
 }
 

@@ -1,4 +1,4 @@
-/** Formats times, sizes and paths for display. */
+/** Formats times and paths for display. */
 
 import { now } from './current-time.ts';
 
@@ -18,10 +18,13 @@ export function formatAge(time: number): string {
   return count <= 0 ? 'now' : relative.format(-count, unit);
 }
 
-/** Formats a size in bytes, such as "3.0 MB". */
-export function formatSize(bytes: number): string {
-  if (bytes < 1000) return `${bytes} B`;
-  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} KB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const dayAndTime = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+/** Formats a Unix time in milliseconds as the time of today, such as "14:05", or with the day, such as "3 May, 14:05". */
+export function formatTime(time: number): string {
+  const isToday = new Date(time).toDateString() === new Date(now.value).toDateString();
+  return (isToday ? timeOfDay : dayAndTime).format(time);
 }
 
 /** Replaces the home directory in a path by `~`. Without `homeDir` it is guessed from the path. */

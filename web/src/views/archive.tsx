@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { sync } from '../state/hub-client.ts';
-import { groupSessions, isArchived, matchesQuery } from '../state/sessions.ts';
+import { groupSessions, isArchived, matchesQuery, sortSessions } from '../state/sessions.ts';
 import { loadStates, summaries } from '../state/store.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
@@ -15,7 +15,7 @@ export function Archive() {
   const rowLimit = useSignal(ROWS_PER_STEP);
   const trimmedQuery = query.trim();
   const archived = Object.values(summaries.value).filter(isArchived);
-  const groups = groupSessions(trimmedQuery === '' ? archived : archived.filter((session) => matchesQuery(session, trimmedQuery)));
+  const groups = groupSessions(sortSessions(trimmedQuery === '' ? archived : archived.filter((session) => matchesQuery(session, trimmedQuery))));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Archived sessions">
       <div class="page-head">

@@ -2,23 +2,25 @@
 
 import './chat.css';
 import { Laptop, Play } from 'lucide-preact';
-import { useState } from 'preact/hooks';
+import { type MutableRef, useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
+import { hasEnded } from '../state/sessions.ts';
 import { isConfigSettled } from '../state/store.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
+import { formatTime } from '../ui/format.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
-import { Messages } from './messages.tsx';
+import { Messages, type ReadingPlace } from './messages.tsx';
 import { PendingRequests } from './pending-requests.tsx';
 import { resumeAndShow } from './session-menu.tsx';
 import { TodoStrip } from './todos.tsx';
 
-export function Chat({ session }: { session: Session }) {
+export function Chat({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
   return (
     <div class="chat">
-      <Messages session={session} />
+      <Messages session={session} readingPlace={readingPlace} />
       {/* Not before the deployment's modes are known: they add a button to a request and a row to the composer, which would move other buttons. */}
       {isConfigSettled.value && <Dock session={session} />}
     </div>
@@ -40,8 +42,8 @@ function Dock({ session }: { session: Session }) {
   );
 }
 
-function InactiveNotice({ session: { id, agentState } }: { session: Session }) {
-  const hasRequests = Object.keys(agentState?.requests ?? {}).length > 0;
+function InactiveNotice({ session }: { session: Session }) {
+  const { id, activeAt } = session;
   const [, navigate] = useLocation();
   const [isBusy, setBusy] = useState(false);
   const resume = async () => {
@@ -51,7 +53,11 @@ function InactiveNotice({ session: { id, agentState } }: { session: Session }) {
   };
   return (
     <div class="notice">
-      <span>{hasRequests ? 'The agent is not connected. Resume it if it does not come back.' : 'The agent\'s process has ended. Resume it to send messages.'}</span>
+      <span>
+        {hasEnded(session)
+          ? 'The agent’s process has ended. Resume it to send messages.'
+          : `Not connected since ${formatTime(activeAt)}: the agent’s machine may be asleep or offline. Resume the session if it does not come back.`}
+      </span>
       <button type="button" class="button primary" disabled={isBusy} onClick={resume}>
         <Play size={16} aria-hidden /> {isBusy ? 'Resuming …' : 'Resume'}
       </button>

@@ -115,12 +115,14 @@ export function Composer({ session }: { session: Session }) {
       <p class="visually-hidden" role="status">
         {completions.length > 0 && `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
       </p>
-      <UploadList sessionId={id} />
-      {excess !== null && (
-        <p class="notice danger small" role="alert">
-          {excess}
-        </p>
-      )}
+      <div class="composer-above">
+        <UploadList sessionId={id} />
+        {excess !== null && (
+          <p class="notice danger small" role="alert">
+            {excess}
+          </p>
+        )}
+      </div>
       <div class="composer-line">
         <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
           <Paperclip size={19} aria-hidden />

@@ -2,7 +2,8 @@
 
 import { CloudOff, RefreshCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
-import { connectionState, hasDurableStorage, isCatchingUp } from '../state/store.ts';
+import { connectionState, hasDurableStorage, isCatchingUp, listSavedAt } from '../state/store.ts';
+import { formatTime } from '../ui/format.ts';
 
 /** The banner appears only if the connection is not live for this long. */
 const SHOW_DELAY_MS = 1200;
@@ -26,12 +27,16 @@ export function ConnectionBanner() {
     connecting: 'Connecting …',
     live: isCatchingUp.value ? 'Catching up …' : null,
   }[shownState];
+  const savedAt = listSavedAt.value;
   return (
     <div role="status" class="connection" data-state={current}>
       {text && (
         <p class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
           {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
-          {text}
+          <span>
+            {text}
+            {savedAt !== null && ` The list of sessions is of ${formatTime(savedAt)}.`}
+          </span>
         </p>
       )}
     </div>

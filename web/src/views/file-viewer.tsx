@@ -2,10 +2,10 @@
 
 import { Download } from 'lucide-preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { formatSize } from '../content/file-size.ts';
 import { detectFileType } from '../content/file-type.ts';
 import { highlight } from '../content/highlight.ts';
 import { fetchFile } from '../state/workspace.ts';
-import { formatSize } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 

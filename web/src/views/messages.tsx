@@ -1,8 +1,8 @@
 /** The messages of a session, newest at the bottom. Older messages are loaded while scrolling up. */
 
 import { ArrowDown } from 'lucide-preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Virtualizer, type VirtualizerHandle } from 'virtua';
+import { type MutableRef, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type CacheSnapshot, Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
 import { markdownToText } from '../content/render-markdown.ts';
 import { buildTimeline } from '../content/timeline.ts';
@@ -19,6 +19,8 @@ import { TimelineItemView } from './timeline-item.tsx';
 
 /** A scroll position within this distance of the end counts as the end. */
 const END_TOLERANCE_PX = 48;
+/** The height of the line above the first item. */
+const START_MARGIN_PX = 36;
 /** Older messages are loaded when the scroll position is within this distance of the top. */
 const LOAD_OLDER_PX = 800;
 /** The oldest messages are dropped only when the scroll position is this far below the top. */
@@ -27,7 +29,18 @@ const TRIM_DISTANCE_PX = 8000;
 /** Screen readers announce this many characters of an agent's text. */
 const MAX_ANNOUNCED_LENGTH = 300;
 
-export function Messages({ session }: { session: Session }) {
+/** A place in the conversation that is not its end. */
+export interface ReadingPlace {
+  /** The key of the first visible item. */
+  itemKey: string;
+  /** The height of its part above the visible area, in pixels. */
+  offset: number;
+  /** The measured heights of the items, if the first one has this key. */
+  firstKey?: string | undefined;
+  heights?: CacheSnapshot | undefined;
+}
+
+export function Messages({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
   const { id, active, thinking } = session;
   const { messages, outgoing, live, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
   const { completedRequests: completed, queuedMessages: queued } = session.agentState ?? {};
@@ -46,7 +59,7 @@ export function Messages({ session }: { session: Session }) {
         </div>
       ) : (
         <>
-          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newestSeq={messages.at(-1)?.seq} />
+          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newestSeq={messages.at(-1)?.seq} readingPlace={readingPlace} />
           <p class="visually-hidden" role="status">
             {announcement}
           </p>
@@ -61,12 +74,16 @@ interface MessageListProps {
   items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
   newestSeq: number | undefined;
+  /** Where the list starts, and what it updates; null for the end. */
+  readingPlace: MutableRef<ReadingPlace | null>;
 }
 
-function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps) {
+function MessageList({ sessionId, items, hasOlder, newestSeq, readingPlace }: MessageListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
-  const isAtEnd = useRef(true);
+  const [startPlace] = useState(readingPlace.current);
+  const [startHeights] = useState(startPlace?.firstKey === items[0]?.key ? startPlace?.heights : undefined);
+  const isAtEnd = useRef(!items.some(({ key }) => key === startPlace?.itemKey));
   const lastOffset = useRef(0);
   const lastHeight = useRef(0);
   const firstKey = useRef(items[0]?.key);
@@ -90,6 +107,24 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
     lastKey.current = lastItem?.key;
     if (isAtEnd.current) scrollToEnd();
   }, [items]);
+
+  useLayoutEffect(() => {
+    const index = items.findIndex(({ key }) => key === startPlace?.itemKey);
+    if (startPlace && index !== -1 && scroller.current && list.current) {
+      scroller.current.scrollTop = START_MARGIN_PX + list.current.getItemOffset(index) + startPlace.offset;
+    }
+    return () => {
+      if (readingPlace.current) Object.assign(readingPlace.current, { firstKey: firstKey.current, heights: list.current?.cache });
+    };
+  }, []);
+  const rememberPlace = () => {
+    const { current: handle } = list;
+    if (!handle) return;
+    const offset = handle.scrollOffset - START_MARGIN_PX;
+    const index = handle.findItemIndex(offset);
+    const item = items[index];
+    readingPlace.current = isAtEnd.current || !item ? null : { itemKey: item.key, offset: offset - handle.getItemOffset(index) };
+  };
 
   const loadOlder = async () => {
     const handle = list.current;
@@ -119,6 +154,7 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
     lastOffset.current = offset;
     lastHeight.current = clientHeight;
     setScrolledUp(!isAtEnd.current);
+    rememberPlace();
     void loadOlder();
   };
   // The end moves when messages are measured, and when an on-screen keyboard or the composer takes space. `scrollToIndex` of the
@@ -145,7 +181,14 @@ function MessageList({ sessionId, items, hasOlder, newestSeq }: MessageListProps
     <div class="messages-container">
       <div class="messages" ref={scroller} onClickCapture={onClick} tabIndex={0} role="log" aria-live="off" aria-label="Conversation">
         <div class="messages-start">{hasOlder ? 'Loading older messages …' : 'Start of the conversation'}</div>
-        <Virtualizer ref={list} scrollRef={scroller} shift={keepsDistanceFromEnd} onScroll={onScroll} startMargin={36}>
+        <Virtualizer
+          ref={list}
+          scrollRef={scroller}
+          shift={keepsDistanceFromEnd}
+          onScroll={onScroll}
+          startMargin={START_MARGIN_PX}
+          {...(startHeights ? { cache: startHeights } : {})}
+        >
           {items.map((item) => (
             <div key={item.key} class="message">
               <ErrorBoundary>

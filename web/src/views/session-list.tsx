@@ -6,11 +6,12 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../state/hub-client.ts';
-import { groupSessions, isArchived, limitGroups, matchesQuery, type SessionGroup, sessionTitle } from '../state/sessions.ts';
-import { loadStates, namespace, summaries } from '../state/store.ts';
+import { groupSessions, hasEnded, isArchived, isInTerminal, limitGroups, matchesQuery, type SessionGroup, sessionTitle, sortAsBefore, sortSessions } from '../state/sessions.ts';
+import { listSavedAt, loadStates, namespace, summaries } from '../state/store.ts';
 import { formatAge, shortenPath } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
+import { useInUse } from '../ui/use-in-use.ts';
 
 /** So many rows are rendered at first, and are added when the end of the list comes into view. */
 export const ROWS_PER_STEP = 1000;
@@ -27,7 +28,9 @@ export function SessionList() {
   }, []);
   const trimmedQuery = query.value.trim();
   const listed = Object.values(summaries.value).filter((session) => !isArchived(session));
-  const groups = groupSessions(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)));
+  const sorted = useSteadyOrder(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)), trimmedQuery, useInUse(list));
+  const groups = groupSessions(sorted);
+  const savedAt = listSavedAt.value;
   return (
     <>
       <header class="list-head">
@@ -48,7 +51,7 @@ export function SessionList() {
         />
       </header>
       <div
-        class="list"
+        class={savedAt === null ? 'list' : 'list stale'}
         ref={list}
         tabIndex={0}
         role="region"
@@ -57,13 +60,22 @@ export function SessionList() {
           scrollTop = currentTarget.scrollTop;
         }}
       >
-        <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+        <LoadGate loadState={savedAt === null ? loadStates.list.value : { status: 'ready' }} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
           <SessionGroups groups={groups} rowLimit={rowLimit} />
           {groups.length === 0 && (listed.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{trimmedQuery}”.</p>)}
         </LoadGate>
       </div>
     </>
   );
+}
+
+/** Sorts sessions. While the list is in use and the query is the same, they keep their order, and new ones wait. */
+function useSteadyOrder(sessions: SessionSummary[], trimmedQuery: string, isInUse: boolean): SessionSummary[] {
+  const previous = useRef<{ trimmedQuery: string; ids: string[] } | null>(null);
+  const keepsOrder = isInUse && previous.current?.trimmedQuery === trimmedQuery && previous.current.ids.length > 0;
+  const sorted = keepsOrder ? sortAsBefore(sessions, previous.current?.ids ?? []) : sortSessions(sessions);
+  if (!keepsOrder) previous.current = { trimmedQuery, ids: sorted.map(({ id }) => id) };
+  return sorted;
 }
 
 /** Session rows under a heading for each directory and machine: the first `rowLimit` of them, and more when their end is visible. */
@@ -132,21 +144,21 @@ function getActivity({ active, thinking, pendingRequestsCount }: SessionSummary)
 
 function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
-  const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, activeAt } = session;
+  const { id, metadata, todoProgress, pendingRequestsCount, updatedAt } = session;
   const activity = getActivity(session);
   const agentName = metadata?.agentName || metadata?.flavor;
   const isOpen = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
   const label = {
     waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
     thinking: 'working',
-    active: 'ready',
-    inactive: pendingRequestsCount > 0 ? 'not connected' : 'ended',
+    active: isInTerminal(session) ? 'in the terminal' : 'ready',
+    inactive: hasEnded(session) ? 'ended' : 'not connected',
   }[activity];
   return (
     <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isOpen ? 'page' : undefined}>
       <span class="activity-bar" aria-hidden />
       <span class="session-title ellipsis name">{sessionTitle(session)}</span>
-      <span class="session-time muted">{formatAge(Math.max(updatedAt, activeAt))}</span>
+      <span class="session-time muted">{formatAge(updatedAt)}</span>
       <span class="session-details">
         <span class={activity === 'waiting' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{label}</span>
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}

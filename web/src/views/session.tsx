@@ -3,13 +3,13 @@
 import './session.css';
 import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
 import { Suspense } from 'preact/compat';
-import { useLayoutEffect } from 'preact/hooks';
+import { type MutableRef, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
-import { isArchived, sessionTitle } from '../state/sessions.ts';
+import { hasEnded, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
 import { shortenPath } from '../ui/format.ts';
 import { lazy } from '../ui/lazy.tsx';
@@ -17,6 +17,7 @@ import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { useSelector } from '../ui/use-selector.ts';
 import { Chat } from './chat.tsx';
+import type { ReadingPlace } from './messages.tsx';
 import { SessionMenu } from './session-menu.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
@@ -36,6 +37,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
     void openSession(id);
     return () => closeSession(id);
   }, [id]);
+  const readingPlace = useRef<ReadingPlace | null>(null);
   const session = useSelector(({ sessions }) => getOwn(sessions, id));
   const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
   if (error?.isGone) return <SessionGone text={error.text} />;
@@ -43,13 +45,14 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   return (
     <>
       <SessionHeader id={id} session={session} tab={tab} />
-      {session ? <SessionTab session={session} tab={tab} /> : <LoadingSession />}
+      {session ? <SessionTab session={session} tab={tab} readingPlace={readingPlace} /> : <LoadingSession />}
     </>
   );
 }
 
-function SessionTab({ session, tab }: { session: Session; tab: Tab }) {
-  if (tab === 'chat') return <Chat session={session} />;
+/** `readingPlace`: where the chat is read, kept while another tab is shown. */
+function SessionTab({ session, tab, readingPlace }: { session: Session; tab: Tab; readingPlace: MutableRef<ReadingPlace | null> }) {
+  if (tab === 'chat') return <Chat session={session} readingPlace={readingPlace} />;
   return <Suspense fallback={<LoadingSession />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;
 }
 
@@ -132,6 +135,6 @@ function Activity({ session }: { session: Session }) {
       </button>
     );
   }
-  const inactiveLabel = isArchived(session) ? 'Archived' : hasRequests ? 'Not connected' : 'Ended';
-  return <span class={session.active ? 'chip ok' : 'chip'}>{session.active ? 'Ready' : inactiveLabel}</span>;
+  if (!session.active) return <span class="chip">{isArchived(session) ? 'Archived' : hasEnded(session) ? 'Ended' : 'Not connected'}</span>;
+  return isInTerminal(session) ? <span class="chip">In the terminal</span> : <span class="chip ok">Ready</span>;
 }

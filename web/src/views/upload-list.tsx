@@ -1,8 +1,8 @@
 /** The files in the composer. */
 
 import { Paperclip, RotateCw, X } from 'lucide-preact';
+import { formatSize } from '../content/file-size.ts';
 import { type Upload, forgetMissingFiles, getUploads, missingFiles, removeFile, startUpload } from '../state/uploads.ts';
-import { formatSize } from '../ui/format.ts';
 
 function description({ status, error, file, progress }: Upload): string | undefined {
   const size = formatSize(file.size);
@@ -46,7 +46,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
             <span class="ellipsis">{upload.file.name}</span>
             <span class="muted small">{description(upload)}</span>
             {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
-            {upload.status === 'failed' && (
+            {upload.status === 'failed' && !upload.isTooLarge && (
               <button type="button" class="button quiet icon" aria-label={`Retry ${upload.file.name}`} onClick={() => void startUpload(sessionId, upload)}>
                 <RotateCw size={16} aria-hidden />
               </button>
@@ -59,7 +59,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
       </ul>
       {uploads.some(({ status }) => status === 'failed') && (
         <p class="notice danger small" role="alert">
-          A file could not be uploaded. Retry or remove it to send the message.
+          {uploads.some(({ isTooLarge }) => isTooLarge) ? 'A file is too large. Remove it to send the message.' : 'A file could not be uploaded. Retry or remove it to send the message.'}
         </p>
       )}
     </>

@@ -1,0 +1,16 @@
+/** Formats the sizes of files. */
+
+const SIZE_UNITS = ['KiB', 'MiB', 'GiB'];
+
+/** Formats a size in bytes, such as "3.0 MiB", in the units of the hub's limits. */
+export function formatSize(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  let size = bytes / 1024;
+  let unit = 0;
+  // Of the rounded size: 1023.96 KiB is 1.0 MiB.
+  while (Number(size.toFixed(1)) >= 1024 && unit < SIZE_UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${size.toFixed(1)} ${SIZE_UNITS[unit]}`;
+}

@@ -1,0 +1,38 @@
+/** Tells whether a person is about to touch or click something in an element. */
+
+import type { RefObject } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+
+/** An element is in use for this long after its last scrolling or movement of the pointer. */
+const REST_MS = 3000;
+
+/** Returns whether a pointer is down in an element, or has moved or scrolled there recently. Then its content must not move. */
+export function useInUse(element: RefObject<HTMLElement>): boolean {
+  const [isInUse, setInUse] = useState(false);
+  useEffect(() => {
+    const { current } = element;
+    if (!current) return undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isDown = false;
+    const onActivity = ({ type }: Event) => {
+      if (type === 'pointerdown') isDown = true;
+      clearTimeout(timer);
+      setInUse(true);
+      if (!isDown) timer = setTimeout(() => setInUse(false), REST_MS);
+    };
+    // The pointer may be released outside of the element. When scrolling begins, a touch is canceled.
+    const onRelease = (event: Event) => {
+      if (!isDown) return;
+      isDown = false;
+      onActivity(event);
+    };
+    for (const name of ['pointerdown', 'pointermove', 'scroll']) current.addEventListener(name, onActivity, { passive: true });
+    for (const name of ['pointerup', 'pointercancel']) addEventListener(name, onRelease);
+    return () => {
+      clearTimeout(timer);
+      for (const name of ['pointerdown', 'pointermove', 'scroll']) current.removeEventListener(name, onActivity);
+      for (const name of ['pointerup', 'pointercancel']) removeEventListener(name, onRelease);
+    };
+  }, []);
+  return isInUse;
+}
