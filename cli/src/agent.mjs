@@ -346,6 +346,7 @@ export class AcpAgent {
     if (this.#isStopped) return;
     this.log.warn(`${this.launch.title} ended (${ending}). The next message starts it again.`);
     this.permissions.cancelAll('The agent ended');
+    this.permissions.clearRules();
   }
 
   /** Sets the mode and the model of the session again: agents do not keep them. A refused one is reported, not fatal. */

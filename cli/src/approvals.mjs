@@ -1,7 +1,7 @@
 /**
  * The permission requests and questions of the agent: published in the session's agent state, and answered when the user
- * has decided. After an approval for the session, the bridge answers each later request of the tool with "allow once":
- * the agent's own "always" may write a permanent rule.
+ * has decided. After an approval for the session, the bridge answers each later request that the approval covers with "allow
+ * once": the agent's own "always" may write a permanent rule.
  */
 
 export class Approvals {
@@ -19,25 +19,27 @@ export class Approvals {
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: {id: string, tool: string, arguments: object}}} translated
+   * @param {{records: object[], request: {id: string, tool: string, arguments: object, kind?: string}}} translated `kind`: of
+   *   the call
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
   async answer(translator, { records, request }, signal, { isForm = false } = {}) {
-    const { id, tool } = request;
+    const { id, tool, arguments: args, kind = 'other' } = request;
     // The call is stored before its request is published, so that clients can show the two together.
     await this.send(records);
-    const isQuestion = isForm || Array.isArray(request.arguments.questions);
-    const isAllowed = !isQuestion && (this.approvesAll || this.permissions.isAllowed(tool));
-    const decision = isAllowed ? { status: 'approved' } : await this.#ask(request, signal);
+    const isQuestion = isForm || Array.isArray(args.questions);
+    const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args, kind });
+    const isAllowed = !isQuestion && (this.approvesAll || this.permissions.findRule(scope));
+    const decision = isAllowed ? { status: 'approved' } : await this.#ask(request, scope, signal);
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;
   }
 
-  #ask({ id, tool, arguments: args }, signal) {
+  #ask({ id, tool, arguments: args }, scope, signal) {
     if (signal.aborted) return { status: 'canceled' };
-    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, signal });
+    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, signal });
   }
 }

@@ -1,6 +1,8 @@
 /** Permission requests of the agent, and their answers. */
 
 import assert from 'node:assert/strict';
+import { symlinkSync } from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { OPTIONS, askToRun, setUp } from './support/setup.mjs';
@@ -21,16 +23,67 @@ test('the option is chosen by its kind, wherever it is in the list', async (t) =
   assert.ok(hub.transcript(session.id).includes('! Denied.'));
 });
 
-test('an approval for the session is remembered by tool, and each later call is allowed once', async (t) => {
+/** The steps of an edit that needs permission. */
+const askToEdit = (id, file) => {
+  const toolCall = { toolCallId: id, title: `Edit ${file}`, kind: 'edit', status: 'pending', content: [{ type: 'diff', path: file, oldText: 'a', newText: 'b' }] };
+  const [, { ask }, done] = askToRun(id, file);
+  return [{ update: { sessionUpdate: 'tool_call', ...toolCall } }, { ask: { ...ask, toolCall } }, done];
+};
+
+test('an approval for the session covers the same program and subcommand, and each covered call is allowed once', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, [...askToRun('a', 'ls'), ...askToRun('b', 'pwd')]);
+  prompt(session.id, [...askToRun('a', 'git commit -m one'), ...askToRun('b', 'git commit -m two'), ...askToRun('c', 'git push'), ...askToRun('d', 'git commit -m x && rm -r src')]);
   const id = await untilRequest(session.id);
+  assert.deepEqual(hub.sessions.get(session.id).agentState.requests[id].sessionRule, { kind: 'command', label: 'git commit …' });
   await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
+  for (const asked of ['c', 'd']) {
+    assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
+    await hub.call(session.id, 'permission', { id: asked, approved: false });
+  }
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), [selected('yes'), selected('yes')]);
-  assert.deepEqual(Object.keys(hub.sessions.get(session.id).agentState.completedRequests), ['a']);
-  assert.ok(hub.transcript(session.id).includes('ran pwd'));
+  assert.deepEqual(calls('answer'), [selected('yes'), selected('yes'), selected('no'), selected('no')]);
+  assert.ok(hub.transcript(session.id).includes('ran git commit -m two'));
+});
+
+test('an approval of an edit for the session covers edits under the session’s directory', async (t) => {
+  const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  symlinkSync('/etc', path.join(dir, 'link'));
+  const files = ['a.txt', 'src/b.txt', 'link/hosts', '.git/config', '../c.txt'];
+  prompt(session.id, files.flatMap((file, index) => askToEdit(`edit-${index}`, `${dir}/${file}`)));
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
+  for (const asked of ['edit-2', 'edit-3', 'edit-4']) {
+    assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), `the request ${asked}`), asked);
+    await hub.call(session.id, 'permission', { id: asked, approved: false });
+  }
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no'].map(selected));
+});
+
+test('a rule that is withdrawn covers nothing more, and the end of the agent’s process ends all rules', async (t) => {
+  const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+  const { hub, prompt, untilRequest, start } = await setUp(t, script);
+  const { session } = await start();
+  const rules = () => hub.sessions.get(session.id).agentState.sessionRules;
+  const approve = async (id) => {
+    assert.equal(await untilRequest(session.id), id);
+    await hub.call(session.id, 'permission', { id, approved: true, decision: 'approved_for_session' });
+  };
+  prompt(session.id, askToRun('a', 'ls'));
+  await approve('a');
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(await hub.call(session.id, 'revokeSessionRule', { ruleId: rules()[0].id }), { success: true });
+  assert.deepEqual(rules(), []);
+  prompt(session.id, askToRun('b', 'ls'));
+  await approve('b');
+  await hub.untilReady(session.id, 2);
+  prompt(session.id, [{ crash: 'out of memory' }]);
+  await hub.waitUntil(() => rules().length === 0, 'the end of the rules');
+  await hub.untilReady(session.id, 3);
+  prompt(session.id, askToRun('c', 'ls'));
+  await approve('c');
+  await hub.untilReady(session.id, 4);
 });
 
 test('an agent that offers no approval of a single call gets none', async (t) => {

@@ -24,6 +24,9 @@ const NAMES_BY_KIND = {
   switch_mode: 'SwitchMode',
 };
 
+/** Whether the protocol defines a kind of calls. */
+export const isKnownKind = (kind) => Object.hasOwn(NAMES_BY_KIND, kind);
+
 const TODO_TOOLS = /^(todo_?write|update_?todos?)$/i;
 
 const PATH_FIELDS = ['file_path', 'filePath', 'filepath', 'path', 'fileName'];
@@ -41,7 +44,7 @@ export function toolName({ toolCallId, kind, firstTitle, names }, { hasNameInId,
   const [prefix, ...rest] = hasNameInId ? toolCallId.split('__') : [''];
   const todoTool = TODO_TOOLS.test(firstTitle) ? firstTitle : undefined;
   const given = names.at(-1) ?? (rest.length > 0 ? prefix : todoTool);
-  const name = given ?? (Object.hasOwn(NAMES_BY_KIND, kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
+  const name = given ?? (isKnownKind(kind) ? NAMES_BY_KIND[kind] : undefined) ?? firstTitle ?? 'Tool';
   return (Object.hasOwn(toolNames, name) ? toolNames[name] : name).slice(0, MAX_NAME_CHARS).toWellFormed();
 }
 

@@ -37,6 +37,7 @@ import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } fr
 import * as records from './records.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
+import { isKnownKind } from './tool-input.mjs';
 import { blockText } from './tool-output.mjs';
 import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
@@ -283,7 +284,8 @@ class Translator {
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.requestId(call?.id ?? this.#newId());
     this.#requests.set(id, { params, call, questions, isForm });
-    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: this.#argumentsOf(params, call, questions, isForm), createdAt: this.#now() };
+    const kind = isKnownKind(call?.kind) ? { kind: call.kind } : {};
+    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: this.#argumentsOf(params, call, questions, isForm), createdAt: this.#now(), ...kind };
   }
 
   #argumentsOf({ message }, call, questions, isForm) {

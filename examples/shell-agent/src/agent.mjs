@@ -196,8 +196,10 @@ export class ShellAgent {
     const { permissionMode, autoApprove } = this.settings;
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);
     if (decision === 'never') return { status: 'never' };
-    if (decision === 'run' || autoApprove || this.permissions.isAllowed(TOOL)) return { status: 'approved' };
-    return this.permissions.ask(TOOL, input, permissionMode);
+    // In a modified shell, a program may be another one than the user approved.
+    const scope = this.shell.isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: input }) : null;
+    if (decision === 'run' || autoApprove || this.permissions.findRule(scope)) return { status: 'approved' };
+    return this.permissions.ask(TOOL, input, permissionMode, { scope });
   }
 
   /** Sends a list of the attachments, and returns the paths of those that are uploads of this session. */

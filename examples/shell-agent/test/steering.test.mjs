@@ -23,6 +23,22 @@ test('a denied command is not run, and approval for the session ends the request
   assert.ok(existsSync(path.join(dir, 'one')) && existsSync(path.join(dir, 'two')));
 });
 
+test('an approval of ls for the session does not run another program, nor a compound command that begins with ls', async (t) => {
+  const { hub, dir, start } = await setUp(t);
+  const { session } = await start();
+  hub.postMessage(session.id, 'ls -a');
+  await approve(hub, session.id, { decision: 'approved_for_session' });
+  hub.postMessage(session.id, 'ls');
+  await hub.untilReady(session.id, 2);
+  for (const command of ['touch dangerous && ls', 'ls && touch dangerous', 'ls $(touch dangerous)']) {
+    hub.postMessage(session.id, command);
+    const id = await hub.waitUntil(() => hub.pendingRequest(session.id), `a permission request for ${command}`);
+    await hub.call(session.id, 'permission', { id, approved: false });
+    await hub.waitUntil(() => !hub.pendingRequest(session.id), 'the answer');
+  }
+  assert.equal(existsSync(path.join(dir, 'dangerous')), false);
+});
+
 test('abort ends the running command and drops the queued messages', async (t) => {
   const { hub, dir, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });

@@ -53,6 +53,7 @@ export class Controls {
         if (answer.success && params.decision === 'abort') this.inBackground(this.agent.abort());
         return answer;
       },
+      revokeSessionRule: (params) => this.permissions.revokeRule(params),
       abort: async () => {
         const outcome = await this.agent.abort();
         setImmediate(this.onAbortAnswered);

@@ -1,9 +1,12 @@
 /**
  * Permission requests, in the session's agent state: a request is added to `requests`, which the web shows; the answer
- * arrives as the RPC `permission`; then the request moves to `completedRequests`.
+ * arrives as the RPC `permission`; then the request moves to `completedRequests`. Approvals for the session are rules, which
+ * the state lists in `sessionRules`.
  */
 
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { SessionRules, scopeOf } from './session-rules.mjs';
 
 /** How long the answer to `permission` waits until the hub has stored the new agent state. */
 const STATE_TIMEOUT_MS = 3000;
@@ -17,25 +20,31 @@ const STATE_TIMEOUT_MS = 3000;
 
 export class Permissions {
   #pending = new Map();
-  #allowed = new Set();
+  #rules = new SessionRules();
   #isClosed = false;
 
   /**
-   * @param {{state: import('./versioned.mjs').Versioned, onMode?: (mode: string) => void,
-   *   log: {warn: (text: string) => void}, now?: () => number}} options `onMode`: called with the new permission mode that
-   *   an answer selects
+   * @param {{state: import('./versioned.mjs').Versioned, root: string, onMode?: (mode: string) => void,
+   *   log: {warn: (text: string) => void}, now?: () => number}} options `root`: the session's directory, resolved; `onMode`:
+   *   called with the new permission mode that an answer selects
    */
-  constructor({ state, onMode = () => {}, log, now = Date.now }) {
+  constructor({ state, root, onMode = () => {}, log, now = Date.now }) {
     this.state = state;
+    this.root = root;
     this.onMode = onMode;
     this.log = log;
     this.now = now;
     state.onAdopt = (value) => this.#reconcile(value);
   }
 
-  /** True when the user approved this tool for the session. */
-  isAllowed(tool) {
-    return this.#allowed.has(tool);
+  /** Returns what an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
+  scopeOf(call) {
+    return scopeOf(call, this.root);
+  }
+
+  /** Returns the rule that covers a call. @param {import('./session-rules.mjs').Scope | null} scope of the call */
+  findRule(scope) {
+    return this.#rules.find(scope);
   }
 
   /**
@@ -43,13 +52,14 @@ export class Permissions {
    * @param {string} tool
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
-   * @param {{id?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `signal`:
+   * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, signal?: AbortSignal}} [options] `id`: the id of
+   *   the request, by default a random one; `scope`: what an approval for the session covers, by default nothing; `signal`:
    *   withdraws the request
    * @returns {Promise<Outcome>}
    */
-  ask(tool, args, mode, { id, signal } = {}) {
+  ask(tool, args, mode, { id, scope = null, signal } = {}) {
     return new Promise((resolve) => {
-      const request = { tool, args, mode, wantedId: id, resolve };
+      const request = { tool, args, mode, scope, wantedId: id, resolve };
       this.#publish(request);
       signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
     });
@@ -65,16 +75,13 @@ export class Permissions {
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
     this.#pending.delete(id);
     const isApproved = approved === true && decision !== 'denied' && decision !== 'abort';
+    const allowed = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
     const outcome = {
       status: isApproved ? 'approved' : 'denied',
-      decision: decision ?? (isApproved ? 'approved' : 'denied'),
+      decision: allowed ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
       ...(answers === undefined ? {} : { answers }),
     };
-    if (isApproved) {
-      if (decision === 'approved_for_session') this.#allowed.add(request.tool);
-      if (Array.isArray(allowTools)) for (const tool of allowTools) this.#allowed.add(tool);
-    }
     await this.#complete(id, request, {
       ...outcome,
       mode: mode ?? request.mode,
@@ -84,6 +91,20 @@ export class Permissions {
     // After the answer has reached the agent, which may change the mode itself because of it.
     if (isApproved && typeof mode === 'string') setImmediate(() => this.onMode(mode));
     return { success: true };
+  }
+
+  /** The RPC `revokeSessionRule`. @param {{ruleId?: string}} params */
+  async revokeRule({ ruleId } = {}) {
+    if (!this.#rules.remove(ruleId)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
+    await this.#storeWithin(this.state.mutate((current) => this.#withRules(current)));
+    return { success: true };
+  }
+
+  /** Removes all rules: the user wants to be asked. */
+  clearRules() {
+    if (this.#rules.isEmpty) return;
+    this.#rules.clear();
+    this.state.mutate((current) => this.#withRules(current)).catch((error) => this.log.warn(error.message));
   }
 
   /** Cancels all pending requests. */
@@ -104,13 +125,12 @@ export class Permissions {
     this.#isClosed = true;
   }
 
-  /** Cancels the requests of an earlier process of this session. */
+  /** Cancels the requests of an earlier process of this session, and removes its rules. */
   async cancelStale() {
     const completedAt = this.now();
     await this.state.mutate((current) => {
       const stale = Object.entries(current?.requests ?? {}).filter(([id]) => !this.#pending.has(id));
-      if (stale.length === 0) return current;
-      let next = current;
+      let next = this.#withRules(current);
       for (const [id] of stale)
         next = completeRequest(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
       return next;
@@ -121,7 +141,8 @@ export class Permissions {
     const id = this.#newId(request.wantedId);
     request.id = id;
     this.#pending.set(id, request);
-    const entry = { tool: request.tool, arguments: request.args, createdAt: this.now() };
+    const { tool, args, scope } = request;
+    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule: scope && { kind: scope.kind, label: scope.label } };
     this.state
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub has it already.
@@ -144,16 +165,36 @@ export class Permissions {
     return id;
   }
 
+  /** Returns the agent state with the current rules. */
+  #withRules(state) {
+    const sessionRules = this.#rules.published;
+    return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
+  }
+
+  /**
+   * Adds the rules of an approval.
+   * @returns {string | undefined} the decision, which is only for this call if nothing more can be covered
+   */
+  #addRules({ tool, scope }, { decision, allowTools = [] }) {
+    const isForSession = decision === 'approved_for_session';
+    const names = Array.isArray(allowTools) ? allowTools : [];
+    if (scope && (isForSession || names.includes(tool))) this.#rules.add(scope);
+    for (const name of names) if (name !== tool) this.#rules.addTool(name);
+    return isForSession && !scope ? 'approved' : decision;
+  }
+
   /** Moves a request to `completedRequests`. Waits a limited time for the hub to store that. */
   async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    const stored = this.state
-      .mutate((current) => completeRequest(current, id, { completedAt, ...outcome }, entry))
-      .catch((error) => this.log.warn(`cannot store the outcome of a permission request: ${error.message}`));
+    await this.#storeWithin(this.state.mutate((current) => completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry)));
+  }
+
+  /** Waits a limited time until the hub has stored a change. */
+  async #storeWithin(change) {
     let timer;
     await Promise.race([
-      stored,
+      change.catch((error) => this.log.warn(`cannot store the outcome of a permission request: ${error.message}`)),
       new Promise((resolve) => {
         timer = setTimeout(resolve, STATE_TIMEOUT_MS);
       }),

@@ -136,6 +136,7 @@ export class Session {
     });
     this.permissions = new Permissions({
       state: this.agentState,
+      root,
       log,
       onMode: (mode) => this.#inBackground(this.controls.configure({ permissionMode: mode })),
     });

@@ -38,7 +38,7 @@ function setup() {
     record: { agentState: hub.value, agentStateVersion: hub.version },
     retryMs: 1,
   });
-  const permissions = new Permissions({ state, onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
+  const permissions = new Permissions({ state, root: '/code/shop', onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {
     while (Object.keys(hub.value.requests).length === 0) await nextTurn();
     return Object.keys(hub.value.requests)[0];
@@ -48,9 +48,11 @@ function setup() {
 
 test('an approved request moves to completedRequests with the fields of the answer', async () => {
   const { hub, permissions, modes, pendingId } = setup();
-  const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
+  const call = { tool: 'Bash', args: { command: 'ls' } };
+  const outcome = permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
   const id = await pendingId();
-  assert.deepEqual(hub.value.requests[id], { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1000 });
+  const sessionRule = { kind: 'command', label: 'ls …' };
+  assert.deepEqual(hub.value.requests[id], { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1000, sessionRule });
   const answer = await permissions.answer({
     id,
     approved: true,
@@ -65,6 +67,7 @@ test('an approved request moves to completedRequests with the fields of the answ
     tool: 'Bash',
     arguments: { command: 'ls' },
     createdAt: 1000,
+    sessionRule,
     completedAt: 1000,
     status: 'approved',
     decision: 'approved_for_session',
@@ -74,7 +77,42 @@ test('an approved request moves to completedRequests with the fields of the answ
   assert.deepEqual(modes, [], 'the agent has its answer first');
   await nextTurn();
   assert.deepEqual(modes, ['acceptEdits']);
-  assert.ok(permissions.isAllowed('Bash') && permissions.isAllowed('Edit'));
+  const isCovered = (args, tool = 'Bash') => permissions.findRule(permissions.scopeOf({ tool, args })) !== undefined;
+  assert.deepEqual([isCovered({ command: 'ls -a' }), isCovered({ command: 'rm a' }), isCovered({ id: 1 }, 'Edit')], [true, false, true]);
+  assert.deepEqual(hub.value.sessionRules.map(({ kind, label }) => [kind, label]), [['command', 'ls …'], ['tool', 'Edit, except commands']]);
+});
+
+test('a rule is withdrawn by its id, once', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const call = { tool: 'Bash', args: { command: 'ls' } };
+  permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
+  await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
+  const [{ id: ruleId }] = hub.value.sessionRules;
+  assert.equal((await permissions.revokeRule({ ruleId: 'another' })).success, false);
+  assert.deepEqual(await permissions.revokeRule({ ruleId }), { success: true });
+  assert.deepEqual(hub.value.sessionRules, []);
+  assert.equal(permissions.findRule(permissions.scopeOf(call)), undefined);
+  assert.match((await permissions.revokeRule({ ruleId })).error, /no such rule/);
+});
+
+test('an approval for the session of a call that no rule can cover is for that call only', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const call = { tool: 'Bash', args: { command: 'ls && rm a' } };
+  const outcome = permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
+  const id = await pendingId();
+  assert.equal(hub.value.requests[id].sessionRule, null);
+  await permissions.answer({ id, approved: true, decision: 'approved_for_session', allowTools: ['Bash'] });
+  assert.equal((await outcome).decision, 'approved');
+  assert.equal(hub.value.completedRequests[id].decision, 'approved');
+  assert.equal(hub.value.sessionRules, undefined);
+});
+
+test('a restarted process removes the rules of the earlier one', async () => {
+  const { hub, state, permissions } = setup();
+  hub.change({ ...hub.value, sessionRules: [{ id: 'r', kind: 'command', label: 'ls …' }] });
+  state.adopt(hub.version, hub.value);
+  await permissions.cancelStale();
+  assert.deepEqual(hub.value.sessionRules, []);
 });
 
 test('of two answers the first applies', async () => {

@@ -1,0 +1,149 @@
+/**
+ * The scope of an approval for the session. A rule covers a later call of the same tool if that call does the same kind of
+ * thing: a command with the same program and subcommand, an edit of files in the session's directory, or any call of a tool that
+ * neither runs commands nor edits files. What cannot be classified is never covered, so the user is asked again.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { lstatSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import { commandScope } from './command-scope.mjs';
+import { isInside } from './paths.mjs';
+import { parseSimpleCommand } from './shell-command.mjs';
+
+/**
+ * What an approval for the session covers. `key`: equal for the calls that it covers; `label`: the scope for people, such as
+ * `git commit …`.
+ * @typedef {{kind: 'command' | 'edit' | 'tool', tool: string, label: string, key: string}} Scope
+ * @typedef {Scope & {id: string}} Rule
+ *
+ * A call of a tool. `kind`: of the Agent Client Protocol, if the agent has said it.
+ * @typedef {{tool: string, args: unknown, kind?: string}} ToolCall
+ */
+
+/** Kinds of calls that change something. Without arguments that show what, they are not covered. */
+const CHANGING_KINDS = ['execute', 'edit', 'delete', 'move', 'switch_mode'];
+
+/** Arguments that only describe a call. Any other one is part of the scope of a command. */
+const DESCRIPTIONS = ['description', 'note', 'title', 'reason', 'timeout', 'timeout_ms'];
+
+const EDIT_FIELDS = ['file_path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'replace_all'];
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value) => typeof value === 'string';
+
+/**
+ * Returns what an approval of a call for the session covers.
+ * @param {ToolCall} call
+ * @param {string} root the session's directory, resolved
+ * @returns {Scope | null} null if only this call can be approved
+ */
+export function scopeOf({ tool, args = {}, kind }, root) {
+  if (!isObject(args) || args.questions !== undefined || args.plan !== undefined) return null;
+  if (args.command !== undefined) return scopeOfCommand(tool, args);
+  // An agent that says what kind a call is of may have other tools with the arguments of an edit, such as one that publishes a file.
+  const isEdit = kind === 'edit' || (kind === undefined && EDIT_FIELDS.some((name) => name !== 'file_path' && args[name] !== undefined));
+  if (isEdit) return areEditable(editedPaths(args), root) ? editScope(tool, root) : null;
+  return CHANGING_KINDS.includes(kind) ? null : toolScope(tool);
+}
+
+const editScope = (tool, root) => ({ kind: 'edit', tool, label: `edits in ${path.basename(root) || root}`, key: 'edit' });
+
+const toolScope = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON.stringify(['tool', tool]) });
+
+function scopeOfCommand(tool, { command, ...others }) {
+  const isList = Array.isArray(command) && command.length > 0 && command.every(isText);
+  const words = isList ? command.map((text) => ({ text, isLiteral: true })) : isText(command) ? parseSimpleCommand(command) : null;
+  const scope = words && commandScope(words);
+  if (!scope) return null;
+  // Such as another working directory, or variables.
+  const context = Object.entries(others).filter(([name]) => !DESCRIPTIONS.includes(name)).sort();
+  const label = [...scope.words, ...(scope.hasMore ? ['…'] : [])].join(' ');
+  return { kind: 'command', tool, label, key: JSON.stringify(['command', tool, isList, scope, context]) };
+}
+
+/** Returns the paths of the files that a call edits; none if it may do something else as well. */
+function editedPaths(args) {
+  const isOnlyEdit = ([name, value]) => EDIT_FIELDS.includes(name) || DESCRIPTIONS.includes(name) || typeof value === 'boolean' || typeof value === 'number';
+  if (!Object.entries(args).every(isOnlyEdit)) return [];
+  const changes = args.changes === undefined ? [args] : args.changes;
+  return Array.isArray(changes) && changes.every(isChange) && (changes[0] === args || args.file_path === undefined) ? changes.map(({ file_path }) => file_path) : [];
+}
+
+const isChange = (change) =>
+  isObject(change) &&
+  isText(change.file_path) &&
+  (isText(change.content) || Array.isArray(change.edits) || (isText(change.old_string) && isText(change.new_string)));
+
+/**
+ * Whether files can be edited without asking: those inside the session's directory, after their links are followed. Hidden
+ * files and folders cannot: git and agents read settings there, which can run programs and change what an agent may do.
+ */
+const areEditable = (files, root) => files.length > 0 && files.every((file) => isEditable(file, root));
+
+function isEditable(file, root) {
+  if (!path.isAbsolute(file) || file.includes('\0') || file.split(path.sep).includes('..')) return false;
+  const found = resolveLinks(path.normalize(file));
+  if (found === null || !isInside(root, found)) return false;
+  return path.relative(root, found).split(path.sep).every((name) => name !== '' && !name.startsWith('.'));
+}
+
+/** Returns the path of a file without links; it and its folders need not exist. Returns null if a link has no target. */
+function resolveLinks(file) {
+  for (let at = file, rest = []; ; rest = [path.basename(at), ...rest], at = path.dirname(at)) {
+    try {
+      lstatSync(at);
+    } catch (error) {
+      if (error.code !== 'ENOENT' || at === path.dirname(at)) return null;
+      continue;
+    }
+    try {
+      return path.join(realpathSync(at), ...rest);
+    } catch {
+      return null;
+    }
+  }
+}
+
+/** The rules of a session, in the order in which they were added. */
+export class SessionRules {
+  /** @type {Rule[]} */
+  #rules = [];
+
+  get isEmpty() {
+    return this.#rules.length === 0;
+  }
+
+  /** The rules for clients. */
+  get published() {
+    return this.#rules.map(({ id, kind, label }) => ({ id, kind, label }));
+  }
+
+  /** Returns the rule that covers a call with this scope. @param {Scope | null} scope @returns {Rule | undefined} */
+  find(scope) {
+    if (!scope) return undefined;
+    const isSameTool = (rule) => rule.kind === 'tool' && rule.tool === scope.tool && scope.kind !== 'command';
+    return this.#rules.find((rule) => rule.key === scope.key || isSameTool(rule));
+  }
+
+  /** @param {Scope} scope */
+  add(scope) {
+    if (!this.#rules.some(({ key }) => key === scope.key)) this.#rules.push({ ...scope, id: randomUUID() });
+  }
+
+  /** Adds a rule for a tool that a client named. It covers no commands, and edits only where a rule for edits does. */
+  addTool(name) {
+    this.add(toolScope(name, `${name}, except commands`));
+  }
+
+  /** @returns {boolean} whether there was a rule with this id */
+  remove(id) {
+    const count = this.#rules.length;
+    this.#rules = this.#rules.filter((rule) => rule.id !== id);
+    return this.#rules.length < count;
+  }
+
+  clear() {
+    this.#rules = [];
+  }
+}
