@@ -73,7 +73,7 @@ test('a rule that is withdrawn covers nothing more, and the end of the agent’s
   prompt(session.id, askToRun('a', 'ls'));
   await approve('a');
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(await hub.call(session.id, 'revokeSessionRule', { ruleId: rules()[0].id }), { success: true });
+  assert.deepEqual(await hub.call(session.id, 'revokeSessionRule', { id: rules()[0].id }), { success: true });
   assert.deepEqual(rules(), []);
   prompt(session.id, askToRun('b', 'ls'));
   await approve('b');

@@ -15,6 +15,8 @@ struct Config<'a> {
     agents: Vec<AgentChoice>,
     /// The agent of a session without a flavor, and of a spawn without an agent.
     default_agent: &'a str,
+    /// The permission modes that requests must not select, separated by commas.
+    forbidden_modes: &'a str,
     limits: Limits,
     push: Push,
 }
@@ -41,8 +43,9 @@ pub async fn show(request: RoutedRequest) -> Reply {
     let (push, vocabulary) = (&config.push, &config.vocabulary);
     Ok(JsonText::serialize(&Config {
         version: VERSION,
-        agents: agents(vocabulary),
+        agents: agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
         default_agent: vocabulary.default_agent(),
+        forbidden_modes: &config.forbidden_modes.0,
         limits: Limits { upload_bytes: config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },
         push: Push { available: push.subject.is_some() || origin.is_some() || push.insecure },
     }))

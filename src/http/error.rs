@@ -102,6 +102,7 @@ impl From<Error> for ErrorResponse {
             Error::NotFound(Kind::Subscription) => (StatusCode::NOT_FOUND, "subscription_not_found"),
             Error::NotFound(Kind::Request) => (StatusCode::NOT_FOUND, "request_not_found"),
             Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Error::ModeForbidden(_) => (StatusCode::BAD_REQUEST, "mode_forbidden"),
             Error::InvalidField(_) => (StatusCode::BAD_REQUEST, "invalid_field"),
             Error::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
@@ -130,7 +131,7 @@ impl From<Error> for ErrorResponse {
         };
         let field = match &error {
             Error::InvalidField(cause) => Some(cause.field.clone()),
-            Error::InvalidPath { field, .. } => Some((*field).to_owned()),
+            Error::InvalidPath { field, .. } | Error::ModeForbidden(field) => Some((*field).to_owned()),
             _ => None,
         };
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);

@@ -1,5 +1,6 @@
-//! `POST /api/sessions/:id/permissions/:requestId/approve` and `.../deny`. Both also exist with the id in the body,
-//! because browsers and proxies resolve an id such as `..` in a path.
+//! `/api/sessions/:id/permissions`: answers to permission requests, the content of shortened ones, and the rules of approvals for
+//! the session. The routes of answers also exist with the id in the body, because browsers and proxies resolve an id such as
+//! `..` in a path.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
+use crate::model::method::Method;
 use crate::wire::field_types::{List, optional_keyword};
 
 #[derive(Deserialize)]
@@ -69,6 +71,20 @@ pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
     let mut body: DenyBody = request.body()?;
     let request_id = require_id(body.request_id.take())?;
     answer_deny(&request.hub, &id, &request_id, body).await
+}
+
+/// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
+/// CLI's response unchanged.
+pub async fn call_cli(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
+    let w = request.workspace().await?;
+    let (method, id) = match request.param("ruleId") {
+        Ok(rule) => (Method::RevokeSessionRule, rule),
+        Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
+    };
+    let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
+    let params = format!(r#"{{"id":{},"part":{part}}}"#, Json::of(&id).text());
+    Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
 }
 
 fn require_id(id: Option<String>) -> Result<String, Error> {

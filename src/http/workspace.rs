@@ -5,6 +5,7 @@ use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path, path_within};
+use crate::model::method::Method;
 
 pub async fn git_status(request: RoutedRequest) -> Reply {
     let w = request.workspace().await?;
@@ -59,7 +60,7 @@ pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
 
 pub async fn list_skills(request: RoutedRequest) -> Reply {
     let w = request.workspace().await?;
-    Ok(JsonText::of(request.hub.skills(&w).await))
+    Ok(JsonText::of(request.hub.call_method(&w, Method::ListSkills, "{}").await))
 }
 
 /// Parses `path`: required, not empty, inside the working directory.

@@ -15,6 +15,7 @@ pub struct Config {
     /// How long a CLI may take to answer an RPC, in milliseconds.
     pub rpc_timeout_ms: u64,
     pub vocabulary: Vocabulary,
+    pub forbidden_modes: ForbiddenModes,
     pub push: PushConfig,
     pub uploads: UploadConfig,
 }
@@ -43,9 +44,38 @@ pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
     Ok(number << 20)
 }
 
+/// The permission modes that web clients must not select, separated by commas. An agent's own modes may have any names.
+#[derive(Debug, Clone, Default)]
+pub struct ForbiddenModes(pub String);
+
+impl ForbiddenModes {
+    /// Parses `FORBID_MODES`. Only its characters are checked.
+    pub fn parse(text: String) -> Result<Self, String> {
+        match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b",-_.:/#".contains(&byte)) {
+            true => Ok(Self(text)),
+            false => Err(format!("FORBID_MODES must be names separated by commas, without spaces, but is `{text}`.")),
+        }
+    }
+
+    pub fn contains(&self, mode: &str) -> bool {
+        !mode.is_empty() && self.0.split(',').any(|forbidden| forbidden == mode)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forbidden_modes_are_names_separated_by_commas() {
+        let parse = |text: &str| ForbiddenModes::parse(text.to_owned());
+        let modes = parse("bypassPermissions,https://a.b/c#d").unwrap();
+        assert!(modes.contains("bypassPermissions") && modes.contains("https://a.b/c#d"));
+        assert!(!modes.contains("bypass") && !modes.contains("https") && !parse("").unwrap().contains(""));
+        for invalid in ["yolo bypassPermissions", "yolo, plan", "[\"yolo\"]", "'yolo'"] {
+            assert!(parse(invalid).unwrap_err().contains("FORBID_MODES"), "{invalid}");
+        }
+    }
 
     #[test]
     fn max_upload_mb_is_a_whole_number_from_1_to_1000() {

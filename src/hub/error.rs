@@ -63,6 +63,9 @@ pub enum Error {
     /// A field or query parameter is invalid.
     #[error("{0}")]
     InvalidField(FieldError),
+    /// The deployment forbids the permission mode that this field selects.
+    #[error("This deployment forbids this permission mode. Choose another one.")]
+    ModeForbidden(&'static str),
     #[error("The request body must be a JSON object. {0}")]
     InvalidBody(String),
     #[error("`{field}` must be a relative path without `..` segments: {reason}.")]

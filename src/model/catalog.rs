@@ -30,13 +30,18 @@ struct Choice {
     /// Whether this mode approves edits of files and still asks before commands.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     accepts_edits: bool,
+    /// Whether this mode approves everything.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    never_asks: bool,
 }
 
-/// Returns the agents of the deployment, in the order of its vocabulary.
-pub fn agents(vocabulary: &Vocabulary) -> Vec<AgentChoice> {
+/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that it forbids.
+pub fn agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
     let choice = |(id, kind): (String, String)| {
         let flavor = vocabulary.flavor(Some(&id));
-        let modes = flavor.permission_modes().iter().map(|mode| mode_choice(vocabulary, *mode)).collect();
+        let modes = flavor.permission_modes().iter();
+        let allowed = modes.filter(|mode| !forbids(mode.as_str()));
+        let modes = allowed.map(|mode| mode_choice(vocabulary, *mode)).collect();
         let models = match flavor.accepts_model_modes() {
             true => vocabulary.offered_models().into_iter().map(|(model, _)| model_choice(vocabulary, model)).collect(),
             false => Vec::new(),
@@ -51,16 +56,17 @@ fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
     let (label, description) = match mode {
         PermissionMode::Default => ("Ask", "Asks before each tool"),
         PermissionMode::AcceptEdits => ("Accept edits", "Edits files without asking, asks before commands"),
-        PermissionMode::BypassPermissions => ("Bypass", "Never asks"),
+        PermissionMode::BypassPermissions => ("Approve everything", "Never asks"),
         PermissionMode::Plan => ("Plan", "Plans before it acts"),
         PermissionMode::Ask => ("Ask always", "Asks before each action"),
         PermissionMode::ReadOnly => ("Read only", "Changes no files"),
         PermissionMode::SafeYolo => ("Safe auto", "Does not ask before safe actions"),
-        PermissionMode::Yolo => ("Auto", "Never asks"),
+        PermissionMode::Yolo => ("Approve everything", "Never asks"),
     };
     let label = vocabulary.label(mode.as_str()).unwrap_or(label).to_owned();
     let accepts_edits = mode == PermissionMode::AcceptEdits;
-    Choice { id: mode.as_str().to_owned(), label, description: Some(description), accepts_edits }
+    let never_asks = PermissionMode::NEVER_ASKING.contains(&mode);
+    Choice { id: mode.as_str().to_owned(), label, description: Some(description), accepts_edits, never_asks }
 }
 
 fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
@@ -71,7 +77,7 @@ fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
         "model_strong" => "Strong model".to_owned(),
         _ => label(vocabulary, &id),
     };
-    Choice { id, label, description: None, accepts_edits: false }
+    Choice { id, label, description: None, accepts_edits: false, never_asks: false }
 }
 
 /// Returns the deployment's label of a word, or the word with a capital letter.
@@ -91,7 +97,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn listed(setting: &str) -> Value {
-        serde_json::to_value(agents(&Vocabulary::parse(setting).unwrap())).unwrap()
+        serde_json::to_value(agents(&Vocabulary::parse(setting).unwrap(), &|_| false)).unwrap()
     }
 
     fn values<'v>(list: &'v Value, name: &str) -> Vec<&'v str> {
@@ -111,6 +117,9 @@ mod tests {
             modes.iter().find(|mode| mode["id"] == id).unwrap()["acceptsEdits"].clone()
         });
         assert_eq!(accepts_edits, [json!(true), Value::Null]);
+        let approves_everything =
+            json!({"id": "yolo", "label": "Approve everything", "description": "Never asks", "neverAsks": true});
+        assert_eq!(agents[4]["modes"][1], approves_everything);
         assert_eq!(
             agents[2]["modes"][2],
             json!({"id": "ask", "label": "Ask always", "description": "Asks before each action"})
@@ -126,7 +135,7 @@ mod tests {
         assert_eq!(values(&agents, "id"), ["zeta", "eta"]);
         assert_eq!(values(&agents, "kind"), ["gamma", "alpha"]);
         assert_eq!(values(&agents, "label"), ["Zeta", "Eta 2"]);
-        assert_eq!(values(&agents[0]["modes"], "label"), ["Ask", "Think", "Ask always", "Auto"]);
+        assert_eq!(values(&agents[0]["modes"], "label"), ["Ask", "Think", "Ask always", "Approve everything"]);
         assert_eq!(values(&agents[1]["models"], "label"), ["Default model", "Swift one"]);
     }
 }

@@ -24,6 +24,10 @@ pub enum Method {
     ListSkills,
     /// Delivers the answer to a permission request.
     Permission,
+    /// Withdraws a rule by which the CLI approves permission requests itself.
+    RevokeSessionRule,
+    /// Reads a part of a permission request that its agent state has only shortened.
+    ReadPermissionRequest,
     /// Stops the current task of the agent.
     Abort,
     /// Moves the control of the session from the terminal to the web.

@@ -53,6 +53,9 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
+    /// The modes that approve everything.
+    pub const NEVER_ASKING: [Self; 2] = [Self::BypassPermissions, Self::Yolo];
+
     pub fn as_str(self) -> &'static str {
         self.into()
     }

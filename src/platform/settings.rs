@@ -16,7 +16,7 @@ use crate::http::edge::{Edge, Routing};
 use crate::http::error::ErrorResponse;
 use crate::http::placement::Placement;
 use crate::hub::FrameSlot;
-use crate::hub::config::{Config, UploadConfig, parse_max_upload};
+use crate::hub::config::{Config, ForbiddenModes, UploadConfig, parse_max_upload};
 use crate::hub::peers::rpc::parse_timeout_ms;
 use crate::hub::push::config::{PushConfig, parse_max_subscriptions};
 use crate::ledger::Ledger;
@@ -65,6 +65,10 @@ fn access_tokens(env: &Env) -> Result<TokenVerifier, String> {
 
 fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
     variable(env, "VOCABULARY").map_or_else(|| Ok(Vocabulary::default()), |text| Vocabulary::parse(&text))
+}
+
+fn forbidden_modes(env: &Env) -> Result<ForbiddenModes, String> {
+    ForbiddenModes::parse(variable(env, "FORBID_MODES").unwrap_or_default())
 }
 
 fn push(env: &Env) -> Result<PushConfig, String> {
@@ -142,6 +146,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let (db, environment) = (Arc::new(db), Arc::new(WorkerEnvironment));
     let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, ledger(), environment);
     vocabulary(env)?;
+    forbidden_modes(env)?;
     push(env)?;
     check_rate_limit(env)?;
     Ok(edge)
@@ -154,5 +159,6 @@ thread_local! {
 pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
     let (tokens, vocabulary, push) = (access_tokens(env)?, vocabulary(env)?, push(env)?);
     let uploads = UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_slot: FRAME_SLOT.with(Arc::clone) };
-    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary, push, uploads })
+    let (rpc_timeout_ms, forbidden_modes) = (rpc_timeout_ms(env)?, forbidden_modes(env)?);
+    Ok(Config { namespace, tokens, rpc_timeout_ms, vocabulary, forbidden_modes, push, uploads })
 }

@@ -63,15 +63,15 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, requestId?: string, query?: string, body?: unknown, status?: number, web?: import('./lib/web.mjs').Web}} [options]
+   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('./lib/web.mjs').Web}} [options]
    */
-  async function call(name, { id = '', requestId = '', query = '', body, status = 200, web = own } = {}) {
+  async function call(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
       assertValid(body, schemaPointer(`${pointer}/requestBody`, operation.requestBody), `the body of ${name}`);
     }
-    const url = route.replace('{id}', id).replace('{requestId}', requestId);
+    const url = route.replace('{id}', id).replace('{requestId}', requestId).replace('{ruleId}', ruleId);
     const response = await web.request(method.toUpperCase(), `${url}${query}`, body === undefined ? {} : { body });
     assert.equal(response.status, status, `${name}: ${response.text}`);
     const documented = operation.responses[status];
@@ -138,8 +138,13 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('approveByBody', { id, body: { requestId: await addRequest('..') } });
     await call('denyByBody', { id, body: { requestId: await addRequest('.') } });
     await call('denyByBody', { id, body: { requestId: '..' }, status: 404 });
+    await cli.serve('readPermissionRequest', ({ part }) => ({ success: true, text: '{}', parts: 2, proof: `p${part}` }));
+    assert.equal((await call('readRequestContent', { id, requestId: 'r-4', query: '?part=1' })).proof, 'p1');
+    await call('approve', { id, requestId: await addRequest('r-4'), body: { answers: { proof: ['p0p1'] } } });
+    await cli.serve('revokeSessionRule', () => ({ success: true }));
+    await call('revokeSessionRule', { id, ruleId: 'rule-1' });
     const { session: now } = await call('getSession', { id });
-    assert.equal(Object.keys(now.agentState.completedRequests).length, 5);
+    assert.equal(Object.keys(now.agentState.completedRequests).length, 6);
     assert.equal(now.todos.length, 1);
   });
 

@@ -26,6 +26,7 @@ const INVALID = {
   PUSH_MAX_SUBSCRIPTIONS: [0, 'many'],
   PUSH_ALLOW_INSECURE: ['yes'],
   VOCABULARY: ['none'],
+  FORBID_MODES: ['yolo bypassPermissions', ['yolo']],
   HUB_LOCATION: ['europe'],
   // The local runtime has no jurisdictions: a hub that must not leave one does not start there.
   HUB_JURISDICTION: ['uk', 'eu'],
@@ -62,6 +63,17 @@ test('settings in wrangler.toml may be numbers and booleans', async (t) => {
   assert.equal((await hub.webWithoutToken().get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
+});
+
+test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', async (t) => {
+  const hub = await startHub({ vars: { FORBID_MODES: 'bypassPermissions,yolo' } });
+  t.after(() => hub.stop());
+  const { body: config } = await hub.web().get('/api/config');
+  assert.equal(config.forbiddenModes, 'bypassPermissions,yolo');
+  assert.equal(config.agents.some(({ modes }) => modes.some(({ neverAsks }) => neverAsks)), false);
+  const { session } = await liveSession(t, hub, { tag: 'forbidden' });
+  const { status, body } = await hub.web().post(`/api/sessions/${session.id}/permission-mode`, { mode: 'bypassPermissions' });
+  assert.deepEqual([status, body.code, body.field], [400, 'mode_forbidden', 'mode']);
 });
 
 test('during a rotation the previous secrets are accepted, by the worker and by the objects', async (t) => {

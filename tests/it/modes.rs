@@ -215,3 +215,51 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
     assert_eq!(cli.serve("permission", &json!({})).await["mode"], "build");
     reply.reply().await.ok();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not_offered() {
+    let world = World::with_forbidden_modes("yolo,bypassPermissions,turbo");
+    let metadata = json!({"flavor": "alpha", "modes": [{"id": "turbo"}, {"id": "slow"}]});
+    let session = world.create_session_with("/code", metadata).await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("set-session-config").await;
+    cli.register("permission").await;
+    cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "Bash"}}})).await;
+    let assert_forbidden = |reply: Reply, field: &str| {
+        reply.assert_error(400, "mode_forbidden");
+        assert_eq!(reply.json()["field"], field);
+    };
+    for mode in ["bypassPermissions", "turbo", "yolo"] {
+        let body = json!({"mode": mode});
+        assert_forbidden(post_action(&world, &session, "permission-mode", &body).reply().await, "mode");
+        assert_forbidden(post_action(&world, &session, "permissions/r1/approve", &body).reply().await, "mode");
+    }
+    let applied = json!({"applied": {"permissionMode": "slow"}});
+    set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "slow"}), &applied).await.1.ok();
+
+    let mut runner = world.spawner("m", "box").await;
+    let spawn = |body: Value| world.start("POST", "/api/machines/m/spawn", body.to_string());
+    assert_forbidden(spawn(json!({"directory": "/code", "yolo": true})).reply().await, "yolo");
+    let reply = spawn(json!({"directory": "/code", "yolo": false}));
+    runner.serve("spawnSession", &json!({"success": true, "sessionId": "s"})).await;
+    reply.reply().await.ok();
+
+    let config = world.get("/api/config").await.ok();
+    assert_eq!(config["forbiddenModes"], "yolo,bypassPermissions,turbo");
+    for agent in config["agents"].as_array().unwrap() {
+        for mode in agent["modes"].as_array().unwrap() {
+            assert_eq!(mode.get("neverAsks"), None, "{mode}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_without_permission_requests_is_refused_if_either_mode_without_them_is_forbidden() {
+    for mode in ["yolo", "bypassPermissions"] {
+        let world = World::with_forbidden_modes(mode);
+        let _runner = world.spawner("m", "box").await;
+        let body = json!({"directory": "/code", "yolo": true}).to_string();
+        let reply = world.start("POST", "/api/machines/m/spawn", body).reply().await;
+        reply.assert_error(400, "mode_forbidden");
+    }
+}

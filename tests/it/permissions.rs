@@ -470,3 +470,27 @@ async fn an_approval_with_decision_denied_accepts_only_the_modes_of_the_flavor()
     assert_eq!((&params["approved"], params.get("mode")), (&json!(false), None), "a denial sets no mode");
     assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_is_withdrawn_and_a_part_of_a_shortened_request_is_read_by_the_cli_whose_result_is_returned_unchanged() {
+    let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
+    cli.register("revokeSessionRule").await;
+    cli.register("readPermissionRequest").await;
+    let calls = [
+        ("DELETE", "rules/a%2Fb", "revokeSessionRule", json!({"id": "a/b", "part": 0})),
+        ("GET", "r1/content?part=2", "readPermissionRequest", json!({"id": "r1", "part": 2})),
+        ("GET", "r%22%5C/content", "readPermissionRequest", json!({"id": "r\"\\", "part": 0})),
+    ];
+    for (method, path, rpc_method, expected) in calls {
+        for result in
+            [json!({"success": true, "text": "{}", "parts": 3}), json!({"success": false, "error": "No such one."})]
+        {
+            let reply = world.start(method, &format!("/api/sessions/{session}/permissions/{path}"), "");
+            let params = cli.serve(rpc_method, &result).await;
+            assert_eq!((&params, reply.reply().await.ok()), (&expected, result), "{path}");
+        }
+    }
+    cli.emit_with_ack("rpc-unregister", &json!({"method": "revokeSessionRule"})).await;
+    let reply = world.request("DELETE", &format!("/api/sessions/{session}/permissions/rules/a"), "").await.ok();
+    assert_eq!(reply["success"], false);
+}

@@ -93,9 +93,9 @@ export class Permissions {
     return { success: true };
   }
 
-  /** The RPC `revokeSessionRule`. @param {{ruleId?: string}} params */
-  async revokeRule({ ruleId } = {}) {
-    if (!this.#rules.remove(ruleId)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
+  /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
+  async revokeRule({ id } = {}) {
+    if (!this.#rules.remove(id)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
     await this.#storeWithin(this.state.mutate((current) => this.#withRules(current)));
     return { success: true };
   }

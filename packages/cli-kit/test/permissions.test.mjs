@@ -87,12 +87,12 @@ test('a rule is withdrawn by its id, once', async () => {
   const call = { tool: 'Bash', args: { command: 'ls' } };
   permissions.ask(call.tool, call.args, 'default', { scope: permissions.scopeOf(call) });
   await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
-  const [{ id: ruleId }] = hub.value.sessionRules;
-  assert.equal((await permissions.revokeRule({ ruleId: 'another' })).success, false);
-  assert.deepEqual(await permissions.revokeRule({ ruleId }), { success: true });
+  const [{ id }] = hub.value.sessionRules;
+  assert.equal((await permissions.revokeRule({ id: 'another' })).success, false);
+  assert.deepEqual(await permissions.revokeRule({ id }), { success: true });
   assert.deepEqual(hub.value.sessionRules, []);
   assert.equal(permissions.findRule(permissions.scopeOf(call)), undefined);
-  assert.match((await permissions.revokeRule({ ruleId })).error, /no such rule/);
+  assert.match((await permissions.revokeRule({ id })).error, /no such rule/);
 });
 
 test('an approval for the session of a call that no rule can cover is for that call only', async () => {

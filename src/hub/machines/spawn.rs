@@ -10,6 +10,7 @@ use crate::hub::error::Error;
 use crate::hub::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
+use crate::model::mode::PermissionMode;
 use crate::model::owner::Owner;
 use crate::wire::field_types::optional_scalar;
 
@@ -54,6 +55,12 @@ impl Hub {
     /// Spawns a session on a machine. A failure that the runner reports is in the result. An agent that the machine lists is
     /// passed on unchanged; any other one must be the deployment's.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
+        let forbidden = &self.config.forbidden_modes;
+        if params.yolo == Some(true)
+            && PermissionMode::NEVER_ASKING.iter().any(|mode| forbidden.contains(mode.as_str()))
+        {
+            return Err(Error::ModeForbidden("yolo"));
+        }
         let vocabulary = &self.config.vocabulary;
         let is_listed = self.state().cache.machine(machine)?.has_agent(&params.agent);
         if !is_listed {

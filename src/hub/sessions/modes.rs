@@ -114,8 +114,11 @@ impl Hub {
             .ok_or(Error::ModeNotApplied("its answer names no applied setting".into()))
     }
 
-    /// Refuses a permission mode that the session's agent does not support.
+    /// Refuses a permission mode that the deployment forbids, or that the session's agent does not support.
     pub(in crate::hub) fn check_permission_mode(&self, session: &Session, mode: &str) -> Result<(), Error> {
+        if self.config.forbidden_modes.contains(mode) {
+            return Err(Error::ModeForbidden("mode"));
+        }
         if session.metadata_fields().has_own_mode(mode) {
             return Ok(());
         }

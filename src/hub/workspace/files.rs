@@ -106,8 +106,9 @@ impl Hub {
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
-    pub async fn skills(&self, w: &Workspace) -> String {
-        or_failure(self.call_session(w, Method::ListSkills, "{}").await)
+    /// Calls a method with params as JSON text.
+    pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
+        or_failure(self.call_session(w, method, params).await)
     }
 
     /// `GET .../files`: the files whose names match the query, found with ripgrep.

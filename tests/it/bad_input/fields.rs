@@ -273,7 +273,8 @@ async fn unknown_ids_are_not_found() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_ids_of_permission_requests_are_not_found() {
-    for route in ROUTES.iter().filter(|route| route.path.contains("{requestId}")) {
+    // The CLI knows which requests it has shortened: the hub does not look for those of `.../content`.
+    for route in ROUTES.iter().filter(|route| route.method == "POST" && route.path.contains("{requestId}")) {
         let mut fixture = RouteFixture::new(route).await;
         for id in UNKNOWN_IDS {
             let url = fixture.valid_request().url.replace("/r1/", &format!("/{id}/"));

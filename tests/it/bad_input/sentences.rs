@@ -69,6 +69,7 @@ fn errors() -> Vec<(Error, &'static str)> {
             Error::ResumeFailed,
             "The session was not active 15 seconds after the resume. Check the runner on its machine.",
         ),
+        (Error::ModeForbidden("mode"), "This deployment forbids this permission mode. Choose another one."),
         (
             Error::ModeNotApplied(text("it is busy")),
             "The CLI did not apply the mode: it is busy. Choose another mode, or try again.",

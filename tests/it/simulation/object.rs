@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use http::Request;
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::{events, respond};
-use session_gateway_hub::hub::config::UploadConfig;
+use session_gateway_hub::hub::config::{ForbiddenModes, UploadConfig};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::Format;
@@ -173,6 +173,7 @@ impl Object {
                 tokens: TokenVerifier::new(SECRET, false),
                 rpc_timeout_ms: RPC_TIMEOUT_MS,
                 vocabulary: Vocabulary::default(),
+                forbidden_modes: ForbiddenModes::default(),
                 push: PushConfig::default(),
                 uploads: UploadConfig::default(),
             };

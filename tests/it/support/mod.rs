@@ -36,7 +36,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::events;
-use session_gateway_hub::hub::config::UploadConfig;
+use session_gateway_hub::hub::config::{ForbiddenModes, UploadConfig};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::{Format, Subscription};
@@ -143,6 +143,7 @@ pub struct Object {
     pub db: Arc<Sqlite>,
     namespace: Namespace,
     vocabulary: Vocabulary,
+    forbidden_modes: ForbiddenModes,
     push: PushConfig,
     uploads: UploadConfig,
     ledger: Arc<Ledger>,
@@ -164,6 +165,7 @@ impl Object {
             tokens,
             rpc_timeout_ms: RPC_TIMEOUT_MS,
             vocabulary,
+            forbidden_modes: self.forbidden_modes.clone(),
             push,
             uploads: self.uploads.clone(),
         };
@@ -204,6 +206,12 @@ impl World {
         Self::build(namespace, db, Arc::default(), Vocabulary::default(), push)
     }
 
+    /// The namespace `team` of a deployment with these `FORBID_MODES`.
+    pub fn with_forbidden_modes(modes: &str) -> Self {
+        let forbidden_modes = ForbiddenModes::parse(modes.to_owned()).unwrap();
+        Self::of(Object { forbidden_modes, ..Self::object("team", Arc::new(Sqlite::with_schema())) })
+    }
+
     pub fn with_uploads(namespace: &str, uploads: UploadConfig) -> Self {
         let object = Object { uploads, ..Self::object(namespace, Arc::new(Sqlite::with_schema())) };
         Self::of(object)
@@ -219,6 +227,7 @@ impl World {
             db,
             namespace: Namespace::parse(namespace).unwrap(),
             vocabulary: Vocabulary::default(),
+            forbidden_modes: ForbiddenModes::default(),
             push: PushConfig::default(),
             uploads: UploadConfig::default(),
             ledger: Arc::default(),

@@ -98,7 +98,7 @@ impl RouteFixture {
 
     /// The path of the route with this id.
     pub fn path(&self, id: &str) -> String {
-        self.route.path.replace("{id}", id).replace("{requestId}", REQUEST_ID)
+        self.route.path.replace("{id}", id).replace("{requestId}", REQUEST_ID).replace("{ruleId}", "rule-1")
     }
 
     /// A request that succeeds if the session is in the required state.

@@ -185,6 +185,11 @@ pub const ROUTES: &[Route] = &[
     },
     Route { path: "/api/sessions/{id}/permissions/deny", body: &[REQUEST_ID, DENIAL, REASON], ..DENY },
     // These routes return the result of the CLI unchanged. If there is no result, they return an error result with status 200.
+    Route {
+        query: &[Param { name: "part", kind: ParamKind::Integer { min: 0, max: 4_294_967_295 } }],
+        ..Route::new("GET", "/api/sessions/{id}/permissions/{requestId}/content", Scope::Session)
+    },
+    Route::new("DELETE", "/api/sessions/{id}/permissions/rules/{ruleId}", Scope::Session),
     Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },
     Route {
         query: &[STAGED],
