@@ -4,6 +4,8 @@
  * once": the agent's own "always" may write a permanent rule.
  */
 
+import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
+
 export class Approvals {
   /** Whether every request is approved without asking, because the agent has no mode for that. */
   approvesAll = false;
@@ -31,8 +33,9 @@ export class Approvals {
     await this.send(records);
     const isQuestion = isForm || Array.isArray(args.questions);
     const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args, kind });
-    const isAllowed = !isQuestion && (this.approvesAll || this.permissions.findRule(scope));
-    const decision = isAllowed ? { status: 'approved' } : await this.#ask(request, scope, signal);
+    const approvedBy = isQuestion ? undefined : this.approvesAll ? APPROVE_EVERYTHING : this.permissions.findRule(scope);
+    if (approvedBy) this.permissions.recordApproval(request, approvedBy);
+    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, scope, signal);
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;

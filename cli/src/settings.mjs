@@ -1,5 +1,7 @@
 /** Maps the hub's permission modes and model modes to the agent's, and back. */
 
+import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
+
 /** The hub's modes that approve everything. For an agent that is not in the table, the bridge approves each request. */
 const APPROVE_ALL_MODES = ['bypassPermissions', 'yolo'];
 
@@ -29,21 +31,28 @@ export function toPermissionMode(modeId, entry) {
   return Object.entries(entry?.modes ?? {}).find(([, id]) => id === modeId)?.[0] ?? modeId;
 }
 
-/** The bridge's own mode for agents that are not in the table, and the way back for one without modes. */
-const FREE_MODE = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking' };
+/** The mode of an agent without modes. */
 const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
+
+/** Returns a mode as it is offered. One that never asks has the same name for all agents, and their own name in its description. */
+function toOffered({ id, name, description }) {
+  if (!APPROVE_ALL_MODES.includes(id)) return { id, name, ...(description === undefined ? {} : { description }) };
+  const own = name === undefined ? '' : ` (${name})`;
+  return { id, name: APPROVE_EVERYTHING.label, description: `Approves every request without asking${own}`, neverAsks: true };
+}
 
 /**
  * Returns the permission modes to offer: the agent's own, under the hub's words where it has some, so that clients show each
- * mode once.
+ * mode once, and one that approves everything.
  * @param {{id: string, name: string, description?: string}[]} modes the agent's own
  * @param {import('./agents.mjs').AgentEntry} [entry]
  */
 export function toOfferedModes(modes, entry) {
-  const offered = modes.map((mode) => ({ ...mode, id: toPermissionMode(mode.id, entry) }));
-  if (entry) return offered;
-  const isFree = offered.some(({ id }) => APPROVE_ALL_MODES.includes(id));
-  return [...(offered.length === 0 ? [DEFAULT_MODE] : offered), ...(isFree ? [] : [FREE_MODE])];
+  const own = modes.map((mode) => toOffered({ ...mode, id: toPermissionMode(mode.id, entry) }));
+  const offered = own.length === 0 ? [DEFAULT_MODE] : own;
+  const [byBridge] = entry ? (entry.approvedByBridge ?? []) : ['yolo'];
+  const isFree = byBridge === undefined || offered.some(({ neverAsks }) => neverAsks);
+  return isFree ? offered : [...offered, toOffered({ id: byBridge })];
 }
 
 /**

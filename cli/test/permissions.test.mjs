@@ -61,6 +61,38 @@ test('an approval of an edit for the session covers edits under the session’s 
   assert.deepEqual(calls('answer'), ['yes', 'yes', 'no', 'no', 'no'].map(selected));
 });
 
+test('a call that a rule or a mode approves is recorded with it', async (t) => {
+  const { hub, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const completed = () => hub.sessions.get(session.id).agentState.completedRequests;
+  prompt(session.id, [...askToRun('a', 'git commit -m one'), ...askToRun('b', 'git commit -m two')]);
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
+  await hub.waitUntil(() => completed().b, 'the record of the second call');
+  const { createdAt, completedAt, ...record } = completed().b;
+  assert.ok(createdAt > 0 && completedAt === createdAt);
+  assert.deepEqual(record, { tool: 'Bash', status: 'approved', decision: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } });
+  await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
+  prompt(session.id, askToRun('c', 'rm -r src'));
+  await hub.waitUntil(() => completed().c, 'the record of the third call');
+  assert.deepEqual(completed().c.approvedBy, { kind: 'mode', label: 'Approve everything' });
+  await hub.untilReady(session.id, 2);
+});
+
+test('a mode that asks ends the rules, whether it is new or selected again, and one that accepts edits does not', async (t) => {
+  const script = { created: { modes: { currentModeId: 'default', availableModes: ['default', 'acceptEdits', 'plan', 'other'].map((id) => ({ id, name: id })) } } };
+  const { hub, prompt, untilRequest, start } = await setUp(t, script);
+  const { session } = await start();
+  const rules = () => hub.sessions.get(session.id).agentState.sessionRules.length;
+  let count = 0;
+  for (const [mode, left] of [['acceptEdits', 1], ['plan', 0], ['other', 0], ['default', 0], ['default', 0]]) {
+    prompt(session.id, askToRun(`call-${count}`, 'ls'));
+    if (count !== 1) await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, decision: 'approved_for_session' });
+    await hub.untilReady(session.id, (count += 1));
+    await hub.call(session.id, 'set-session-config', { permissionMode: mode });
+    await hub.waitUntil(() => rules() === left, `${left} rules in mode ${mode}`);
+  }
+});
+
 test('a rule that is withdrawn covers nothing more, and the end of the agent’s process ends all rules', async (t) => {
   const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
   const { hub, prompt, untilRequest, start } = await setUp(t, script);

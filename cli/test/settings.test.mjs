@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AGENTS } from '../src/agents.mjs';
-import { toAgentMode, toAgentModel, toPermissionMode } from '../src/settings.mjs';
+import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from '../src/settings.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 const MODES = { currentModeId: 'ask', availableModes: [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }] };
@@ -20,7 +20,7 @@ test('the session metadata have the modes, the models and the id of the agent', 
   const { hub, start } = await setUp(t, SCRIPT);
   const { session } = await start();
   const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id));
-  const free = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking' };
+  const free = { id: 'yolo', name: 'Approve everything', description: 'Approves every request without asking', neverAsks: true };
   assert.deepEqual(metadata.modes, [{ id: 'ask', name: 'Ask' }, { id: 'plan', name: 'Plan', description: 'Reads only' }, free]);
   assert.deepEqual(metadata.models, [{ id: 'small', name: 'Small' }, { id: 'large', name: 'Large' }]);
   assert.equal(metadata.currentModel, 'small');
@@ -115,10 +115,22 @@ test('modes that the hub has a word for are published under it', async (t) => {
   assert.deepEqual(modes.map(({ id, name }) => [id, name]), [
     ['default', 'Mode default'],
     ['safe-yolo', 'Mode autoEdit'],
-    ['yolo', 'Mode yolo'],
+    ['yolo', 'Approve everything'],
     ['read-only', 'Mode plan'],
     ['other', 'Mode other'],
   ]);
+});
+
+test('what never asks has the same name for each agent, and says how the agent calls it', () => {
+  const neverAsking = (name, modes) => toOfferedModes(modes, AGENTS[name]).filter(({ neverAsks }) => neverAsks);
+  const mode = (id, own = '') => ({ id, name: 'Approve everything', description: `Approves every request without asking${own}`, neverAsks: true });
+  assert.deepEqual(neverAsking('codex', [{ id: 'agent-full-access', name: 'Full access', description: 'Unrestricted' }]), [mode('yolo', ' (Full access)')]);
+  // The bridge approves for these agents: they have no such mode, or not for every user.
+  assert.deepEqual(neverAsking('copilot', [{ id: 'x', name: 'Agent' }]), [mode('yolo')]);
+  assert.deepEqual(neverAsking('claude', [{ id: 'default', name: 'Manual' }]), [mode('bypassPermissions')]);
+  assert.deepEqual(neverAsking('claude', [{ id: 'bypassPermissions', name: 'Bypass' }]), [mode('bypassPermissions', ' (Bypass)')]);
+  // Its classifier decides what is safe.
+  assert.deepEqual(toOfferedModes([{ id: 'auto', name: 'Auto' }], AGENTS.claude)[0], { id: 'auto', name: 'Auto' });
 });
 
 test('an agent without modes has those of the bridge', async (t) => {

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { configureByFlavor } from 'session-gateway-cli-kit/modes';
+import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { findUpload } from 'session-gateway-cli-kit/uploads';
 import { BUILT_IN, Catalog } from './catalog.mjs';
@@ -132,16 +133,16 @@ export class ShellAgent {
 
   async #runCommand(item, task, command, args, attachments) {
     const input = args.length > 0 ? { command, args } : { command };
-    let id = randomUUID();
+    let id;
     if (!item.isLocal) {
       const outcome = await this.#requestPermission(command, input);
       if (this.queue.isStopped) return;
       if (outcome.status !== 'approved') return this.#reportNotRun(command, input, outcome);
-      if (outcome.id) id = outcome.id;
+      id = outcome.id;
     }
     if (task.isAborted) return;
     // Recorded before the command starts: it must not run a second time, even if this process ends now.
-    const call = { id, name: TOOL, input };
+    const call = { id: id ?? randomUUID(), name: TOOL, input };
     this.state.recordCall(call, item.seq);
     this.#setThinking(true);
     const localIds = messages.localIds(call.id);
@@ -195,11 +196,14 @@ export class ShellAgent {
   async #requestPermission(command, input) {
     const { permissionMode, autoApprove } = this.settings;
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);
-    if (decision === 'never') return { status: 'never' };
+    if (decision.isForbidden) return { status: 'never' };
     // In a modified shell, a program may be another one than the user approved.
     const scope = this.shell.isUnmodified ? this.permissions.scopeOf({ tool: TOOL, args: input }) : null;
-    if (decision === 'run' || autoApprove || this.permissions.findRule(scope)) return { status: 'approved' };
-    return this.permissions.ask(TOOL, input, permissionMode, { scope });
+    const approvedBy = decision.approvedBy ?? (autoApprove ? APPROVE_EVERYTHING : this.permissions.findRule(scope));
+    if (!approvedBy) return this.permissions.ask(TOOL, input, permissionMode, { scope });
+    const id = randomUUID();
+    this.permissions.recordApproval({ id, tool: TOOL }, approvedBy);
+    return { status: 'approved', id };
   }
 
   /** Sends a list of the attachments, and returns the paths of those that are uploads of this session. */

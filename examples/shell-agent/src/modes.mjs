@@ -1,5 +1,7 @@
 /** What a permission mode means for a shell command. */
 
+import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
+
 /**
  * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks and `read-only` runs
  * none.
@@ -7,22 +9,25 @@
  * @param {string} command
  * @param {boolean} isUnmodified whether no command changed the shell's variables or left its directory; in a modified
  *   shell, `ls` may be another program
- * @returns {'run' | 'ask' | 'never'}
+ * @returns {{approvedBy?: {kind: string, label: string}, isForbidden?: boolean}} `approvedBy`: why the command runs without
+ *   asking; an empty object: the user is asked
  */
 export function decideByMode(mode, command, isUnmodified) {
   switch (mode) {
     case 'bypassPermissions':
     case 'yolo':
-      return 'run';
+      return { approvedBy: APPROVE_EVERYTHING };
     case 'plan':
     case 'read-only':
-      return 'never';
+      return { isForbidden: true };
     case 'safe-yolo':
-      return isUnmodified && isReadOnly(command) ? 'run' : 'ask';
+      return isUnmodified && isReadOnly(command) ? { approvedBy: READING } : {};
     default:
-      return 'ask';
+      return {};
   }
 }
+
+const READING = { kind: 'mode', label: 'commands that only read' };
 
 const READING_PROGRAMS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
 

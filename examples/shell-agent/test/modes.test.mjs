@@ -2,16 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decideByMode, isReadOnly } from '../src/modes.mjs';
 
+const describe = ({ approvedBy, isForbidden }) => approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
+
 test('decideByMode runs, asks or refuses by mode', () => {
   assert.deepEqual(
     ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
-      decideByMode(mode, 'ls', true),
+      describe(decideByMode(mode, 'ls', true)),
     ),
-    ['ask', 'ask', 'ask', 'run', 'run', 'never', 'never'],
+    ['ask', 'ask', 'ask', 'Approve everything', 'Approve everything', 'never', 'never'],
   );
-  assert.equal(decideByMode('safe-yolo', 'ls -la src', true), 'run');
-  assert.equal(decideByMode('safe-yolo', 'rm -rf src', true), 'ask');
-  assert.equal(decideByMode('safe-yolo', 'ls -la src', false), 'ask');
+  assert.equal(describe(decideByMode('safe-yolo', 'ls -la src', true)), 'commands that only read');
+  assert.equal(describe(decideByMode('safe-yolo', 'rm -rf src', true)), 'ask');
+  assert.equal(describe(decideByMode('safe-yolo', 'ls -la src', false)), 'ask');
 });
 
 test('only reading programs with paths inside the directory are read-only', () => {

@@ -1,5 +1,7 @@
 /** Changes of a session's settings (permission mode, model, control), and the RPC methods that change them or stop the agent. */
 
+import { isAskingMode } from './modes.mjs';
+
 export class Controls {
   /**
    * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
@@ -14,6 +16,9 @@ export class Controls {
 
   /** Changes settings and reports them to the hub. */
   apply(changes) {
+    const { permissionMode } = changes;
+    const isNewMode = permissionMode !== undefined && permissionMode !== this.settings.permissionMode;
+    if (isNewMode && isAskingMode(permissionMode)) this.permissions.clearRules();
     Object.assign(this.settings, changes);
     this.onChange();
     this.agent.wake();
@@ -83,6 +88,7 @@ export class Controls {
    */
   async configure({ permissionMode, modelMode }) {
     const applied = await this.agent.configure({ permissionMode, modelMode });
+    if (permissionMode !== undefined && isAskingMode(permissionMode)) this.permissions.clearRules();
     // `--auto-approve` holds until the user chooses a mode.
     this.apply(permissionMode === undefined ? applied : { ...applied, autoApprove: false });
     return applied;

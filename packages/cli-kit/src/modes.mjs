@@ -20,6 +20,12 @@ export function isValidModel(flavor, model) {
   return flavor === 'alpha' && MODELS.includes(model);
 }
 
+/** Modes in which an agent does some things without asking. Any other one, also an agent's own, means that the user wants to be asked. */
+const LENIENT_MODES = ['acceptEdits', 'safe-yolo', 'bypassPermissions', 'yolo'];
+
+/** Whether a user who selects a mode wants to be asked. */
+export const isAskingMode = (mode) => !LENIENT_MODES.includes(mode);
+
 /** The mode of an agent kind that approves everything, or null when it has none. */
 export function autoApproveMode(flavor) {
   return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;

@@ -8,6 +8,9 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { SessionRules, scopeOf } from './session-rules.mjs';
 
+/** What approves a call in a mode that never asks. */
+export const APPROVE_EVERYTHING = { kind: 'mode', label: 'Approve everything' };
+
 /** How long the answer to `permission` waits until the hub has stored the new agent state. */
 const STATE_TIMEOUT_MS = 3000;
 
@@ -93,6 +96,17 @@ export class Permissions {
     return { success: true };
   }
 
+  /**
+   * Records that a call was approved without asking, so that clients show it like an answered request.
+   * @param {{id: string, tool: string}} call
+   * @param {{kind: string, label: string}} approvedBy the rule or the mode that approved it, with a label for people
+   */
+  recordApproval({ id, tool }, { kind, label }) {
+    const at = this.now();
+    const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
+    this.#inBackground(this.state.mutate((current) => completeRequest(current, id, entry)));
+  }
+
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
   async revokeRule({ id } = {}) {
     if (!this.#rules.remove(id)) return { success: false, error: 'There is no such rule. It may have been withdrawn already.' };
@@ -104,7 +118,7 @@ export class Permissions {
   clearRules() {
     if (this.#rules.isEmpty) return;
     this.#rules.clear();
-    this.state.mutate((current) => this.#withRules(current)).catch((error) => this.log.warn(error.message));
+    this.#inBackground(this.state.mutate((current) => this.#withRules(current)));
   }
 
   /** Cancels all pending requests. */
@@ -190,11 +204,15 @@ export class Permissions {
     await this.#storeWithin(this.state.mutate((current) => completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry)));
   }
 
+  #inBackground(change) {
+    return change.catch((error) => this.log.warn(`cannot store a change of the permissions: ${error.message}`));
+  }
+
   /** Waits a limited time until the hub has stored a change. */
   async #storeWithin(change) {
     let timer;
     await Promise.race([
-      change.catch((error) => this.log.warn(`cannot store the outcome of a permission request: ${error.message}`)),
+      this.#inBackground(change),
       new Promise((resolve) => {
         timer = setTimeout(resolve, STATE_TIMEOUT_MS);
       }),
