@@ -13,6 +13,7 @@ import { AcpSession, SessionUnavailableError } from './acp-session.mjs';
 import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
+import { describeDenial, withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
@@ -69,7 +70,12 @@ export class AcpAgent {
     this.sendMessage = send;
     this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
-    this.approvals = new Approvals({ permissions, settings, send: (records) => this.#send(records) });
+    this.approvals = new Approvals({
+      permissions,
+      settings,
+      send: (records) => this.#send(records),
+      onDenied: (request, reason) => this.#save({ denials: [...(this.state.saved?.denials ?? []), describeDenial(request, reason)] }),
+    });
     this.queue = new TaskQueue({
       settings,
       send: (message, localId) => this.#sendInOrder(message, localId),
@@ -191,7 +197,8 @@ export class AcpAgent {
     if (!session) return this.#sendInOrder(messages.text(`Aborted. ${this.launch.title} is still starting, and does not get the message.`));
     const { canTakeImages } = session;
     const { losesLinks } = this.launch.entry ?? {};
-    const { blocks, ignored } = await toPrompt(item, { uploads: this.uploads, canTakeImages, losesLinks });
+    const { text, hasDenials } = withDenials(item, this.state.saved?.denials);
+    const { blocks, ignored } = await toPrompt({ ...item, text }, { uploads: this.uploads, canTakeImages, losesLinks });
     for (const name of ignored) await this.#sendInOrder(messages.text(`${name} is ignored: it is not an upload of this session.`));
     if (blocks.length === 0) return this.#sendInOrder(messages.text('The message is empty: there is nothing to send to the agent.'));
     if (this.#isStopped) return;
@@ -202,6 +209,7 @@ export class AcpAgent {
     this.state.recordCall(turn, item.seq);
     task.readyId = messages.localIds(turn.id).ready;
     const translator = this.#translator;
+    if (hasDenials) this.#save({ denials: [] });
     this.#reply = session.prompt(blocks);
     this.liveText.start(translator);
     this.#promptedAt = performance.now();

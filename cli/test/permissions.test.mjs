@@ -118,14 +118,44 @@ test('a rule that is withdrawn covers nothing more, and the end of the agent’s
   await hub.untilReady(session.id, 4);
 });
 
-test('an agent that offers no approval of a single call gets none', async (t) => {
+test('an agent that offers only permanent approvals says so, and gets one that the user chooses by its name', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
-  prompt(session.id, askToRun('a', 'ls', { options: OPTIONS.filter(({ kind }) => kind === 'allow_always') }));
-  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true });
+  const options = OPTIONS.filter(({ kind }) => kind !== 'allow_once');
+  await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
+  prompt(session.id, askToRun('a', 'ls', { options }));
+  const id = await untilRequest(session.id);
+  const { choices, needsChoice } = hub.sessions.get(session.id).agentState.requests[id];
+  assert.deepEqual([choices, needsChoice], [[{ id: 'for-ever', label: 'Always' }], true]);
+  for (const answers of [undefined, { choice: ['no'] }, { choice: 'for-ever' }]) {
+    const { success, error } = await hub.call(session.id, 'permission', { id, approved: true, answers });
+    assert.deepEqual([success, error], [false, 'The agent offers no approval of this call alone. Choose one of its own approvals.']);
+  }
+  await hub.call(session.id, 'permission', { id, approved: true, answers: { choice: ['for-ever'] } });
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(calls('answer'), [CANCELED]);
-  assert.match(hub.transcript(session.id).join('\n'), /no approval of a single call/);
+  assert.deepEqual(calls('answer'), [selected('for-ever')]);
+});
+
+test('the reason of a denial is in front of the next prompt, also after a restart, once', async (t) => {
+  const script = { initialize: { agentCapabilities: { sessionCapabilities: { resume: {} } } } };
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t, script);
+  const first = await start();
+  const { id: sid } = first.session;
+  prompt(sid, askToRun('a', 'touch published.txt\n'));
+  await hub.call(sid, 'permission', { id: await untilRequest(sid), approved: false, reason: 'Not before the review' });
+  await hub.untilReady(sid, 1);
+  await first.stop();
+  await start();
+  const promptText = () => calls('session/prompt').at(-1).prompt[0].text;
+  hub.postMessage(sid, '/compact');
+  await hub.untilReady(sid, 2);
+  assert.equal(promptText(), '/compact');
+  hub.postMessage(sid, 'What is left?');
+  await hub.untilReady(sid, 3);
+  assert.equal(promptText(), 'The user denied Bash (touch published.txt): Not before the review\n\nWhat is left?');
+  hub.postMessage(sid, 'And now?');
+  await hub.untilReady(sid, 4);
+  assert.equal(promptText(), 'And now?');
 });
 
 test('an abort cancels the prompt, answers the open request and closes the open call', async (t) => {

@@ -1,17 +1,27 @@
 /**
  * The answers to an agent's permission requests.
  *
- * The order of the options means nothing: some agents list a permanent approval first. Of the two approvals, `allow_once` is
- * always chosen. `allow_always` may write a permanent rule into the settings of the user or of the project; an approval
- * for the session is remembered by the caller instead, and every later call is allowed once. `reject_always` is not
- * chosen for the same reason.
+ * The order of the options means nothing: some agents list a permanent approval first. An approval chooses `allow_once`.
+ * `allow_always` may write a permanent rule into the settings of the user or of the project, so that only a user who sees its
+ * name chooses it; an approval for the session is remembered by the caller instead, and every later call is allowed once.
+ * `reject_always` is not chosen for the same reason.
  *
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Decision the user's decision; `canceled`: there is none
  * @typedef {{optionId: string, kind: string, name?: string}} Option
+ * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice an option that the user can choose by its own name
  */
 
-import { asList, isText } from './values.mjs';
+import { asList, firstLine, isObject, isText } from './values.mjs';
+
+const MAX_LABEL_CHARS = 200;
+
+/** Options that approve a call and also choose a mode in which the agent decides more itself. */
+const CHOOSES_MODE = /auto|previous|bypass|yolo|accept/i;
+const NEVER_ASKS = /bypass|yolo|full.?access/i;
+
+const isApproval = (option) => (option?.kind === 'allow_once' || option?.kind === 'allow_always') && isText(option.optionId);
+const textOf = ({ optionId, name }) => `${optionId} ${isText(name) ? name : ''}`;
 
 /**
  * Returns the option for a decision.
@@ -21,15 +31,49 @@ import { asList, isText } from './values.mjs';
  */
 export function chooseOption(options, status) {
   const kind = status === 'approved' ? 'allow_once' : 'reject_once';
-  return asList(options).find((option) => option?.kind === kind && isText(option.optionId));
+  const found = asList(options).filter((option) => option?.kind === kind && isText(option.optionId));
+  return found.find((option) => !CHOOSES_MODE.test(textOf(option))) ?? found[0];
+}
+
+/**
+ * Returns the agent's own options that are offered to the user.
+ * @param {unknown} options of the request
+ * @param {boolean} isPlan whether the request is for a plan, whose options say how the agent goes on
+ * @returns {{choices?: Choice[], needsChoice?: true}} `needsChoice`: no option approves this call alone
+ */
+export function offeredChoices(options, isPlan) {
+  const approval = chooseOption(options, 'approved');
+  const others = asList(options).filter((option) => isApproval(option) && option !== approval);
+  if (others.length === 0 || (approval && !isPlan)) return {};
+  const choices = others.map((option) => ({
+    id: option.optionId,
+    label: firstLine(isText(option.name) ? option.name : option.optionId, MAX_LABEL_CHARS),
+    ...(NEVER_ASKS.test(textOf(option)) && { neverAsks: true }),
+  }));
+  return { choices, ...(!approval && { needsChoice: true }) };
+}
+
+/**
+ * Returns the option of an approval: one of the offered choices that the user made, or the one for this call.
+ * @param {unknown} options of the request
+ * @param {Decision} decision
+ * @param {Choice[]} [choices] from `offeredChoices`
+ */
+export function approvedOption(options, { answers }, choices = []) {
+  const [chosen] = asList(isObject(answers?.choice) ? answers.choice.answers : answers?.choice);
+  const isOffered = choices.some(({ id }) => id === chosen);
+  return isOffered ? asList(options).find((option) => option?.optionId === chosen) : chooseOption(options, 'approved');
 }
 
 /**
  * Returns the result of `session/request_permission`.
  * @param {{options?: unknown}} request
  * @param {Decision} decision
+ * @param {Choice[]} [choices] from `offeredChoices`
  */
-export function permissionResult({ options }, { status, decision }) {
-  const option = status === 'canceled' || decision === 'abort' ? undefined : chooseOption(options, status);
+export function permissionResult({ options }, decision, choices) {
+  const { status } = decision;
+  const isAnswered = status !== 'canceled' && decision.decision !== 'abort';
+  const option = !isAnswered ? undefined : status === 'approved' ? approvedOption(options, decision, choices) : chooseOption(options, status);
   return { outcome: option ? { outcome: 'selected', optionId: option.optionId } : { outcome: 'cancelled' } };
 }

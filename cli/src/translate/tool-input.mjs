@@ -66,6 +66,8 @@ export function toolInput(call, quirks) {
   const fields = renameEditFields(withoutRepeatedCommand(isObject(call.rawInput) ? call.rawInput : {}));
   const base = call.diffs.length > 0 ? withDiffs(fields, call.diffs) : fields;
   if (call.rawInput !== undefined && !isObject(call.rawInput)) base.input = call.rawInput;
+  // Some agents send a plan only as the text of its call.
+  if (call.kind === 'switch_mode' && !hasFields(base) && isText(call.description)) base.plan = call.description;
   return limitSize(withDescription(hasFields(base) ? base : derive(call, quirks), call.description), MAX_INPUT_BYTES);
 }
 

@@ -32,7 +32,7 @@
 import { randomUUID } from 'node:crypto';
 import { quirksOf } from './agents.mjs';
 import { toCommands } from './commands.mjs';
-import { chooseOption, permissionResult } from './permissions.mjs';
+import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
 import { TextBuffer } from './text-buffer.mjs';
@@ -92,7 +92,8 @@ class Translator {
   #now;
   #text;
   #calls;
-  /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean}>} */
+  /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean,
+   *   choices?: import('./permissions.mjs').Choice[]}>} */
   #requests = new Map();
   /** Whether the last thing in the turn is a denial. */
   #isDenied = false;
@@ -170,9 +171,9 @@ class Translator {
   responseTo(id, decision) {
     const request = this.#requests.get(id);
     if (!request) throw new Error(`There is no open request ${id}.`);
-    const { params, questions, isForm } = request;
+    const { params, questions, isForm, choices } = request;
     if (isForm) return elicitationResult(params, decision);
-    const result = permissionResult(params, decision);
+    const result = permissionResult(params, decision, choices);
     const hasAnswers = questions.length > 0 && decision.status === 'approved';
     return hasAnswers ? { ...result, answers: answersByPosition(questions, decision.answers) } : result;
   }
@@ -181,9 +182,9 @@ class Translator {
     const request = this.#requests.get(id);
     this.#requests.delete(id);
     if (!request?.call) return [];
-    const { call, params, isForm } = request;
+    const { call, params, isForm, choices } = request;
     if (decision.status === 'approved') {
-      const isAllowed = isForm || chooseOption(params.options, 'approved') !== undefined;
+      const isAllowed = isForm || approvedOption(params.options, decision, choices) !== undefined;
       if (!isAllowed) return this.#afterText(this.#calls.close(call, 'Not run: the agent offers no approval of a single call.'));
       this.#calls.start(call);
       return [];
@@ -283,9 +284,11 @@ class Translator {
 
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.requestId(call?.id ?? this.#newId());
-    this.#requests.set(id, { params, call, questions, isForm });
+    const args = this.#argumentsOf(params, call, questions, isForm);
     const kind = isKnownKind(call?.kind) ? { kind: call.kind } : {};
-    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: this.#argumentsOf(params, call, questions, isForm), createdAt: this.#now(), ...kind };
+    const choices = isForm || questions.length > 0 ? {} : offeredChoices(params.options, isText(args.plan));
+    this.#requests.set(id, { params, call, questions, isForm, choices: choices.choices });
+    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...choices };
   }
 
   #argumentsOf({ message }, call, questions, isForm) {

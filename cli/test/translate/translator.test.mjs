@@ -32,7 +32,45 @@ test('the request to leave the plan mode shows the plan that came before it, and
   const request = session.ask({ toolCallId: 'c', rawInput: {} }, { options });
   assert.equal(request.tool, 'ExitPlanMode');
   assert.deepEqual(request.arguments, { plan: '# Plan' });
+  assert.deepEqual([request.choices, request.needsChoice], [[{ id: 'exit-plan-auto', label: 'exit-plan-auto' }], undefined]);
   assert.deepEqual(session.decide(request, { status: 'approved' }), { outcome: { outcome: 'selected', optionId: 'exit-plan-default' } });
+});
+
+test('the approval of a plan is the option that lets the agent ask, and the others are choices of their own', () => {
+  const option = (optionId, kind, name) => ({ optionId, kind, name });
+  const options = [
+    option('restore_previous', 'allow_once', 'Yes, restore previous mode (auto)'),
+    option('proceed_always', 'allow_always', 'Yes, and auto-accept edits'),
+    option('bypass', 'allow_always', 'Yes, and bypass permissions'),
+    option('proceed_once', 'allow_once', 'Yes, and manually approve edits'),
+    option('cancel', 'reject_once', 'No, keep planning (esc)'),
+  ];
+  const decide = (decision) => {
+    const session = createSession({ agent: 'qwen' });
+    const toolCall = { toolCallId: 'p', title: 'Plan:', kind: 'switch_mode', content: textContent('# Plan'), rawInput: {} };
+    const request = session.ask(toolCall, { options });
+    assert.deepEqual(request.arguments, { plan: '# Plan' });
+    assert.deepEqual(request.choices, [
+      { id: 'restore_previous', label: 'Yes, restore previous mode (auto)' },
+      { id: 'proceed_always', label: 'Yes, and auto-accept edits' },
+      { id: 'bypass', label: 'Yes, and bypass permissions', neverAsks: true },
+    ]);
+    return session.decide(request, decision).outcome.optionId;
+  };
+  assert.equal(decide({ status: 'approved' }), 'proceed_once');
+  assert.equal(decide({ status: 'approved', answers: { choice: ['proceed_always'] } }), 'proceed_always');
+  assert.equal(decide({ status: 'approved', answers: { choice: { answers: ['bypass'] } } }), 'bypass');
+  assert.equal(decide({ status: 'approved', answers: { choice: ['cancel'] } }), 'proceed_once');
+  assert.equal(decide({ status: 'denied' }), 'cancel');
+});
+
+test('a permanent approval of a call that is no plan is offered only if the agent has no other one', () => {
+  const session = createSession();
+  const always = { optionId: 'always', kind: 'allow_always', name: 'Always allow `make`' };
+  assert.equal(session.ask(COMMAND, { options: [always, { optionId: 'once', kind: 'allow_once' }] }).choices, undefined);
+  const request = session.ask({ ...COMMAND, toolCallId: 'd' }, { options: [always, { optionId: 'no', kind: 'reject_once' }] });
+  assert.deepEqual([request.choices, request.needsChoice], [[{ id: 'always', label: 'Always allow `make`' }], true]);
+  assert.equal(session.decide(request, { status: 'approved', answers: { choice: ['always'] } }).outcome.optionId, 'always');
 });
 
 test('two requests for one call have ids of their own, and are answered in any order', () => {

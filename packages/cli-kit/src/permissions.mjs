@@ -19,6 +19,9 @@ const STATE_TIMEOUT_MS = 3000;
  *
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string,
  *   answers?: Record<string, string[] | {answers: string[]}>}} Outcome
+ *
+ * An approval in the agent's own words. An answer has its id in `answers.choice`.
+ * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice
  */
 
 export class Permissions {
@@ -55,14 +58,15 @@ export class Permissions {
    * @param {string} tool
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
-   * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, signal?: AbortSignal}} [options] `id`: the id of
-   *   the request, by default a random one; `scope`: what an approval for the session covers, by default nothing; `signal`:
-   *   withdraws the request
+   * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
+   *   signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `scope`: what an approval for the
+   *   session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one
+   *   of these; `signal`: withdraws the request
    * @returns {Promise<Outcome>}
    */
-  ask(tool, args, mode, { id, scope = null, signal } = {}) {
+  ask(tool, args, mode, { id, scope = null, choices, needsChoice, signal } = {}) {
     return new Promise((resolve) => {
-      const request = { tool, args, mode, scope, wantedId: id, resolve };
+      const request = { tool, args, mode, scope, choices, needsChoice, wantedId: id, resolve };
       this.#publish(request);
       signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
     });
@@ -76,8 +80,10 @@ export class Permissions {
   async answer({ id, approved, decision, mode, allowTools, answers, reason } = {}) {
     const request = this.#pending.get(id);
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
-    this.#pending.delete(id);
     const isApproved = approved === true && decision !== 'denied' && decision !== 'abort';
+    const refusal = isApproved && checkChoice(request, answers);
+    if (refusal) return { success: false, error: refusal };
+    this.#pending.delete(id);
     const allowed = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
     const outcome = {
       status: isApproved ? 'approved' : 'denied',
@@ -155,8 +161,9 @@ export class Permissions {
     const id = this.#newId(request.wantedId);
     request.id = id;
     this.#pending.set(id, request);
-    const { tool, args, scope } = request;
-    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule: scope && { kind: scope.kind, label: scope.label } };
+    const { tool, args, scope, choices, needsChoice } = request;
+    const sessionRule = scope && { kind: scope.kind, label: scope.label };
+    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule, ...(choices && { choices }), ...(needsChoice && { needsChoice }) };
     this.state
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub has it already.
@@ -237,6 +244,14 @@ export class Permissions {
       }
     }
   }
+}
+
+/** Returns why the agent's own approval that a user chose cannot be given, or null. */
+function checkChoice({ choices = [], needsChoice }, answers) {
+  const given = answers?.choice?.answers ?? answers?.choice;
+  const isOffered = Array.isArray(given) && choices.some(({ id }) => id === given[0]);
+  if (needsChoice && !isOffered) return 'The agent offers no approval of this call alone. Choose one of its own approvals.';
+  return choices.length > 0 && given !== undefined && !isOffered ? 'The agent does not offer this choice.' : null;
 }
 
 /**
