@@ -23,29 +23,30 @@ export class Approvals {
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
    * @param {{records: object[], request: {id: string, tool: string, arguments: object, kind?: string, choices?: object[],
-   *   needsChoice?: boolean}}} translated `kind`: of the call; `choices`: the agent's own approvals
+   *   needsChoice?: boolean}, whole?: object, content?: string}} translated `kind`: of the call; `choices`: the agent's own
+   *   approvals; `whole`: the arguments, if those of the request are shortened, and `content`: their JSON
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
    */
-  async answer(translator, { records, request }, signal, { isForm = false } = {}) {
+  async answer(translator, { records, request, whole, content }, signal, { isForm = false } = {}) {
     const { id, tool, arguments: args, kind = 'other' } = request;
     // The call is stored before its request is published, so that clients can show the two together.
     await this.send(records);
     // An agent that offers no approval of this call alone is answered by the user, too.
     const isQuestion = isForm || Array.isArray(args.questions) || request.needsChoice;
-    const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args, kind });
+    const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
     const approvedBy = isQuestion ? undefined : this.approvesAll ? APPROVE_EVERYTHING : this.permissions.findRule(scope);
     if (approvedBy) this.permissions.recordApproval(request, approvedBy);
-    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, scope, signal);
+    const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, content, signal });
     if (decision.status === 'denied' && decision.reason) this.onDenied(request, decision.reason);
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;
   }
 
-  #ask({ id, tool, arguments: args, choices, needsChoice }, scope, signal) {
+  #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, content, signal }) {
     if (signal.aborted) return { status: 'canceled' };
-    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, signal });
+    return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, content, signal });
   }
 }

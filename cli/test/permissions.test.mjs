@@ -158,6 +158,40 @@ test('the reason of a denial is in front of the next prompt, also after a restar
   assert.equal(promptText(), 'And now?');
 });
 
+test('a command above the limit of a request is approved only after all of it was read', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  const command = `echo ${'x'.repeat(1_000_000)} && rm -r src`;
+  prompt(session.id, askToRun('a', command));
+  const id = await untilRequest(session.id);
+  const request = hub.sessions.get(session.id).agentState.requests[id];
+  assert.match(request.arguments.command, /\[\d+ more characters\]$/);
+  assert.deepEqual([request.sessionRule, request.shortened.parts], [null, 6]);
+  const unread = await hub.call(session.id, 'permission', { id, approved: true });
+  assert.deepEqual([unread.success, hub.pendingRequest(session.id)], [false, id]);
+  const parts = [];
+  for (let part = 0; part < request.shortened.parts; part += 1) parts.push(await hub.call(session.id, 'readPermissionRequest', { id, part }));
+  assert.deepEqual(JSON.parse(parts.map(({ text }) => text).join('')), { command });
+  const proof = parts.map((part) => part.proof).join('');
+  assert.deepEqual(await hub.call(session.id, 'permission', { id, approved: true, answers: { proof: [proof] } }), { success: true });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [selected('yes')]);
+});
+
+test('questions above the limit of a request are shortened, too', async (t) => {
+  const { hub, calls, prompt, untilRequest, start } = await setUp(t);
+  const { session } = await start();
+  prompt(session.id, [{ elicit: { message: `Delete it? ${'x'.repeat(700_000)}`, requestedSchema: { properties: { sure: { type: 'boolean' } } } } }]);
+  const id = await untilRequest(session.id);
+  assert.equal((await hub.call(session.id, 'permission', { id, approved: true, answers: { sure: ['Yes'] } })).success, false);
+  const { parts } = hub.sessions.get(session.id).agentState.requests[id].shortened;
+  let proof = '';
+  for (let part = 0; part < parts; part += 1) proof += (await hub.call(session.id, 'readPermissionRequest', { id, part })).proof;
+  await hub.call(session.id, 'permission', { id, approved: true, answers: { sure: ['Yes'], proof: [proof] } });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(calls('answer'), [{ action: 'accept', content: { sure: true } }]);
+});
+
 test('an abort cancels the prompt, answers the open request and closes the open call', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();

@@ -5,7 +5,7 @@
 
 import { isTodoCall, diffsOf, hasInput, toolInput, toolName } from './tool-input.mjs';
 import { contentText, exitCode, ToolOutput } from './tool-output.mjs';
-import { asList, asObject, hasFields, isObject, isText } from './values.mjs';
+import { MAX_INPUT_BYTES, asList, asObject, hasFields, isObject, isText, limitSize } from './values.mjs';
 import { message, toolResult, toolUse } from './records.mjs';
 
 /** The shortest time between two stored pieces of a running call's output. */
@@ -153,7 +153,7 @@ export class ToolCalls {
     return [...this.#calls.values()].some(({ locations }) => locations.some(({ path }) => path === text));
   }
 
-  /** Returns all that is known of the input of a call, for a request; the stored input may be less. */
+  /** Returns all that is known of the input of a call; the stored input may be less. */
   inputOf(call) {
     return call ? toolInput(call, this.quirks) : {};
   }
@@ -197,7 +197,7 @@ export class ToolCalls {
   #store(call) {
     call.isStored = true;
     call.name = toolName(call, this.quirks);
-    call.input = toolInput(call, this.quirks);
+    call.input = limitSize(toolInput(call, this.quirks), MAX_INPUT_BYTES);
     return message(`${call.key}-use`, toolUse(call.id, call.name, call.input));
   }
 

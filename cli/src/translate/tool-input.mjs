@@ -4,10 +4,8 @@
  * another one shows it.
  */
 
-import { asList, hasFields, isObject, isText, limitSize } from './values.mjs';
+import { asList, hasFields, isObject, isText } from './values.mjs';
 
-/** Limit on the JSON of an input, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
-const MAX_INPUT_BYTES = 600_000;
 const MAX_NAME_CHARS = 100;
 /** Unchanged lines around a change. Agents send whole files. */
 const CONTEXT_LINES = 3;
@@ -57,7 +55,7 @@ export const hasInput = ({ rawInput, diffs }) =>
   diffs.length > 0 || (isObject(rawInput) ? Object.keys(rawInput).some((name) => name !== 'cwd') : rawInput !== undefined);
 
 /**
- * Returns the input of a call.
+ * Returns the whole input of a call.
  * @param {import('./tool-calls.mjs').Call} call
  * @param {import('./agents.mjs').Quirks} quirks
  * @returns {Record<string, any>}
@@ -68,7 +66,7 @@ export function toolInput(call, quirks) {
   if (call.rawInput !== undefined && !isObject(call.rawInput)) base.input = call.rawInput;
   // Some agents send a plan only as the text of its call.
   if (call.kind === 'switch_mode' && !hasFields(base) && isText(call.description)) base.plan = call.description;
-  return limitSize(withDescription(hasFields(base) ? base : derive(call, quirks), call.description), MAX_INPUT_BYTES);
+  return withDescription(hasFields(base) ? base : derive(call, quirks), call.description);
 }
 
 /** Derives an input from what else is known of a call. */

@@ -39,14 +39,12 @@ import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
 import { isKnownKind } from './tool-input.mjs';
 import { blockText } from './tool-output.mjs';
-import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
+import { MAX_INPUT_BYTES, asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
 const MAX_TODOS = 200;
 /** Limit on the JSON of one todo, in bytes. The hub accepts lists of 250,000 bytes. */
 const MAX_TODO_BYTES = 1200;
-/** Limit on the JSON of questions, in bytes. The hub accepts permission requests of 1,000,000 bytes. */
-const MAX_QUESTIONS_BYTES = 600_000;
 
 /** The tool name of a question that belongs to no tool call. */
 const QUESTION_TOOL = 'AskUserQuestion';
@@ -155,8 +153,8 @@ class Translator {
     const toolCall = asObject(params.toolCall);
     const questions = toolCall._meta?.qwenInteractionKind === 'user_question' ? questionsOfCall(toolCall.rawInput) : [];
     const { call, records: stored } = this.#calls.request(toolCall);
-    const request = this.#addRequest({ params, call, questions, isForm: false });
-    return { records: this.#afterText(stored), request };
+    const added = this.#addRequest({ params, call, questions, isForm: false });
+    return { records: this.#afterText(stored), ...added };
   }
 
   onElicitation(params) {
@@ -164,8 +162,8 @@ class Translator {
     const call = this.#calls.find(params.toolCallId);
     const questions = toQuestions(params, call?.rawInput?.questions);
     const stored = call && !call.isStored && !call.isEnded ? this.#calls.request({ toolCallId: params.toolCallId }).records : [];
-    const request = this.#addRequest({ params, call, questions, isForm: true });
-    return { records: this.#afterText(stored), request };
+    const added = this.#addRequest({ params, call, questions, isForm: true });
+    return { records: this.#afterText(stored), ...added };
   }
 
   responseTo(id, decision) {
@@ -282,18 +280,23 @@ class Translator {
     return [{ type, ...fields }];
   }
 
+  /** `whole`: the arguments, if those of the request are shortened, and `content`: their JSON. */
   #addRequest({ params, call, questions, isForm }) {
     const id = this.#calls.requestId(call?.id ?? this.#newId());
-    const args = this.#argumentsOf(params, call, questions, isForm);
+    const whole = this.#argumentsOf(params, call, questions, isForm);
+    const args = limitSize(whole, MAX_INPUT_BYTES);
+    const json = JSON.stringify(whole);
+    const unshortened = JSON.stringify(args) === json ? {} : { whole, content: json };
     const kind = isKnownKind(call?.kind) ? { kind: call.kind } : {};
     const choices = isForm || questions.length > 0 ? {} : offeredChoices(params.options, isText(args.plan));
     this.#requests.set(id, { params, call, questions, isForm, choices: choices.choices });
-    return { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...choices };
+    const request = { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...choices };
+    return { request, ...unshortened };
   }
 
   #argumentsOf({ message }, call, questions, isForm) {
-    if (questions.length > 0) return limitSize({ questions }, MAX_QUESTIONS_BYTES);
-    return isForm ? limitSize({ message }, MAX_QUESTIONS_BYTES) : this.#calls.inputOf(call);
+    if (questions.length > 0) return { questions };
+    return isForm ? { message } : this.#calls.inputOf(call);
   }
 
   #describeCancel() {

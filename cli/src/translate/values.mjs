@@ -23,6 +23,9 @@ export function firstLine(value, max) {
   return (line.length > max ? `${line.slice(0, max - 1).trimEnd()}…` : line).toWellFormed();
 }
 
+/** Limit on the JSON of the input of a call and of the arguments of a request, in bytes. */
+export const MAX_INPUT_BYTES = 600_000;
+
 const sizeOf = (value) => Buffer.byteLength(JSON.stringify(value) ?? '');
 
 /** Levels of nested values. The hub accepts 500. */

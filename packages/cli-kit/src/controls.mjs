@@ -58,6 +58,7 @@ export class Controls {
         if (answer.success && params.decision === 'abort') this.inBackground(this.agent.abort());
         return answer;
       },
+      readPermissionRequest: (params) => this.permissions.readContent(params),
       revokeSessionRule: (params) => this.permissions.revokeRule(params),
       abort: async () => {
         const outcome = await this.agent.abort();

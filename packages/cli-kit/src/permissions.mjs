@@ -6,6 +6,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { RequestContent } from './request-content.mjs';
 import { SessionRules, scopeOf } from './session-rules.mjs';
 
 /** What approves a call in a mode that never asks. */
@@ -59,14 +60,15 @@ export class Permissions {
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
    * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
-   *   signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `scope`: what an approval for the
+   *   content?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `scope`: what an approval for the
    *   session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one
-   *   of these; `signal`: withdraws the request
+   *   of these; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws the request
    * @returns {Promise<Outcome>}
    */
-  ask(tool, args, mode, { id, scope = null, choices, needsChoice, signal } = {}) {
+  ask(tool, args, mode, { id, scope = null, choices, needsChoice, content, signal } = {}) {
     return new Promise((resolve) => {
-      const request = { tool, args, mode, scope, choices, needsChoice, wantedId: id, resolve };
+      const whole = content === undefined ? undefined : new RequestContent(content);
+      const request = { tool, args, mode, scope, choices, needsChoice, whole, wantedId: id, resolve };
       this.#publish(request);
       signal?.addEventListener('abort', () => this.#cancel(request, 'Withdrawn by the agent'), { once: true });
     });
@@ -81,15 +83,17 @@ export class Permissions {
     const request = this.#pending.get(id);
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
     const isApproved = approved === true && decision !== 'denied' && decision !== 'abort';
-    const refusal = isApproved && checkChoice(request, answers);
+    const { proof, ...given } = answers ?? {};
+    const refusal = isApproved && (request.whole?.check(proof) ?? checkChoice(request, answers));
     if (refusal) return { success: false, error: refusal };
+    const kept = request.whole ? given : answers;
     this.#pending.delete(id);
     const allowed = isApproved ? this.#addRules(request, { decision, allowTools }) : decision;
     const outcome = {
       status: isApproved ? 'approved' : 'denied',
       decision: allowed ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
-      ...(answers === undefined ? {} : { answers }),
+      ...(kept === undefined || (request.whole && Object.keys(kept).length === 0) ? {} : { answers: kept }),
     };
     await this.#complete(id, request, {
       ...outcome,
@@ -100,6 +104,12 @@ export class Permissions {
     // After the answer has reached the agent, which may change the mode itself because of it.
     if (isApproved && typeof mode === 'string') setImmediate(() => this.onMode(mode));
     return { success: true };
+  }
+
+  /** The RPC `readPermissionRequest`. @param {{id?: string, part?: number}} params */
+  readContent({ id, part } = {}) {
+    const { whole } = this.#pending.get(id) ?? {};
+    return whole ? whole.read(part) : { success: false, error: 'There is no pending permission request with this id that is shortened.' };
   }
 
   /**
@@ -161,9 +171,9 @@ export class Permissions {
     const id = this.#newId(request.wantedId);
     request.id = id;
     this.#pending.set(id, request);
-    const { tool, args, scope, choices, needsChoice } = request;
+    const { tool, args, scope, choices, needsChoice, whole } = request;
     const sessionRule = scope && { kind: scope.kind, label: scope.label };
-    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule, ...(choices && { choices }), ...(needsChoice && { needsChoice }) };
+    const entry = { tool, arguments: args, createdAt: this.now(), sessionRule, ...(choices && { choices }), ...(needsChoice && { needsChoice }), ...(whole && { shortened: whole.size }) };
     this.state
       .mutate((current) => {
         // The request was answered or canceled before this update ran, or the hub has it already.

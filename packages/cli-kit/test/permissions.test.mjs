@@ -258,3 +258,40 @@ test('the outcome has the answers to questions', async () => {
   await permissions.answer({ id: await pendingId(), approved: true, answers });
   assert.deepEqual((await outcome).answers, answers);
 });
+
+test('a shortened request is approved only with the proof of all its parts', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const args = { file_path: '/code/shop/a', content: `${'a'.repeat(199_970)}${'\u{1F600}'.repeat(200_000)}` };
+  const content = JSON.stringify(args);
+  const outcome = permissions.ask('Write', { file_path: '/code/shop/a', content: 'aaa' }, 'default', { content });
+  const id = await pendingId();
+  const { shortened } = hub.value.requests[id];
+  assert.deepEqual(shortened, { parts: 4, bytes: Buffer.byteLength(content) });
+  const parts = [0, 1, 2, 3].map((part) => permissions.readContent({ id, part }));
+  assert.equal(parts.map(({ text }) => text).join(''), content);
+  assert.ok(parts.every(({ text }) => text.isWellFormed()));
+  const proofs = parts.map(({ proof }) => proof);
+  const approve = (proof, more = {}) => permissions.answer({ id, approved: true, ...(proof === undefined ? {} : { answers: { proof } }), ...more });
+  for (const wrong of [undefined, [], [proofs[2]], [proofs.slice(0, 2).join('')], [proofs.toReversed().join('')], proofs.join(''), [5]]) {
+    for (const decision of ['approved', 'approved_for_session', undefined]) {
+      const { success, error } = await approve(wrong, { decision, allowTools: ['Write'] });
+      assert.equal(success, false);
+      assert.match(error, /shortened: \d+ bytes are to be approved/);
+    }
+  }
+  assert.deepEqual(Object.keys(hub.value.requests), [id]);
+  assert.deepEqual(await approve([proofs.join('')]), { success: true });
+  assert.deepEqual(await outcome, { status: 'approved', id, decision: 'approved' });
+  assert.equal(hub.value.completedRequests[id].answers, undefined);
+  assert.equal(permissions.readContent({ id, part: 0 }).success, false);
+});
+
+test('a shortened request is denied without a proof, and its parts have numbers', async () => {
+  const { permissions, pendingId } = setup();
+  const outcome = permissions.ask('Write', {}, 'default', { content: '{}' });
+  const id = await pendingId();
+  for (const part of [-1, 1, 0.5, '0', undefined]) assert.match(permissions.readContent({ id, part }).error, /from 0 to 0/);
+  assert.equal(permissions.readContent({ id: 'another', part: 0 }).success, false);
+  assert.deepEqual(await permissions.answer({ id, approved: false }), { success: true });
+  assert.equal((await outcome).status, 'denied');
+});

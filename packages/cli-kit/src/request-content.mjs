@@ -1,0 +1,42 @@
+/**
+ * The whole arguments of a permission request that is published shortened. A client reads them in parts. Each part has a piece of a
+ * random text: an approval must have all pieces, so that nothing is approved that its client has not loaded.
+ */
+
+import { randomBytes } from 'node:crypto';
+
+/** Characters of a part. As JSON in JSON they are at most 2.4 MB. */
+const PART_CHARS = 200_000;
+
+const PROOF_BYTES = 8;
+
+export class RequestContent {
+  #parts = [];
+  #proofs;
+
+  /** @param {string} json the arguments as JSON */
+  constructor(json) {
+    for (let from = 0, to; from < json.length; from = to) {
+      to = Math.min(from + PART_CHARS, json.length);
+      // A part must not end within a surrogate pair, which is not valid alone.
+      if (/[\uD800-\uDBFF]/.test(json[to - 1])) to += 1;
+      this.#parts.push(json.slice(from, to));
+    }
+    this.#proofs = this.#parts.map(() => randomBytes(PROOF_BYTES).toString('hex'));
+    this.size = { parts: this.#parts.length, bytes: Buffer.byteLength(json) };
+  }
+
+  /** Returns a part, for an RPC. @param {unknown} part from 0 */
+  read(part) {
+    const text = Number.isInteger(part) ? this.#parts[part] : undefined;
+    if (text === undefined) return { success: false, error: `\`part\` must be from 0 to ${this.#parts.length - 1}.` };
+    return { success: true, text, parts: this.#parts.length, proof: this.#proofs[part] };
+  }
+
+  /** Returns why an approval is refused, or null. @param {unknown} proof `answers.proof` of the approval */
+  check(proof) {
+    const [given] = Array.isArray(proof?.answers ?? proof) ? (proof.answers ?? proof) : [];
+    if (given === this.#proofs.join('')) return null;
+    return `The request is shortened: ${this.size.bytes} bytes are to be approved. Load all of it first; a reload of the page may help.`;
+  }
+}
