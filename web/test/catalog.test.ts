@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Choice } from '../src/api/types.ts';
-import { acceptEditsMode, agents, agentsOn, currentModel, defaultAgent, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
+import { acceptEditsMode, agents, allowsNeverAsking, agentsOn, currentModel, defaultAgent, modeLabel, modelsOf, modesOf } from '../src/state/catalog.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
 
@@ -15,6 +15,7 @@ const CONFIG = {
     { id: 'eta', kind: 'alpha' as const, label: 'Eta', modes: [choice('default', 'Ask'), { ...choice('edits', 'Edits'), acceptsEdits: true }], models: [choice('default'), choice('swift', 'Swift')] },
   ],
   defaultAgent: 'eta',
+  forbiddenModes: '',
   limits: { uploadBytes: 10, messageBytes: 10 },
   push: { available: true },
 };
@@ -33,11 +34,21 @@ test('a session has the modes and models of its agent, by the word of the deploy
   for (const flavor of ['epsilon', 'constructor', 5]) assert.deepEqual(modesOf({ flavor }), [], String(flavor));
 });
 
-test('a session has its own modes and models as well', () => {
-  const modes = [{ id: 'build', name: 'Build', description: 'Builds' }, { id: 'yolo', name: 'Free' }, { name: 'no id' }, 'plan', { id: 'bare', name: 7 }];
-  assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [choice('default', 'Ask'), choice('yolo', 'Free'), { id: 'build', label: 'Build', description: 'Builds' }, choice('bare')]);
-  assert.deepEqual(modelsOf({ flavor: 'theta', models: [{ id: 'acme/large', name: 'Large' }] }), [choice('acme/large', 'Large')]);
-  assert.deepEqual(modelsOf({ flavor: 'theta', models: 'acme' }), []);
+test('a session offers its own modes and models instead of those of its agent', () => {
+  const modes = [{ id: 'build', name: 'Build', description: 'Builds' }, { id: 'yolo', name: 'Free', neverAsks: true }, { name: 'no id' }, 'plan', { id: 'bare', name: 7, neverAsks: 'yes' }];
+  assert.deepEqual(modesOf({ flavor: 'zeta', modes }), [{ id: 'build', label: 'Build', description: 'Builds' }, { id: 'yolo', label: 'Free', neverAsks: true }, choice('bare')]);
+  assert.deepEqual(modelsOf({ flavor: 'eta', models: [{ id: 'acme/large', name: 'Large' }] }), [choice('acme/large', 'Large')]);
+  for (const own of [[], 'acme', undefined, [{ name: 'no id' }]]) {
+    assert.deepEqual([ids(modesOf({ flavor: 'eta', modes: own })), ids(modelsOf({ flavor: 'eta', models: own }))], [['default', 'edits'], ['default', 'swift']]);
+  }
+});
+
+test('a mode that the deployment forbids is not offered, not even as a session’s own', () => {
+  const modes = [{ id: 'build' }, { id: 'turbo' }, { id: 'bypassPermissions' }];
+  assert.equal(allowsNeverAsking.value, true);
+  state.value = { ...EMPTY_STATE, config: { ...CONFIG, forbiddenModes: 'turbo,bypassPermissions' } };
+  assert.deepEqual([ids(modesOf({ flavor: 'zeta', modes })), allowsNeverAsking.value], [['build'], false]);
+  state.value = { ...EMPTY_STATE, config: CONFIG };
 });
 
 test('a machine offers the agents that it lists, else those of the deployment', () => {

@@ -2,13 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answeredQuestions, describeDecision, summarizeRequest } from '../src/content/permissions.ts';
+import { answeredQuestions, describeDecision, summarizeRequest, validRequests } from '../src/content/permissions.ts';
 
 test('describes a decision by its status first', () => {
   const describe = (request: Parameters<typeof describeDecision>[0]) => describeDecision(request).label;
   assert.equal(describe({ status: 'approved', decision: 'approved' }), 'Approved');
   assert.equal(describe({ status: 'approved', decision: 'approved_for_session' }), 'Approved for the session');
   assert.equal(describe({ status: 'approved', arguments: { questions: [{ question: 'Go?' }] } }), 'Answered');
+  assert.equal(describe({ status: 'approved', approvedBy: { kind: 'command', label: 'git commit …' } }), 'Allowed by the rule git commit …');
+  assert.equal(describe({ status: 'approved', approvedBy: { kind: 'mode', label: 'Approve everything' } }), 'Not asked: Approve everything');
   assert.equal(describe({ status: 'denied' }), 'Denied');
   assert.equal(describe({ status: 'denied', decision: 'abort' }), 'Denied and stopped');
   assert.equal(describe({ status: 'canceled', decision: 'approved' }), 'Not answered');
@@ -31,4 +33,20 @@ test('matches answers with their questions, in both formats', () => {
     { question: 'constructor', answers: ['y'] },
   ]);
   assert.deepEqual(answeredQuestions({ tool: 'Bash' }), []);
+});
+
+test('a choice among the agent’s own approvals has its label', () => {
+  const choices = [{ id: 'auto', label: 'Yes, and use auto mode' }];
+  assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['auto'] } }), [{ question: 'Choice', answers: ['Yes, and use auto mode'] }]);
+  assert.deepEqual(answeredQuestions({ choices, answers: { choice: ['gone'] } }), [{ question: 'Choice', answers: ['gone'] }]);
+  assert.deepEqual(answeredQuestions({ answers: { choice: ['red'] } } as Parameters<typeof answeredQuestions>[0]), [{ question: 'choice', answers: ['red'] }]);
+});
+
+test('invalid fields of a request are dropped, and a rule that is null is kept', () => {
+  const request = { sessionRule: null, choices: [{ id: 'a' }], needsChoice: 'yes', shortened: 5, approvedBy: {} };
+  assert.deepEqual(validRequests({ r: request, s: { sessionRule: 'ls' }, t: { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } } }), [
+    ['r', { sessionRule: null }],
+    ['s', {}],
+    ['t', { sessionRule: { kind: 'tool', label: 'Fetch' }, shortened: { parts: 2, bytes: 9 } }],
+  ]);
 });

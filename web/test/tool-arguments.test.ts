@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type ArgumentField, parseArguments, parseQuestions } from '../src/content/tool-arguments.ts';
+import { type ArgumentField, parseArguments, parsePlan, parseQuestions } from '../src/content/tool-arguments.ts';
 import { diffTexts } from '../src/content/diff.ts';
 import { formatJson } from '../src/content/format-json.ts';
 import { escapeInvisible } from '../src/content/escape-invisible.ts';
@@ -172,4 +172,12 @@ test('formats JSON like `JSON.stringify`, at any depth', () => {
   const written = formatJson(deep);
   assert.ok(written.length < 3 * depth);
   assert.equal(written.replace(/\s/g, ''), `${'['.repeat(depth)}"core"${']'.repeat(depth)}`);
+});
+
+test('a plan is that of a tool for plans, with all other fields, and without a command or an edit', () => {
+  assert.deepEqual(parsePlan('ExitPlanMode', { plan: '# Plan' }), { plan: '# Plan', otherFields: [] });
+  assert.deepEqual(parsePlan('exit_plan_mode', { plan: '# Plan', allowedPrompts: [{ tool: 'Bash' }] }), { plan: '# Plan', otherFields: [{ name: 'allowedPrompts', text: formatJson([{ tool: 'Bash' }]) }] });
+  assert.ok(parsePlan('SwitchMode', { plan: 'a' }));
+  for (const input of [{ plan: ['a'] }, { plan: 'a', command: 'ls' }, { plan: 'a', ...REPLACEMENT }, {}, null, 'a']) assert.equal(parsePlan('ExitPlanMode', input), null);
+  assert.equal(parsePlan('Deploy', { plan: 'a' }), null);
 });

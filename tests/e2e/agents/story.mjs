@@ -63,7 +63,7 @@ const CHAPTERS = [
   ['text appears while it is written', readLiveText],
   ['an edit is shown as a diff, and is made when it is approved', approveEdit],
   ['a denied command is not run', denyCommand],
-  ['an approval for the session covers later commands', approveForSession],
+  ['an approval for the session covers the same program, and is taken back', approveForSession],
   ['an abort ends the turn', abortTurn],
   ['an attached picture reaches the model', attachPicture],
   ['after kill -9 of its bridge the session is resumed', resumeAfterKill],
@@ -224,12 +224,16 @@ async function denyCommand(story) {
 }
 
 async function approveForSession(story) {
-  const { chat } = story;
-  await story.prompt('Make a folder for the notes.', [{ run: 'mkdir notes' }, { run: 'touch notes/review.md' }, { say: 'The folder has one note.' }]);
-  await story.request.getByRole('button', { name: 'Approve for session', exact: true }).click();
+  const { page, chat } = story;
+  await story.prompt('Make folders for the notes.', [{ run: 'mkdir notes' }, { run: 'mkdir notes/old' }, { run: 'touch notes/review.md' }, { say: 'The folder has one note.' }]);
+  await story.request.getByRole('button', { name: 'Allow mkdir … until the agent ends' }).click();
+  await story.request.getByText('touch notes/review.md').waitFor();
+  assert.ok(existsSync(story.file('notes/old')));
+  await story.call('mkdir notes/old').getByRole('img', { name: 'Allowed by the rule mkdir …' }).waitFor();
+  await story.request.getByRole('button', { name: 'Approve', exact: true }).click();
   await chat.waitForText('The folder has one note.');
-  assert.ok(existsSync(story.file('notes/review.md')));
-  assert.equal(await story.request.count(), 0);
+  await page.getByRole('button', { name: 'Ask again for mkdir …' }).click();
+  await page.getByRole('list', { name: 'Allowed until the agent ends' }).waitFor({ state: 'detached' });
   await story.untilReady();
 }
 

@@ -34,7 +34,7 @@ test('offers the agents, modes and models of the deployment', async (t) => {
 
   const model = page.getByLabel('Model', { exact: true });
   await model.waitFor();
-  assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Bypass', 'Plan']);
+  assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Approve everything', 'Plan']);
   assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
   await model.selectOption('Opus');
   await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'opus');

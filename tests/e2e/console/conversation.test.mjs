@@ -113,7 +113,8 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   repository.write('.agents/skills/review/SKILL.md', '---\nname: review\ndescription: Reads changes\n---\n');
   const sessionField = async (name) => (await hub.web('modes').readSession(agent.sessionId))[name];
 
-  await page.getByLabel('Permission mode').selectOption('Bypass');
+  await page.getByLabel('Permission mode').selectOption('Approve everything');
+  await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
   await page.getByLabel('Permission mode').and(page.locator('[title="Never asks"]')).waitFor();
   await page.getByLabel('Model').selectOption('Strong model');
   await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'model_strong');

@@ -23,10 +23,10 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   await chat.answer('Deny and stop');
   await chat.waitForText('Denied and aborted.');
   await chat.send('cat notes.txt');
-  await chat.answer('Approve for session');
+  await chat.answer('Allow cat … until the agent ends');
   await chat.waitForText('Exit code 0.');
-  await chat.send('ls src');
-  await page.locator('summary', { hasText: 'ls src' }).waitFor();
+  await chat.send('cat src/main.rs');
+  await page.locator('summary', { hasText: 'cat src/main.rs' }).waitFor();
   assert.equal(await chat.request().count(), 0);
 });
 
@@ -79,7 +79,7 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   await card.getByText('new', { exact: true }).waitFor();
   await card.locator('mark').nth(1).waitFor();
   assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
-  await card.getByRole('button', { name: 'Accept edits' }).click();
+  await card.getByRole('button', { name: 'Approve and accept edits' }).click();
   assert.equal((await answered).mode, 'acceptEdits');
 });
 
@@ -383,7 +383,7 @@ test('moves no button of a request when the deployment’s modes are loaded afte
     await page.getByRole('heading', { name: 'No messages yet' }).waitFor();
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     config.resolve();
-    await page.getByRole('button', { name: 'Accept edits' }).waitFor();
+    await page.getByRole('button', { name: 'Approve and accept edits' }).waitFor();
     await page.getByLabel('Permission mode').waitFor();
     assert.equal(await page.evaluate(() => window.positions.size), 1);
   }

@@ -26,7 +26,7 @@ const VIEWS = [
   { name: 'changes', path: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screenshots: ['desk light', 'phone dark'] },
   { name: 'files', path: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screenshots: ['desk dark'] },
   { name: 'machines', path: () => '/machines', shows: 'online', screenshots: [] },
-  { name: 'new', path: () => '/new', shows: 'Skip permission requests', screenshots: [] },
+  { name: 'new', path: () => '/new', shows: 'Approve everything', screenshots: [] },
   { name: 'archive', path: () => '/archive', shows: 'Rename the tables', screenshots: [] },
   { name: 'settings', path: () => '/settings', shows: 'Appearance', screenshots: [] },
 ];

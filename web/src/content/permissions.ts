@@ -22,7 +22,16 @@ const isStringList = (value: unknown) => Array.isArray(value) && value.every(isS
 const isAnswers = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.values(value).every((answer: unknown) => isStringList(answer) || isStringList((answer as { answers?: unknown } | null)?.answers));
 
+const isRule = (value: unknown) => isObject(value) && isString(value.kind) && isString(value.label);
+const isChoices = (value: unknown) => Array.isArray(value) && value.every((choice) => isObject(choice) && isString(choice.id) && isString(choice.label));
+const isShortened = (value: unknown) => isObject(value) && isNumber(value.parts) && isNumber(value.bytes);
+
 const VALIDATORS: Record<string, Validator> = {
+  sessionRule: (value) => value === null || isRule(value),
+  approvedBy: isRule,
+  choices: isChoices,
+  needsChoice: (value) => value === true,
+  shortened: isShortened,
   tool: isString,
   createdAt: isNumber,
   completedAt: isNumber,
@@ -35,9 +44,10 @@ const VALIDATORS: Record<string, Validator> = {
 };
 
 /** Describes the outcome of a completed request. One without a status was never answered. */
-export function describeDecision({ status, decision, arguments: input }: CompletedRequest): Decision {
+export function describeDecision({ status, decision, approvedBy, arguments: input }: CompletedRequest): Decision {
   if (status === 'denied') return { kind: 'denied', label: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
   if (status !== 'approved') return { kind: 'canceled', label: 'Not answered' };
+  if (approvedBy) return { kind: 'approved', label: approvedBy.kind === 'mode' ? `Not asked: ${approvedBy.label}` : `Allowed by the rule ${approvedBy.label}` };
   if (parseQuestions(input).questions.length > 0) return { kind: 'approved', label: 'Answered' };
   return { kind: 'approved', label: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
@@ -48,8 +58,13 @@ export function summarizeRequest({ tool = 'A tool', arguments: input }: Complete
   return question ? question.text : `${tool} ${summarizeInput(input)}`.trimEnd();
 }
 
-/** Returns the questions of a request with their answers. */
-export function answeredQuestions({ arguments: input, answers = {} }: CompletedRequest): { question: string; answers: string[] }[] {
+/** Returns the questions of a request with their answers, and the choice among the agent's own approvals. */
+export function answeredQuestions({ arguments: input, answers = {}, choices = [] }: CompletedRequest): { question: string; answers: string[] }[] {
   const texts = new Map(parseQuestions(input).questions.map(({ key, text }) => [key, text]));
-  return Object.entries(answers).map(([key, answer]) => ({ question: texts.get(key) ?? key, answers: Array.isArray(answer) ? answer : answer.answers }));
+  const labels = new Map(choices.map(({ id, label }) => [id, label]));
+  return Object.entries(answers).map(([key, answer]) => {
+    const given: string[] = Array.isArray(answer) ? answer : answer.answers;
+    const isChoice = key === 'choice' && labels.size > 0;
+    return isChoice ? { question: 'Choice', answers: given.map((id) => labels.get(id) ?? id) } : { question: texts.get(key) ?? key, answers: given };
+  });
 }

@@ -140,6 +140,17 @@ function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
   return { before: fields.take('old_string', isString) ?? '', after: fields.take('new_string', isString) ?? '' };
 }
 
+/** The tools by which agents present a plan, such as `ExitPlanMode`. */
+const PLAN_TOOL = /plan|^SwitchMode$/i;
+
+/** Returns the plan that a call presents, and all other fields; null for any other call. */
+export function parsePlan(tool: string, input: unknown): { plan: string; otherFields: ArgumentField[] } | null {
+  if (!PLAN_TOOL.test(tool) || !isObject(input) || !isString(input.plan)) return null;
+  const { plan, ...rest } = input;
+  const { command, edits, otherFields } = parseArguments(rest);
+  return command === undefined && edits.length === 0 ? { plan, otherFields } : null;
+}
+
 /** Matches a question id that cannot contain a hidden message, so it need not be shown. */
 const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
 

@@ -1,6 +1,7 @@
 /** The user's actions on a session. Each resolves once the hub has completed it, and throws a `HubError` otherwise. */
 
 import { unwrap } from '../api/client.ts';
+import { isString } from '../api/validate.ts';
 import { moveMessageDraft } from './drafts.ts';
 import { api, outbox, sync } from './hub-client.ts';
 import { patchState, state } from './store.ts';
@@ -60,7 +61,36 @@ export async function setModel(id: string, model: string): Promise<void> {
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
   mode?: string;
+  /** Also has the `choice` of an approval in the agent's own words, and the `proof` that a shortened request was loaded. */
   answers?: Record<string, string[]>;
+}
+
+/** The whole content of a request that its CLI has published shortened. */
+export interface RequestContent {
+  arguments: unknown;
+  /** The CLI accepts an approval only with it. */
+  proof: string;
+}
+
+/** Reads all parts of a shortened request. `onPart` receives the number of parts read so far. */
+export async function readRequestContent(id: string, requestId: string, onPart: (count: number) => void): Promise<RequestContent> {
+  let [json, proof] = ['', ''];
+  for (let part = 0, parts = 1; part < parts; part += 1) {
+    const params = { path: { id, requestId }, query: { part } };
+    const answer = await unwrap(api.GET('/api/sessions/{id}/permissions/{requestId}/content', { params }));
+    if (!answer.success || !isString(answer.text) || !isString(answer.proof)) throw new Error(answer.error ?? 'The CLI did not send the content.');
+    json += answer.text;
+    proof += answer.proof;
+    parts = answer.parts ?? parts;
+    onPart(part + 1);
+  }
+  return { arguments: JSON.parse(json), proof };
+}
+
+/** Withdraws a rule by which the session's CLI approves requests itself. */
+export async function revokeRule(id: string, ruleId: string): Promise<void> {
+  const { success, error } = await unwrap(api.DELETE('/api/sessions/{id}/permissions/rules/{ruleId}', { params: { path: { id, ruleId } } }));
+  if (!success) throw new Error(error ?? 'The CLI did not withdraw the rule.');
 }
 
 /** Approves a permission request. */

@@ -32,11 +32,18 @@ function agentOf(metadata: Metadata): AgentChoice | undefined {
   return agents.value.find(({ id }) => id === flavor) ?? agents.value.find(({ kind }) => kind === flavor);
 }
 
-/** Returns the permission modes that a session accepts. */
-export const modesOf = (metadata: Metadata): Choice[] => withOwn(agentOf(metadata)?.modes, metadata?.modes);
+/** The permission modes that the deployment forbids. */
+const forbiddenModes = computed(() => new Set(state.value.config?.forbiddenModes.split(',') ?? []));
 
-/** Returns the models that a session accepts. */
-export const modelsOf = (metadata: Metadata): Choice[] => withOwn(agentOf(metadata)?.models, metadata?.models);
+/** Whether the deployment allows to start a session that never asks. */
+export const allowsNeverAsking = computed(() => !['yolo', 'bypassPermissions'].some((mode) => forbiddenModes.value.has(mode)));
+
+/** Returns the permission modes that a session offers: its agent's own if it lists them, else those of its flavor. */
+export const modesOf = (metadata: Metadata): Choice[] =>
+  (parseOwn(metadata?.modes) ?? agentOf(metadata)?.modes ?? []).filter(({ id }) => !forbiddenModes.value.has(id));
+
+/** Returns the models that a session offers: its agent's own if it lists them, else those of its flavor. */
+export const modelsOf = (metadata: Metadata): Choice[] => parseOwn(metadata?.models) ?? agentOf(metadata)?.models ?? [];
 
 /** Returns the model of a session: as last reported, or as its metadata says. */
 export function currentModel({ metadata, modelMode }: { metadata: Metadata; modelMode?: string }): string {
@@ -55,10 +62,16 @@ export function acceptEditsMode(metadata: Metadata): Choice | undefined {
 /** Returns the label of a permission mode, or the mode itself if no agent has it. */
 export const modeLabel = (mode: string): string => allModes.value.find(({ id }) => id === mode)?.label ?? mode;
 
-/** Adds a session's own choices. One with the same id replaces the agent's. */
-function withOwn(choices: Choice[] = [], own: unknown): Choice[] {
-  const added = parseObjects<{ id: string; name?: string; description?: string }>(own, { id: isString, name: isString, description: isString }, ['id']);
-  const all = new Map(choices.map((choice) => [choice.id, choice]));
-  for (const { id, name, description } of added) all.set(id, { id, label: name || id, ...(description === undefined ? {} : { description }) });
-  return [...all.values()];
+/** Returns a session's own choices; undefined if it lists none. */
+function parseOwn(own: unknown): Choice[] | undefined {
+  const listed = parseObjects<{ id: string; name?: string; description?: string; neverAsks?: boolean }>(own, OWN_CHOICE, ['id']);
+  if (listed.length === 0) return undefined;
+  return listed.map(({ id, name, description, neverAsks }) => ({
+    id,
+    label: name || id,
+    ...(description === undefined ? {} : { description }),
+    ...(neverAsks ? { neverAsks } : {}),
+  }));
 }
+
+const OWN_CHOICE = { id: isString, name: isString, description: isString, neverAsks: (value: unknown) => value === true };

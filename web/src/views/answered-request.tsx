@@ -4,9 +4,10 @@ import './answered-request.css';
 import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
 import type { CompletedRequest } from '../api/types.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
-import { parseQuestions } from '../content/tool-arguments.ts';
+import { parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { modeLabel } from '../state/catalog.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
+import { Plan } from './plan.tsx';
 import { ToolInput } from './tool-content.tsx';
 
 const ICONS = { approved: ShieldCheck, denied: ShieldX, canceled: ShieldQuestion };
@@ -22,9 +23,10 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
 export function AnsweredRequest({ request }: { request: CompletedRequest }) {
   const { label } = describeDecision(request);
   const { reason } = request;
+  const plan = parsePlan(request.tool ?? '', request.arguments);
   return (
     <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
-      {parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
+      {plan ? <Plan {...plan} /> : parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
       <DecisionDetails request={request} />
     </Disclosure>
   );
@@ -35,6 +37,7 @@ export function DecisionDetails({ request }: { request: CompletedRequest }) {
   const { reason, mode, allowTools = [] } = request;
   const lines: [name: string, text: string][] = [
     ['Decision', describeDecision(request).label],
+    ...(request.decision === 'approved_for_session' && request.sessionRule ? [['Rule', request.sessionRule.label] as [string, string]] : []),
     ...answeredQuestions(request).map(({ question, answers }): [string, string] => [question, answers.join(', ')]),
     ...(reason ? [['Reason', reason] as [string, string]] : []),
     ...(mode ? [['Mode', modeLabel(mode)] as [string, string]] : []),

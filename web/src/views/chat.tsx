@@ -15,6 +15,7 @@ import { Composer } from './composer.tsx';
 import { Messages, type ReadingPlace } from './messages.tsx';
 import { PendingRequests } from './pending-requests.tsx';
 import { resumeAndShow } from './session-menu.tsx';
+import { SessionRules } from './session-rules.tsx';
 import { TodoStrip } from './todos.tsx';
 
 export function Chat({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
@@ -33,6 +34,7 @@ function Dock({ session }: { session: Session }) {
     <div class="dock">
       <div class="dock-above">
         <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
+        <ErrorBoundary>{session.active && <SessionRules session={session} />}</ErrorBoundary>
         <ErrorBoundary>
           <PendingRequests session={session} />
         </ErrorBoundary>

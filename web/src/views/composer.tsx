@@ -15,6 +15,7 @@ import { state } from '../state/store.ts';
 import { addFiles, forgetMissingFiles, getUploads, takeUploaded } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
+import { confirmNeverAsking } from './confirm-never-asking.ts';
 import { UploadList } from './upload-list.tsx';
 
 const numbers = new Intl.NumberFormat('en');
@@ -167,9 +168,15 @@ export function Composer({ session }: { session: Session }) {
 
 function ModeSelects({ session }: { session: Session }) {
   const { id, metadata, permissionMode = 'default' } = session;
+  const modes = modesOf(metadata);
+  const setMode = (mode: string) => {
+    const apply = () => actions.setPermissionMode(id, mode);
+    if (modes.find((choice) => choice.id === mode)?.neverAsks) confirmNeverAsking(apply);
+    else void tryOrToast('Could not change the mode', apply);
+  };
   return (
     <div class="composer-settings">
-      <ChoiceSelect label="Permission mode" choices={modesOf(metadata)} value={permissionMode} onChange={(mode) => void tryOrToast('Could not change the mode', () => actions.setPermissionMode(id, mode))} />
+      <ChoiceSelect label="Permission mode" choices={modes} value={permissionMode} onChange={setMode} />
       <ChoiceSelect label="Model" choices={modelsOf(metadata)} value={currentModel(session)} onChange={(model) => void tryOrToast('Could not change the model', () => actions.setModel(id, model))} />
       <Usage usage={metadata?.usage} />
       <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
@@ -204,6 +211,7 @@ function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
   return (
     <select
       aria-label={label}
+      class={current?.neverAsks ? 'never-asks' : undefined}
       title={current?.description}
       value={value}
       onChange={({ currentTarget }) => {
@@ -213,8 +221,8 @@ function ChoiceSelect({ label, choices, value, onChange }: ChoiceSelectProps) {
       }}
     >
       {!current && <option value={value}>{value}</option>}
-      {choices.map(({ id, label: text, description }) => (
-        <option key={id} value={id} title={description}>
+      {choices.map(({ id, label: text, description, neverAsks }) => (
+        <option key={id} value={id} title={description} class={neverAsks ? 'never-asks' : 'asks'}>
           {text}
         </option>
       ))}

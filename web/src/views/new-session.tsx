@@ -6,13 +6,14 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
-import { agentsOn, defaultAgent } from '../state/catalog.ts';
+import { agentsOn, allowsNeverAsking, defaultAgent } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { directoryExists, isOutside, machineName, servedDirectories, type SpawnOptions, spawnSession } from '../state/machines.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
 import { shortenPath } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
+import { confirmNeverAsking } from './confirm-never-asking.ts';
 import { NoMachines } from './machines.tsx';
 
 const CHECK_DEBOUNCE_MS = 300;
@@ -63,6 +64,13 @@ function NewSessionForm() {
     if (error?.field) document.getElementById(error.field)?.focus();
   }, [error]);
 
+  const changeYolo = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
+    const yolo = currentTarget.checked;
+    // It is checked once the user has confirmed it.
+    currentTarget.checked = options.yolo;
+    if (yolo) confirmNeverAsking(async () => changeOptions({ yolo }));
+    else changeOptions({ yolo });
+  };
   const toggleWorktree = (on: boolean) => {
     setUsesWorktree(on);
     setError(null);
@@ -160,14 +168,16 @@ function NewSessionForm() {
             <FieldError field="worktree" text={errorOf('worktree')} />
           </div>
         )}
-        <label class="check">
-          <input type="checkbox" checked={options.yolo} onChange={({ currentTarget }) => changeOptions({ yolo: currentTarget.checked })} />
-          <span>
-            Skip permission requests
-            <br />
-            <span class="muted small">The agent never asks before it acts.</span>
-          </span>
-        </label>
+        {allowsNeverAsking.value && (
+          <label class="check">
+            <input type="checkbox" checked={options.yolo} onChange={changeYolo} />
+            <span class="never-asks">
+              Approve everything
+              <br />
+              <span class="muted small">The agent never asks before it acts.</span>
+            </span>
+          </label>
+        )}
       </fieldset>
       {error && !error.field && (
         <p class="notice danger" role="alert">

@@ -1,13 +1,13 @@
 /** The pending permission requests of a session, with buttons to approve or deny them. */
 
 import './pending-requests.css';
-import { Ban, Check, Eye, ShieldQuestion, X } from 'lucide-preact';
+import { Download, Eye, ShieldQuestion } from 'lucide-preact';
 import type { RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
 import { formatJson } from '../content/format-json.ts';
 import { validRequests } from '../content/permissions.ts';
-import { parseArguments, parseQuestions } from '../content/tool-arguments.ts';
+import { parseArguments, parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { summarizeInput } from '../content/tool-summary.ts';
 import * as actions from '../state/actions.ts';
 import { deleteDraft, getDraft, updateDraft } from '../state/drafts.ts';
@@ -15,8 +15,11 @@ import { acceptEditsMode } from '../state/catalog.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { formatSize } from '../ui/format.ts';
 import { tryOrToast } from '../ui/toasts.tsx';
+import { Plan } from './plan.tsx';
 import { Questions } from './questions.tsx';
+import { RequestActions } from './request-actions.tsx';
 import { RequestContent } from './request-content.tsx';
 import { ToolIcon } from './tool-call.tsx';
 import { ArgumentList, ToolInput } from './tool-content.tsx';
@@ -98,7 +101,10 @@ function useFocusAfterDecision(count: number, areDecisionsDisabled: boolean, con
   };
 }
 
-const requestTitle = ({ tool = 'a tool', arguments: input }: PendingRequest) => (parseQuestions(input).questions.length > 0 ? 'Question from the agent' : `Allow ${tool}?`);
+function requestTitle({ tool = 'a tool', arguments: input }: PendingRequest): string {
+  if (parseQuestions(input).questions.length > 0) return 'Question from the agent';
+  return parsePlan(tool, input) ? 'Plan of the agent' : `Allow ${tool}?`;
+}
 
 /** The requests before or after the open one. */
 function OtherRequests({ requests, onOpen }: { requests: [id: string, request: PendingRequest][]; onOpen: (id: string) => void }) {
@@ -139,13 +145,18 @@ interface CardProps {
   onDecide: () => void;
 }
 
-function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: CardProps) {
+function RequestCard({ session, id, request: published, areDecisionsDisabled, onDecide }: CardProps) {
   const [isBusy, setBusy] = useState(false);
+  const publishedContent = useMemo(() => formatJson([published.tool, published.arguments, published.sessionRule, published.choices]), [published]);
+  const [loaded, setLoaded] = useState<{ of: string; whole: actions.RequestContent } | null>(null);
+  const whole = loaded?.of === publishedContent ? loaded.whole : undefined;
+  const request = useMemo(() => (whole ? { ...published, arguments: whole.arguments } : published), [published, whole]);
   const { questions, otherFields } = useMemo(() => parseQuestions(request.arguments), [request]);
   const { edits } = useMemo(() => parseArguments(request.arguments), [request]);
-  const content = useMemo(() => formatJson([request.tool, request.arguments]), [request]);
-  const [reviewedContent, setReviewedContent] = useState(content);
+  const plan = useMemo(() => parsePlan(request.tool ?? '', request.arguments), [request]);
+  const [reviewedContent, setReviewedContent] = useState(publishedContent);
   const tool = request.tool ?? 'A tool';
+  const isComplete = !published.shortened || whole !== undefined;
   const decide = async (errorTitle: string, operation: () => Promise<unknown>) => {
     if (isBusy) return;
     setBusy(true);
@@ -154,20 +165,24 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
     if (await tryOrToast(errorTitle, operation)) deleteDraft(session.id, id);
     else setBusy(false);
   };
-  const approve = (approval: actions.Approval) => void decide('Could not approve the request', () => actions.approve(session.id, id, approval));
-  const answer = (answers: Record<string, string[]>) => void decide('Could not send the answers', () => actions.approve(session.id, id, { decision: 'approved', answers }));
+  const approve = (approval: actions.Approval, errorTitle = 'Could not approve the request') => {
+    const answers = { ...approval.answers, ...(whole ? { proof: [whole.proof] } : {}) };
+    const body = Object.keys(answers).length > 0 ? { ...approval, answers } : approval;
+    return decide(errorTitle, () => actions.approve(session.id, id, body));
+  };
+  const answer = (answers: Record<string, string[]>) => void approve({ decision: 'approved', answers }, 'Could not send the answers');
   const deny = (decision: 'denied' | 'abort') => void decide('Could not deny the request', () => actions.deny(session.id, id, decision));
   const denyWithReason = () =>
     openDialog({
-      title: 'Deny the request',
+      title: plan ? 'Keep planning' : 'Deny the request',
       field: {
-        label: 'Reason for the agent (optional)',
+        label: plan ? 'What to change (optional)' : 'Reason for the agent (optional)',
         value: getDraft(session.id, id).reason,
         maxLength: MAX_REASON_LENGTH,
         isOptional: true,
         onInput: (reason) => updateDraft(session.id, id, { reason }),
       },
-      action: 'Deny',
+      action: plan ? 'Keep planning' : 'Deny',
       isDangerous: true,
       onConfirm: async (reason) => {
         onDecide();
@@ -179,9 +194,10 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
   const reviewAgain = () => {
     // The draft belongs to the previous content of the request.
     deleteDraft(session.id, id);
-    setReviewedContent(content);
+    setReviewedContent(publishedContent);
   };
-  const mode = acceptEditsMode(session.metadata);
+  const editsMode = plan || edits.length > 0 ? acceptEditsMode(session.metadata) : undefined;
+  const body = <RequestContent label="Requested action">{plan ? <Plan {...plan} /> : <ToolInput input={request.arguments} />}</RequestContent>;
   if (!session.active) {
     return (
       <section class="request" aria-label={`${tool} request`}>
@@ -189,7 +205,7 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
           <ToolIcon name={tool} />
           <EscapedText text={requestTitle(request)} />
         </h2>
-        <ScrollableInput input={request.arguments} />
+        {body}
         <p class="muted">The agent's CLI is not connected. You can answer when it is back.</p>
       </section>
     );
@@ -201,16 +217,16 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
         <span>
           <EscapedText text={requestTitle(request)} />
         </span>
-        {questions.length > 0 && (
+        {(questions.length > 0 || plan) && (
           <span class="muted small mono">
             <EscapedText text={tool} />
           </span>
         )}
       </h2>
       <fieldset class="request-body" disabled={areDecisionsDisabled}>
-        {content !== reviewedContent ? (
+        {publishedContent !== reviewedContent ? (
           <ChangedNotice onReview={reviewAgain} />
-        ) : questions.length > 0 ? (
+        ) : questions.length > 0 && isComplete ? (
           <Questions
             questions={questions}
             otherFields={<ArgumentList fields={otherFields} />}
@@ -221,26 +237,23 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
           />
         ) : (
           <>
-            <ScrollableInput input={request.arguments} />
-            <div class="request-actions">
-              <button type="button" class="button primary" onClick={() => approve({ decision: 'approved' })}>
-                <Check size={18} aria-hidden /> Approve
-              </button>
-              <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
-                Approve for session
-              </button>
-              {mode && edits.length > 0 && (
-                <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode: mode.id })}>
-                  {mode.label}
-                </button>
-              )}
-              <button type="button" class="button danger" onClick={denyWithReason}>
-                <X size={18} aria-hidden /> Deny
-              </button>
-              <button type="button" class="button danger" onClick={() => deny('abort')}>
-                <Ban size={16} aria-hidden /> Deny and stop
-              </button>
-            </div>
+            {body}
+            {published.shortened && !whole && (
+              <ShortenedNotice
+                size={published.shortened}
+                load={(onPart) => actions.readRequestContent(session.id, id, onPart)}
+                onLoad={(content) => setLoaded({ of: publishedContent, whole: content })}
+              />
+            )}
+            <RequestActions
+              request={request}
+              isPlan={plan !== null}
+              editsMode={editsMode}
+              canApprove={isComplete}
+              approve={approve}
+              denyWithReason={denyWithReason}
+              denyAndStop={() => deny('abort')}
+            />
           </>
         )}
       </fieldset>
@@ -248,11 +261,27 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
   );
 }
 
-function ScrollableInput({ input }: { input: unknown }) {
+interface ShortenedNoticeProps {
+  size: { parts: number; bytes: number };
+  load: (onPart: (count: number) => void) => Promise<actions.RequestContent>;
+  onLoad: (content: actions.RequestContent) => void;
+}
+
+/** Loads the rest of a request, without which it cannot be approved. */
+function ShortenedNotice({ size: { parts, bytes }, load, onLoad }: ShortenedNoticeProps) {
+  const [count, setCount] = useState<number | null>(null);
+  const start = async () => {
+    setCount(0);
+    const isLoaded = await tryOrToast('Could not load the request', async () => onLoad(await load(setCount)));
+    if (!isLoaded) setCount(null);
+  };
   return (
-    <RequestContent label="Requested action">
-      <ToolInput input={input} />
-    </RequestContent>
+    <div class="notice warn">
+      <span>Only a part of this request is shown. Load all of it ({formatSize(bytes)}) to approve it.</span>
+      <button type="button" class="button" disabled={count !== null} onClick={() => void start()}>
+        <Download size={16} aria-hidden /> {count === null ? 'Load all' : `Loading ${Math.round((100 * count) / parts)} % …`}
+      </button>
+    </div>
   );
 }
 

@@ -3,11 +3,15 @@
 import { Check, FilePen, FileText, Globe, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
+import type { CompletedRequest } from '../api/types.ts';
 import { parseTodos } from '../content/parse-message.ts';
+import { describeDecision } from '../content/permissions.ts';
 import type { ToolItem } from '../content/timeline.ts';
+import { parsePlan } from '../content/tool-arguments.ts';
 import { previewOutput, summarizeInput } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
+import { Plan } from './plan.tsx';
 import { TodoList } from './todos.tsx';
 import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
 
@@ -28,6 +32,9 @@ export function ToolIcon({ name }: { name: string }) {
 
 export function ToolCall({ tool }: { tool: ToolItem }) {
   const { name, input, output, images, state, permission } = tool;
+  const plan = useMemo(() => parsePlan(name, input), [name, input]);
+  // Until the user has decided, the request shows the plan.
+  if (plan && permission) return <DecidedPlan plan={plan} permission={permission} />;
   const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
   const detail = todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : summarizeInput(input);
   return (
@@ -43,6 +50,31 @@ export function ToolCall({ tool }: { tool: ToolItem }) {
     >
       {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
     </ResultDisclosure>
+  );
+}
+
+interface DecidedPlanProps {
+  plan: NonNullable<ReturnType<typeof parsePlan>>;
+  permission: CompletedRequest;
+}
+
+/** A plan stays in the conversation as the user saw it. */
+function DecidedPlan({ plan, permission }: DecidedPlanProps) {
+  const { kind, label } = describeDecision(permission);
+  return (
+    <section class="plan-item" aria-label="Plan">
+      <h2>
+        <ListTodo size={15} aria-hidden /> Plan
+        <span class="disclosure-trailing">
+          <span class={kind === 'approved' ? 'chip ok' : 'chip'}>
+            <DecisionIcon request={permission} /> {kind === 'denied' ? 'Kept planning' : label}
+          </span>
+        </span>
+      </h2>
+      <Plan {...plan} />
+      {permission.reason && <p class="muted small">Reason: {permission.reason}</p>}
+      {permission.answers && <DecisionDetails request={permission} />}
+    </section>
   );
 }
 

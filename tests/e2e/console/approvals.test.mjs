@@ -1,0 +1,176 @@
+/** What an approval in the web console means: its scope, what is approved without asking, plans, and shortened requests. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PHONE, waitForCount } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit, startSession } = await startConsole();
+
+/** Creates a session with requests, and opens it on a page. `answered` are the answers to them. */
+async function openRequests(t, namespace, requests, { metadata = {}, options } = {}) {
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/shop', metadata: { path: '/code/shop', host: 'h', ...metadata } });
+  const answered = [];
+  await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
+  const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  assert.equal(result, 'success');
+  const opened = await visit(t, namespace, { ...options, path: `/sessions/${session.id}` });
+  return { session, cli, answered, chat: new Chat(opened.page), ...opened };
+}
+
+const bash = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
+const buttonsOf = (card) => card.locator('.request-actions button').allInnerTexts();
+
+test('an approval for the session names its scope, covers it alone, is listed, and is taken back', async (t) => {
+  const { page, chat } = await startSession(t, 'scope');
+  const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
+  await chat.send('ls src');
+  await chat.answer('Allow ls … until the agent ends');
+  await rules.getByText('ls …').waitFor();
+  await chat.send('ls');
+  await chat.log.locator('details', { hasText: /^ ?Bash ?ls$/ }).getByRole('img', { name: 'Allowed by the rule ls …' }).waitFor();
+  await chat.send('ls && touch dangerous');
+  await chat.request().getByText('touch dangerous').waitFor();
+  assert.deepEqual(await buttonsOf(chat.request()), ['Approve', 'Deny', 'Deny and stop']);
+  await chat.answer('Deny and stop');
+  await rules.getByRole('button', { name: 'Ask again for ls …' }).click();
+  await rules.waitFor({ state: 'detached' });
+  await chat.send('ls -a');
+  await chat.request().getByText('ls -a').waitFor();
+});
+
+test('a mode that asks ends the approvals for the session', async (t) => {
+  const { page, chat } = await startSession(t, 'ends');
+  const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
+  await chat.send('ls');
+  await chat.answer('Allow ls … until the agent ends');
+  await rules.waitFor();
+  await page.getByLabel('Permission mode').selectOption('Plan');
+  await rules.waitFor({ state: 'detached' });
+});
+
+test('the button for the session is true for a CLI that does not say what it covers, and missing if it can cover nothing', async (t) => {
+  const { page } = await openRequests(t, 'generic', { r1: bash() });
+  await page.getByRole('button', { name: 'Approve for session, as its CLI decides' }).waitFor();
+  const edit = { tool: 'Edit', arguments: { file_path: 'a', old_string: 'a', new_string: 'b' }, createdAt: 1, sessionRule: { kind: 'edit', label: 'edits in shop' } };
+  const second = await openRequests(t, 'edits', { r1: edit });
+  await second.page.getByRole('button', { name: 'Allow edits in shop until the agent ends' }).waitFor();
+  const third = await openRequests(t, 'none', { r1: bash({ sessionRule: null }) });
+  await third.page.getByRole('button', { name: 'Approve', exact: true }).waitFor();
+  assert.deepEqual(await buttonsOf(third.chat.request()), ['Approve', 'Deny', 'Deny and stop']);
+});
+
+test('a mode that never asks is red and asks once before it applies, in a session and in the form for a new one', async (t) => {
+  const { page, chat, agent } = await startSession(t, 'never');
+  const mode = page.getByLabel('Permission mode');
+  const dialog = page.getByRole('dialog', { name: 'Approve everything?' });
+  const stored = async () => (await hub.web('never').readSession(agent.sessionId)).permissionMode;
+  const colorOf = (locator) => locator.evaluate((element) => getComputedStyle(element).color);
+  const plain = await colorOf(mode);
+  await mode.selectOption('Approve everything');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  assert.deepEqual([await mode.inputValue(), await stored()], ['default', 'default']);
+  await mode.selectOption('Approve everything');
+  await dialog.getByRole('button', { name: 'Approve everything' }).click();
+  await page.locator('select.never-asks').waitFor();
+  assert.notEqual(await colorOf(mode), plain);
+  await chat.send('ls src');
+  await chat.log.locator('details', { hasText: 'ls src' }).getByRole('img', { name: 'Not asked: Approve everything' }).waitFor();
+
+  await page.goto('/new');
+  const box = page.getByRole('checkbox', { name: /Approve everything/ });
+  await box.click();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal(await box.isChecked(), false);
+  await box.click();
+  await dialog.getByRole('button', { name: 'Approve everything' }).click();
+  await page.locator('input[type=checkbox]:checked').waitFor();
+});
+
+test('modes and models are the agent’s own where it lists them', async (t) => {
+  const modes = [{ id: 'default', name: 'Manual' }, { id: 'plan', name: 'Plan' }, { id: 'yolo', name: 'Approve everything', neverAsks: true }];
+  const { page } = await openRequests(t, 'own', {}, { metadata: { flavor: 'gamma', modes, models: [{ id: 'opus', name: 'Opus 5.5' }] } });
+  const mode = page.getByLabel('Permission mode');
+  await mode.waitFor();
+  assert.deepEqual(await mode.locator('option').allInnerTexts(), ['Manual', 'Plan', 'Approve everything']);
+  assert.deepEqual(await page.getByLabel('Model', { exact: true }).locator('option').allInnerTexts(), ['default', 'Opus 5.5']);
+});
+
+test('an agent that offers only permanent approvals says so before the click', async (t) => {
+  const choices = [{ id: 'always', label: 'Always allow git commit *' }];
+  const { page, chat, answered } = await openRequests(t, 'always', { r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices, needsChoice: true }) });
+  await page.getByText('The agent offers no approval of this call alone.').waitFor();
+  assert.deepEqual(await buttonsOf(chat.request()), ['Always allow git commit *', 'Deny', 'Deny and stop']);
+  await chat.answer('Always allow git commit *');
+  assert.deepEqual(answered, [{ id: 'r1', approved: true, decision: 'approved', answers: { choice: ['always'] }, sessionId: answered[0].sessionId }]);
+});
+
+const PLAN = '# Discounts\n\n1. Read the **invoice**.\n2. Subtract the discount.\n\n<!-- rm -rf ~ -->\n';
+const plan = (more) => ({ tool: 'ExitPlanMode', arguments: { plan: PLAN }, createdAt: 1, sessionRule: null, choices: [{ id: 'auto', label: 'Yes, and use auto mode' }, { id: 'free', label: 'Yes, and bypass permissions', neverAsks: true }], ...more });
+const PLAN_BUTTONS = ['Approve', 'Approve and accept edits', 'Yes, and use auto mode', 'Yes, and bypass permissions', 'Keep planning'];
+
+test('a plan is shown as a document and as its text, and is approved with accepted edits or in the agent’s own words', async (t) => {
+  for (const [name, expected, namespace] of [
+    ['Approve', { decision: 'approved' }, 'plan-once'],
+    ['Approve and accept edits', { decision: 'approved', mode: 'acceptEdits' }, 'plan-edits'],
+    ['Yes, and use auto mode', { decision: 'approved', answers: { choice: ['auto'] } }, 'plan-auto'],
+    ['Yes, and bypass permissions', { decision: 'approved', answers: { choice: ['free'] } }, 'plan-free'],
+  ]) {
+    const { page, chat, answered } = await openRequests(t, namespace, { r1: plan() });
+    const card = chat.request('ExitPlanMode');
+    await card.getByRole('heading', { name: 'Discounts' }).waitFor();
+    assert.equal(await card.getByText('rm -rf').count(), 0);
+    await card.getByRole('button', { name: 'Show as text' }).click();
+    await card.getByText('rm -rf').waitFor();
+    assert.deepEqual(await buttonsOf(card), PLAN_BUTTONS);
+    await card.getByRole('button', { name, exact: true }).click();
+    if (name === 'Yes, and bypass permissions') await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
+    await card.waitFor({ state: 'detached' });
+    const [{ id: _id, approved, sessionId: _sessionId, ...rest }] = answered;
+    assert.deepEqual([approved, rest], [true, expected], name);
+  }
+});
+
+test('a plan stays in the conversation with the decision', async (t) => {
+  const { page, chat, session, cli, answered } = await openRequests(t, 'kept', { call: plan() }, { options: PHONE });
+  const block = { type: 'tool_use', id: 'call', name: 'ExitPlanMode', input: { plan: PLAN } };
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  const card = chat.request('ExitPlanMode');
+  await card.getByRole('button', { name: 'Keep planning' }).tap();
+  await page.getByRole('dialog').getByLabel(/What to change/).fill('Also round the total');
+  await page.getByRole('dialog').getByRole('button', { name: 'Keep planning' }).tap();
+  const kept = chat.log.getByRole('region', { name: 'Plan' });
+  await kept.getByRole('heading', { name: 'Discounts' }).waitFor();
+  await kept.getByText('Kept planning').waitFor();
+  await kept.getByText('Reason: Also round the total').waitFor();
+  assert.deepEqual([answered[0].approved, answered[0].reason], [false, 'Also round the total']);
+});
+
+test('a shortened request is approved only after all of it was loaded', async (t) => {
+  const whole = { command: `echo ${'x'.repeat(50)}; rm -r src` };
+  const json = JSON.stringify(whole);
+  const shortened = { parts: 3, bytes: 1_000_000 };
+  const { page, chat, session, cli, answered } = await openRequests(t, 'short', { r1: { tool: 'Bash', arguments: { command: 'echo xxx\n[52 more characters]' }, createdAt: 1, sessionRule: null, shortened } });
+  const read = [];
+  let fails = true;
+  await cli.serve(`${session.id}:readPermissionRequest`, ({ id, part }) => {
+    read.push([id, part]);
+    if (fails && part === 1) return { success: false, error: 'The agent is busy.' };
+    return { success: true, text: json.slice(part * 20, part === 2 ? undefined : (part + 1) * 20), parts: 3, proof: `p${part}` };
+  });
+  const card = chat.request();
+  await card.getByText('Load all of it (1.0 MB) to approve it.').waitFor();
+  assert.deepEqual(await buttonsOf(card), ['Deny', 'Deny and stop']);
+  await card.getByRole('button', { name: 'Load all' }).click();
+  await page.getByText('The agent is busy.').waitFor();
+  assert.deepEqual(await buttonsOf(card), ['Deny', 'Deny and stop']);
+  fails = false;
+  await card.getByRole('button', { name: 'Load all' }).click();
+  await card.getByText('rm -r src').waitFor();
+  assert.deepEqual(read, [['r1', 0], ['r1', 1], ['r1', 0], ['r1', 1], ['r1', 2]]);
+  await card.getByRole('button', { name: 'Approve', exact: true }).click();
+  await card.waitFor({ state: 'detached' });
+  assert.deepEqual([answered[0].approved, answered[0].answers], [true, { proof: ['p0p1p2'] }]);
+  await waitForCount(page.getByText('Could not approve'), 0);
+});

@@ -1,0 +1,35 @@
+/** What a session's agent may do without asking, each with a button that takes it back. */
+
+import './session-rules.css';
+import { ShieldCheck, X } from 'lucide-preact';
+import type { Session } from '../api/types.ts';
+import { isString, parseObjects } from '../api/validate.ts';
+import * as actions from '../state/actions.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
+
+export function SessionRules({ session: { id, agentState } }: { session: Session }) {
+  const rules = parseObjects<{ id: string; kind: string; label: string }>(agentState?.sessionRules, { id: isString, kind: isString, label: isString }, ['id', 'kind', 'label']);
+  if (rules.length === 0) return null;
+  return (
+    <ul role="list" class="session-rules" aria-label="Allowed until the agent ends">
+      {rules.map(({ id: ruleId, kind, label }) => (
+        <li key={ruleId}>
+          <button
+            type="button"
+            class="chip ok"
+            title="Allowed until the agent ends. Press to be asked again."
+            aria-label={`Ask again for ${label}`}
+            onClick={() => void tryOrToast('Could not take the rule back', () => actions.revokeRule(id, ruleId))}
+          >
+            <ShieldCheck size={13} aria-hidden />
+            <span class={kind === 'command' ? 'mono' : undefined}>
+              <EscapedText text={label} />
+            </span>
+            <X size={13} aria-hidden />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
