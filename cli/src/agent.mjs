@@ -13,6 +13,7 @@ import { AcpSession, SessionUnavailableError } from './acp-session.mjs';
 import { Approvals } from './approvals.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
+import { ModeChanges } from './mode-changes.mjs';
 import { describeDenial, withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
@@ -60,6 +61,7 @@ export class AcpAgent {
   #initialModel;
   #outputTimer = null;
   #stopping = new AbortController();
+  #modeChanges = new ModeChanges();
 
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
   constructor(parts) {
@@ -74,6 +76,7 @@ export class AcpAgent {
       permissions,
       settings,
       send: (records) => this.#send(records),
+      modeChanges: this.#modeChanges,
       onDenied: (request, reason) => this.#save({ denials: [...(this.state.saved?.denials ?? []), describeDenial(request, reason)] }),
     });
     this.queue = new TaskQueue({
@@ -158,7 +161,7 @@ export class AcpAgent {
     const session = await this.#ensureOpen();
     const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
     const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, session.models, this.#initialModel);
-    if (mode) await this.#applyMode(session, mode);
+    if (mode) await this.#modeChanges.run(permissionMode, () => this.#applyMode(session, mode));
     if (model !== null) await session.setModel(model);
     this.#publishSettings(session);
     return {
@@ -420,6 +423,7 @@ export class AcpAgent {
       this.#commands = record.commands;
       this.publishMetadata({ slashCommands: record.commands.map(({ name }) => name) });
     }
+    if (record.type === 'mode') this.#modeChanges.onReport();
     // While it opens the session, the agent does not have the mode yet that the session has at the hub.
     if (record.type === 'mode' && this.#session && !this.approvals.approvesAll) {
       this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });

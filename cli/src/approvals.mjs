@@ -6,17 +6,20 @@
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 
+const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
+
 export class Approvals {
   /** Whether every request is approved without asking, because the agent has no mode for that. */
   approvesAll = false;
 
   /**
    * @param {{permissions: import('session-gateway-cli-kit/permissions').Permissions, settings: {permissionMode: string},
-   *   send: (records: object[]) => Promise<unknown>, onDenied: (request: object, reason: string) => void}} parts `onDenied`:
-   *   called with the user's reason, which the protocol cannot carry
+   *   send: (records: object[]) => Promise<unknown>, onDenied: (request: object, reason: string) => void,
+   *   modeChanges: import('./mode-changes.mjs').ModeChanges}} parts `onDenied`: called with the user's reason, which the protocol
+   *   cannot carry
    */
-  constructor({ permissions, settings, send, onDenied }) {
-    Object.assign(this, { permissions, settings, send, onDenied });
+  constructor({ permissions, settings, send, onDenied, modeChanges }) {
+    Object.assign(this, { permissions, settings, send, onDenied, modeChanges });
   }
 
   /**
@@ -36,13 +39,22 @@ export class Approvals {
     // An agent that offers no approval of this call alone is answered by the user, too.
     const isQuestion = isForm || Array.isArray(args.questions) || request.needsChoice;
     const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
-    const approvedBy = isQuestion ? undefined : this.approvesAll ? APPROVE_EVERYTHING : this.permissions.findRule(scope);
+    const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);
     if (approvedBy) this.permissions.recordApproval(request, approvedBy);
     const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, content, signal });
     if (decision.status === 'denied' && decision.reason) this.onDenied(request, decision.reason);
+    if (kind === 'switch_mode' && decision.status === 'approved') this.modeChanges.expectReport();
     const response = translator.responseTo(id, decision);
     this.send(translator.onPermissionResolved(id, decision));
     return response;
+  }
+
+  /** Returns the rule or the mode that approves a call without asking. */
+  async #findApproval(scope) {
+    // The agent asked before it had the mode that the user has just selected.
+    const newMode = await this.modeChanges.settled();
+    if (this.approvesAll) return APPROVE_EVERYTHING;
+    return newMode === 'acceptEdits' && scope?.kind === 'edit' ? ACCEPT_EDITS : this.permissions.findRule(scope);
   }
 
   #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, content, signal }) {

@@ -172,3 +172,23 @@ test('the permission modes of the hub map to those of each agent', () => {
   assert.equal(toAgentModel('model_fast', launch('claude'), modes('haiku', 'opus'), 'opus'), 'haiku');
   assert.equal(toAgentModel('default', launch('claude'), modes('haiku', 'opus'), 'opus'), 'opus');
 });
+
+test('a mode that the user selects with the approval of a plan is set after the one that the agent selects, and holds for requests meanwhile', async (t) => {
+  const script = { created: { modes: { currentModeId: 'plan', availableModes: ['default', 'acceptEdits', 'plan'].map((id) => ({ id, name: id })) } }, setModeMs: 200 };
+  const { hub, dir, calls, prompt, untilRequest, start } = await setUp(t, script);
+  const { session } = await start();
+  const plan = { toolCallId: 'p', title: 'Plan', kind: 'switch_mode', rawInput: { plan: '# Plan' } };
+  const file = `${dir}/a.txt`;
+  const edit = { toolCallId: 'e', title: 'Edit', kind: 'edit', content: [{ type: 'diff', path: file, oldText: 'a', newText: 'b' }] };
+  const ask = (toolCall) => ({ ask: { ...askToRun('x', 'ls')[1].ask, toolCall } });
+  const report = { update: { sessionUpdate: 'current_mode_update', currentModeId: 'default' } };
+  prompt(session.id, [ask(plan), { wait: 100 }, report, ask(edit), ...askToRun('c', 'ls')]);
+  await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: true, mode: 'acceptEdits' });
+  assert.equal(await hub.waitUntil(() => hub.pendingRequest(session.id), 'the request of the command'), 'c');
+  const { completedRequests } = hub.sessions.get(session.id).agentState;
+  await hub.call(session.id, 'permission', { id: 'c', approved: false });
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(completedRequests.e.approvedBy, { kind: 'mode', label: 'Accept edits' });
+  assert.equal(calls('session/set_mode').at(-1).modeId, 'acceptEdits');
+  await hub.waitUntil(() => hub.sessions.get(session.id).permissionMode === 'acceptEdits', 'the mode');
+});

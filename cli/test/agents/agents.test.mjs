@@ -19,6 +19,12 @@ const TURN_MS = 60_000;
 
 const PICTURE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
+/** The agents that ask for the approval of a plan: their mode, the one that accepts edits, and their own approval with it. */
+const PLAN_MODES = {
+  claude: { mode: 'plan', editsMode: 'acceptEdits' },
+  qwen: { mode: 'read-only', editsMode: 'safe-yolo', choice: 'proceed_always' },
+};
+
 const chosen = process.env.AGENTS?.split(',') ?? Object.keys(AGENTS);
 
 for (const name of chosen) {
@@ -77,17 +83,39 @@ async function tellStory(t, name) {
 
   await t.test('a denied command is not run, and is shown as a failed call', async () => {
     prompt([{ run: 'touch denied.txt' }]);
-    await answer({ approved: false });
+    await answer({ approved: false, reason: 'Not before the review' });
     await untilReady();
     assert.equal(existsSync(file('denied.txt')), false);
     assert.ok(hub.transcript(sid).some((line) => /^! .*Denied/.test(line)), hub.transcript(sid).join('\n'));
   });
 
-  await t.test('an approval for the session covers later calls of the tool', async () => {
-    prompt([{ run: 'touch three.txt' }, { run: 'mkdir four' }]);
-    await answer({ approved: true, decision: 'approved_for_session' });
+  await t.test('the next prompt has the reason of the denial, and an approval for the session covers the same program', async () => {
+    prompt([{ run: 'touch three.txt' }, { run: 'touch four.txt' }, { run: 'mkdir five' }]);
+    const id = await answer({ approved: true, decision: 'approved_for_session' });
+    assert.ok(model.hasSeenText('The user denied') && model.hasSeenText('Not before the review'));
+    const other = await answer({ approved: true });
+    assert.notEqual(other, id);
+    assert.equal(stored.agentState.completedRequests[other].arguments.command, 'mkdir five');
     await untilReady();
-    assert.ok(existsSync(file('three.txt')) && existsSync(file('four')));
+    const byRule = Object.values(stored.agentState.completedRequests).filter(({ approvedBy }) => approvedBy);
+    assert.deepEqual(byRule.map(({ approvedBy }) => approvedBy), [{ kind: 'command', label: 'touch …' }]);
+    assert.ok(['three.txt', 'four.txt', 'five'].every((at) => existsSync(file(at))));
+  });
+
+  await t.test('a plan is asked for, and is approved together with edits', { skip: !PLAN_MODES[name] && 'it asks for no plan' }, async () => {
+    const { mode, editsMode, choice } = PLAN_MODES[name];
+    assert.deepEqual(await hub.call(sid, 'set-session-config', { permissionMode: mode }), { success: true, applied: { permissionMode: mode } });
+    prompt([{ plan: '# Plan one' }]);
+    const denied = await answer({ approved: false, reason: 'Also round it' });
+    assert.deepEqual(stored.agentState.completedRequests[denied].arguments, { plan: '# Plan one' });
+    await untilReady();
+    prompt([{ plan: '# Plan two' }, { write: [file('planned.txt'), 'planned'] }, { say: 'The plan is done.' }]);
+    await answer({ approved: true, ...(choice ? { answers: { choice: [choice] } } : { mode: editsMode }) });
+    await untilReady();
+    assert.ok(model.hasSeenText('The user did not approve the plan: Also round it'));
+    assert.equal(readFileSync(file('planned.txt'), 'utf8').trim(), 'planned');
+    await hub.waitUntil(() => stored.permissionMode === editsMode, 'the mode that accepts edits');
+    await hub.call(sid, 'set-session-config', { permissionMode: 'default' });
   });
 
   await t.test('an abort ends the turn, whose text is live', async () => {
@@ -141,7 +169,7 @@ async function tellStory(t, name) {
     prompt([{ say: 'Back again.' }]);
     await untilReady();
     // Gemini CLI first says that it waits for the next minute.
-    const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: /.test(text));
+    const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: |^\(warning: /.test(text));
     assert.deepEqual(said, ['Back again.', '(ready)']);
     assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
     first = { child, exit };

@@ -3,9 +3,9 @@
  * including the next tool call.
  *
  * @typedef {{say?: string | (string | Promise<string>)[], slow?: number, run?: string, read?: string,
- *   write?: [string, string], edit?: [string, string, string]}} Step
+ *   write?: [string, string], edit?: [string, string, string], plan?: string}} Step
  *   `say`: words, in pieces that may come later; `slow`: this many words, ten in a second; `run`: a command; `read`: path of
- *   a file; `write`: path and content; `edit`: path, old text and new text
+ *   a file; `write`: path and content; `edit`: path, old text and new text; `plan`: markdown
  * @typedef {{name: string, schema?: any, isCustom?: boolean}} Tool
  * @typedef {{id: string, name: string, input: any, isCustom?: boolean}} Call
  * @typedef {{role: 'user' | 'call' | 'result', text?: string}[]} History
@@ -41,7 +41,7 @@ export function nextResponse(history, tools, { title, scripts }) {
   return { texts: response.filter((step) => !isCall(step)), calls: response.filter(isCall).map((step) => toCall(step, tools)) };
 }
 
-const isCall = (step) => ['run', 'read', 'write', 'edit'].some((name) => step[name] !== undefined);
+const isCall = (step) => ['run', 'read', 'write', 'edit', 'plan'].some((name) => step[name] !== undefined);
 
 /** The words of a step. @param {Step} step */
 export async function* wordsOf({ say = '', slow = 0 }) {
@@ -55,16 +55,19 @@ export async function* wordsOf({ say = '', slow = 0 }) {
 const SHELLS = [/^bash$/i, /^run_shell_command$/, /^exec_command$/, /^shell_command$/, /^shell$/];
 const READERS = [/^read$/i, /^read_file$/, /^view$/];
 const WRITERS = [/^write$/i, /^write_file$/, /^create$/, /^apply_patch$/];
+const PLANNERS = [/^ExitPlanMode$/, /^exit_plan_mode$/];
 const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
 /** Calls the agent's own tool, whatever its name and its fields are. @param {Step} step */
-function toCall({ run, isInSandbox, read, write, edit }, tools) {
+function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');
   if (run !== undefined) {
     const tool = find(SHELLS);
     return { id, name: tool?.name ?? 'bash', input: toCommandInput(run, tool, isInSandbox) };
   }
+  // Claude Code lists this tool only after a search for it, but runs it without one.
+  if (plan !== undefined) return { id, name: find(PLANNERS)?.name ?? 'ExitPlanMode', input: { plan } };
   const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
   // Codex reads files with commands.
   if (read !== undefined && !tool && find(SHELLS)) return toCall({ run: `cat ${read}`, isInSandbox: true }, tools);

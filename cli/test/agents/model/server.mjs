@@ -21,7 +21,7 @@ const OTHER = [
  * Starts the model. `answer` sets the steps for a prompt, whose text must be part of no other one.
  * @param {{title?: string}} [options] `title`: its answer to requests for a title
  * @returns {Promise<{url: string, answer: (prompt: string, steps: import('./script.mjs').Step[]) => void,
- *   hasSeenPicture: () => boolean, requests: string[], stop: () => void}>}
+ *   hasSeenPicture: () => boolean, hasSeenText: (text: string) => boolean, requests: string[], stop: () => void}>}
  */
 export async function startModel({ title = 'A title' } = {}) {
   const scripts = new Map();
@@ -66,6 +66,7 @@ export async function startModel({ title = 'A title' } = {}) {
     answer: (prompt, steps) => scripts.set(prompt, steps),
     hasSeenPicture: () => hasSeenPicture,
     requests,
+    hasSeenText: (text) => requests.some((body) => body.includes(text)),
     stop: () => {
       server.closeAllConnections();
       server.close();

@@ -78,7 +78,7 @@ export class FakeHub extends EventEmitter {
     const lines = [];
     let output = null;
     for (const { content } of this.sessions.get(sid).messages) {
-      const result = content.content.data?.message?.content[0];
+      const result = content.content.data?.message?.content?.[0];
       if (result?.type === 'tool_result') {
         output ??= lines.push('') - 1;
         lines[output] = (result.is_error ? '! ' : '') + lines[output] + result.content;
@@ -285,7 +285,10 @@ function view({ messages, ...session }) {
 /** A message as one string: `> command`, its text, or `(ready)`. */
 function lineOf(content) {
   if (content.content.data.type === 'ready') return '(ready)';
-  const [part] = content.content.data.message.content;
+  const { type, message } = content.content.data;
+  // An event with a text.
+  if (typeof message === 'string') return `(${type}: ${message})`;
+  const [part] = message.content;
   if (part.type === 'tool_use')
     return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
   return part.text;

@@ -1,0 +1,59 @@
+/**
+ * The order of mode changes. An agent selects a mode itself when its plan is approved, and reports it. A mode that the user selects
+ * together with the approval is set after that report: otherwise the agent's own choice would replace it.
+ */
+
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Not every agent reports the mode that it selects. */
+const REPORT_MS = 1000;
+
+export class ModeChanges {
+  #pending = Promise.resolve();
+  #count = 0;
+  #mode;
+  #resolveReport = () => {};
+
+  /** To be called when a plan was approved. */
+  expectReport() {
+    const reported = new Promise((resolve) => (this.#resolveReport = resolve));
+    this.#track(undefined, Promise.race([reported, delay(REPORT_MS, undefined, { ref: false })]));
+  }
+
+  /** To be called when the agent has reported a mode. */
+  onReport() {
+    this.#resolveReport();
+  }
+
+  /**
+   * Sets a mode after the earlier changes.
+   * @param {string} mode
+   * @param {() => Promise<unknown>} work
+   */
+  run(mode, work) {
+    return this.#track(mode, this.#pending.then(work));
+  }
+
+  /**
+   * Waits for changes that are in progress.
+   * @returns {Promise<string | undefined>} the mode that was set meanwhile; undefined if there was no change
+   */
+  async settled() {
+    let mode;
+    while (this.#count > 0) {
+      await this.#pending;
+      mode = this.#mode ?? mode;
+    }
+    return mode;
+  }
+
+  #track(mode, change) {
+    this.#count += 1;
+    this.#mode = mode;
+    this.#pending = change.then(
+      () => (this.#count -= 1),
+      () => (this.#count -= 1),
+    );
+    return change;
+  }
+}
