@@ -213,6 +213,20 @@ test('restores the messages of a session in the order in which they were written
   assert.deepEqual(sent.map(({ text }) => text), ['one', 'two', 'three']);
 });
 
+test('stores a message later if the storage was full at first', async (t) => {
+  const { outbox, hub, database } = setup();
+  t.mock.method(console, 'warn', () => {});
+  const full = t.mock.method(database, 'put', async () => Promise.reject(new DOMException('Full.', 'QuotaExceededError')));
+  hub.respond = async () => Promise.reject(unreachableError());
+  await outbox.send('a', 'one', []);
+  await flushPromises();
+  assert.equal(outgoing()[0]?.isVolatile, true);
+  full.mock.restore();
+  await outbox.sendWaiting();
+  await flushPromises();
+  assert.deepEqual([outgoing()[0]?.isVolatile, (await database.getAll('outbox')).length], [undefined, 1]);
+});
+
 test('says that a message is lost with the page where the browser stores nothing', async () => {
   const { outbox, hub } = setup(new MemoryDatabase());
   hub.respond = async () => Promise.reject(unreachableError());

@@ -190,11 +190,24 @@ test('shows the stored list of sessions with its time when it starts offline', a
   await page.close();
   const later = await context.newPage();
   await later.goto('/');
-  await later.getByText(/You are offline\..* The list of sessions is of \d\d:\d\d\./).waitFor();
+  await later.getByText(/You are offline\..* The list of sessions is from \d\d:\d\d\./).waitFor();
   await later.locator('.list.stale').getByRole('link', { name: /The talk/ }).waitFor();
   await hub.web('listed').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
   await context.setOffline(false);
   await later.locator('.list:not(.stale)').getByRole('link', { name: /A new name/ }).waitFor();
+});
+
+test('stores drafts again after the browser has closed the database', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'reopened', ...talk });
+  const { page } = await visit(t, 'reopened', { path: `/sessions/${session.id}` });
+  const chat = new Chat(page);
+  await chat.composer.fill('half a sent');
+  await waitForRecords(page, 'draft', 1);
+  await page.evaluate(() => new Promise((resolve) => (indexedDB.deleteDatabase('console').onsuccess = resolve)));
+  await chat.composer.fill('half a sentence');
+  await waitForRecords(page, 'draft', 1);
+  await page.reload();
+  await waitForValue(chat.composer, 'half a sentence');
 });
 
 test('asks before a sign-out that deletes unsent messages, and deletes everything that was written', async (t) => {

@@ -58,6 +58,8 @@ export class Outbox {
   #stored = new Map<string, boolean>();
   /** The messages that were sent or discarded. The database may still return them for a moment. */
   #finished = new Set<string>();
+  /** The messages that could not be stored. */
+  #volatile = new Set<string>();
 
   constructor(environment: OutboxEnvironment) {
     this.#environment = environment;
@@ -167,7 +169,7 @@ export class Outbox {
     this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0, isOnlySender);
   }
 
-  /** Returns the next message to send: without those that another tab has sent meanwhile, and with those that it left. */
+  /** Returns the next message to send, after reading what the other tabs have written and sent. */
   async #nextPending(sessionId: string): Promise<OutgoingMessage | undefined> {
     await this.readStored();
     return pendingMessages(sessionId)[0];
@@ -209,7 +211,7 @@ export class Outbox {
 
   /** Adds a message, or replaces the one with the same `localId`. */
   #putMessage(sessionId: string, message: OutgoingMessage): void {
-    updateConversation(sessionId, (conversation) => withOutgoing(conversation, message));
+    this.#showMessage(sessionId, message);
     const isRejected = message.status === 'failed';
     if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
   }
@@ -224,13 +226,22 @@ export class Outbox {
     } catch (failure) {
       console.warn('A message cannot be stored in this browser.', failure);
     }
-    if (database.isDurable && this.#stored.has(localId)) this.#environment.tellTabs({ type: 'outbox', sessionId });
-    else this.#markVolatile(sessionId, localId);
+    const isStored = database.isDurable && this.#stored.has(localId);
+    this.#setVolatile(sessionId, localId, !isStored);
+    if (isStored) this.#environment.tellTabs({ type: 'outbox', sessionId });
   }
 
-  #markVolatile(sessionId: string, localId: string): void {
-    const mark = (message: OutgoingMessage) => (message.localId === localId ? { ...message, isVolatile: true } : message);
-    updateConversation(sessionId, (conversation) => ({ ...conversation, outgoing: conversation.outgoing.map(mark) }));
+  #setVolatile(sessionId: string, localId: string, isVolatile: boolean): void {
+    if (this.#volatile.has(localId) === isVolatile) return;
+    if (isVolatile) this.#volatile.add(localId);
+    else this.#volatile.delete(localId);
+    const message = getConversation(sessionId).outgoing.find((other) => other.localId === localId);
+    if (message) this.#showMessage(sessionId, message);
+  }
+
+  #showMessage(sessionId: string, { isVolatile: _, ...message }: OutgoingMessage): void {
+    const shown = this.#volatile.has(message.localId) ? { ...message, isVolatile: true } : message;
+    updateConversation(sessionId, (conversation) => withOutgoing(conversation, shown));
   }
 
   /** Deletes a sent or discarded message from the database. */

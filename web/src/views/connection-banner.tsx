@@ -35,7 +35,7 @@ export function ConnectionBanner() {
           {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
           <span>
             {text}
-            {savedAt !== null && ` The list of sessions is of ${formatTime(savedAt)}.`}
+            {savedAt !== null && ` The list of sessions is from ${formatTime(savedAt)}.`}
           </span>
         </p>
       )}
