@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, Value, parts, query};
+use super::{DbError, Row, Statement, Value, parts};
 use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;

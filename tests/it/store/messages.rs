@@ -2,8 +2,8 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, find_by_local_ids, journal_of, json, load_by_tag, load_summaries, memory, message, put, put_messages,
-    seqs, session, stored, team,
+    Cache, commit_as, find_by_local_ids, journal_of, json, load_by_tag, load_summaries, memory, message, put,
+    put_messages, seqs, session, stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
