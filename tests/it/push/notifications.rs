@@ -174,40 +174,6 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_subscriptions_notifications_write_nothing_to_storage() {
-    for visibility in ["visible", "hidden"] {
-        let world = World::new();
-        let session = world.create_session("/code/demo").await;
-        let mut cli = world.live_cli(&session).await;
-        let mut web = world.web(&format!("visibility={visibility}")).await;
-        cli.send_ready(&session).await;
-        world.advance(6_000).await;
-        web.events().await;
-        assert_eq!(world.push_log().await.len(), 1, "the first notification finds out that there is no subscription");
-        let (stored, writes) = (world.rt.stored_entries(), world.rt.kv_writes());
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
-        world.advance(600).await;
-        for _ in 0..3 {
-            cli.send_ready(&session).await;
-        }
-        world.advance(6_000).await;
-        assert_eq!(world.rt.kv_writes(), writes, "{visibility}");
-        let new = world.rt.stored_entries().into_iter().find(|entry| stored.get(&entry.0) != Some(&entry.1));
-        assert_eq!(new, None, "{visibility}");
-        let toasts = web.types().await.into_iter().filter(|kind| kind == "toast").count();
-        assert_eq!(toasts, if visibility == "visible" { 2 } else { 0 }, "a request, and one of three within 5 s");
-        // A browser that subscribes gets the next one.
-        let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
-        web.0.close();
-        world.advance(6_000).await;
-        cli.send_ready(&session).await;
-        world.advance(1).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-        assert_eq!(browser.read(message)["title"], "Session Ready");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_new_object_reads_the_subscriptions() {
     let (world, session, _, browser) = push_fixture().await;
     // Simulates a new deployment with a copy of the database.

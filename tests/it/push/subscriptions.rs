@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::support::pushes::{Browser, header};
+use crate::support::pushes::{Browser, ENDPOINT, header, pending};
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::web::parse_event;
 use crate::support::{World, run_until_idle};
@@ -397,4 +397,38 @@ async fn a_notification_is_sent_to_two_hundred_subscribers() {
     world.advance(1).await;
     assert_eq!(world.rt.take_pushes().len(), 200);
     assert_eq!(world.push_log().await[0]["sent"], 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_subscriptions_notifications_write_nothing_to_storage() {
+    for visibility in ["visible", "hidden"] {
+        let world = World::new();
+        let session = world.create_session("/code/demo").await;
+        let mut cli = world.live_cli(&session).await;
+        let mut web = world.web(&format!("visibility={visibility}")).await;
+        cli.send_ready(&session).await;
+        world.advance(6_000).await;
+        web.events().await;
+        assert_eq!(world.push_log().await.len(), 1, "the first notification finds out that there is no subscription");
+        let (stored, writes) = (world.rt.stored_entries(), world.rt.kv_writes());
+        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        world.advance(600).await;
+        for _ in 0..3 {
+            cli.send_ready(&session).await;
+        }
+        world.advance(6_000).await;
+        assert_eq!(world.rt.kv_writes(), writes, "{visibility}");
+        let new = world.rt.stored_entries().into_iter().find(|entry| stored.get(&entry.0) != Some(&entry.1));
+        assert_eq!(new, None, "{visibility}");
+        let toasts = web.types().await.into_iter().filter(|kind| kind == "toast").count();
+        assert_eq!(toasts, if visibility == "visible" { 2 } else { 0 }, "a request, and one of three within 5 s");
+        // A browser that subscribes gets the next one.
+        let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
+        web.0.close();
+        world.advance(6_000).await;
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+        assert_eq!(browser.read(message)["title"], "Session Ready");
+    }
 }

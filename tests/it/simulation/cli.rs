@@ -306,8 +306,20 @@ impl World {
         if self.clis[i].session().is_some() {
             self.cli_catch_up(i);
             self.cli_resend(i);
+            self.cli_greet(i);
         }
         self.cli_send_keep_alive(i);
+    }
+
+    /// Sends a message of a new session that resumes another one, before a keep-alive starts the merge.
+    fn cli_greet(&mut self, i: usize) {
+        let is_resumed = matches!(&self.clis[i].role, Role::Session { tag, .. } if tag.contains("-resumed-"));
+        if is_resumed && self.rng.chance(70) {
+            let namespace_index = self.clis[i].namespace_index;
+            let local_id = self.new_local_id(namespace_index);
+            let text = format!("{}-{local_id}", self.objects[namespace_index].name);
+            self.cli_send_new(i, &local_id, &text, false);
+        }
     }
 
     pub fn cli_register(&mut self, i: usize) {
