@@ -10,16 +10,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AcpSession, SessionUnavailableError } from './acp-session.mjs';
+import { AgentMetadata } from './agent-metadata.mjs';
 import { Approvals } from './approvals.mjs';
+import { describeDenial, withDenials } from './denials.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
 import { ModeChanges } from './mode-changes.mjs';
-import { describeDenial, withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
-import { createTranslator, titleToSummary } from './translate/translator.mjs';
+import { createTranslator } from './translate/translator.mjs';
 
 /** How many messages may wait for space in the outbox. Above this, the agent's output is not read. */
 const MAX_WAITING = 200;
@@ -54,10 +55,7 @@ export class AcpAgent {
   #openRequests = 0;
   #promptedAt = 0;
   #reply = null;
-  #commands = [];
-  #summary = '';
-  /** What is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
-  #usage = null;
+  #metadata;
   #initialModel;
   #outputTimer = null;
   #stopping = new AbortController();
@@ -70,6 +68,7 @@ export class AcpAgent {
     Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled });
     Object.assign(this, { publishMetadata: parts.publishMetadata, requestIds: parts.requestIds });
     this.sendMessage = send;
+    this.#metadata = new AgentMetadata(parts.publishMetadata);
     this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
     this.approvals = new Approvals({
@@ -86,7 +85,7 @@ export class AcpAgent {
       interrupt: (task) => this.#interrupt(task),
       onEnd: () => {
         this.#setThinking(false);
-        this.#publishUsage();
+        this.#metadata.publishUsage();
       },
       onHandled: parts.onHandled,
       onQueueChange: parts.onQueueChange,
@@ -173,7 +172,7 @@ export class AcpAgent {
   /** The RPC methods of the agent. */
   methods() {
     return {
-      listSlashCommands: () => ({ success: true, commands: this.#commands }),
+      listSlashCommands: () => ({ success: true, commands: this.#metadata.commands }),
       // Agents list their skills among their commands.
       listSkills: () => ({ success: true, skills: [] }),
     };
@@ -222,7 +221,7 @@ export class AcpAgent {
       this.silence.stop();
       await delay(LATE_UPDATES_MS);
       await this.#send(translator.endTurn(task.isAborted ? 'cancelled' : stopReason));
-      if (this.launch.entry?.hasTitleInList) this.#publishTitle(session).catch((error) => this.log.debug(error.message));
+      if (this.launch.entry?.hasTitleInList) this.#metadata.readTitle(session).catch((error) => this.log.debug(error.message));
     } catch (error) {
       if (this.#isStopped) {
         await this.#send(translator.closeOpenCalls('The session was ended while this ran.'));
@@ -413,38 +412,19 @@ export class AcpAgent {
   }
 
   #handleRecord(record) {
-    if (record.type === 'summary') this.#publishSummary(record.text);
+    if (record.type === 'summary') this.#metadata.setSummary(record.text);
     if (record.type === 'usage') {
       const { type: _type, ...usage } = record;
-      this.#usage = usage;
-      if (!this.thinking) this.#publishUsage();
+      this.#metadata.setUsage(usage);
+      if (!this.thinking) this.#metadata.publishUsage();
     }
-    if (record.type === 'commands') {
-      this.#commands = record.commands;
-      this.publishMetadata({ slashCommands: record.commands.map(({ name }) => name) });
-    }
+    if (record.type === 'commands') this.#metadata.setCommands(record.commands);
     if (record.type === 'mode') this.#modeChanges.onReport();
     // While it opens the session, the agent does not have the mode yet that the session has at the hub.
     if (record.type === 'mode' && this.#session && !this.approvals.approvesAll) {
       this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });
     }
     if (record.type === 'options' && this.#session) this.#publishSettings(this.#session);
-  }
-
-  async #publishTitle(session) {
-    const summary = titleToSummary(await session.readTitle());
-    if (summary !== null && summary !== this.#summary) this.#publishSummary(summary);
-  }
-
-  #publishSummary(text) {
-    this.#summary = text;
-    this.publishMetadata({ summary: { text, updatedAt: Date.now() } });
-  }
-
-  /** Agents report their usage several times in a turn: it is published at its end. */
-  #publishUsage() {
-    if (this.#usage) this.publishMetadata({ usage: this.#usage });
-    this.#usage = null;
   }
 
   /** Remembers the open calls, so that the next process can close them if this one is killed. */

@@ -1,0 +1,43 @@
+/** What an agent reports about its session: its commands, its title, and its usage. All are published as metadata. */
+
+import { titleToSummary } from './translate/translator.mjs';
+
+export class AgentMetadata {
+  #publish;
+  #summary = '';
+  /** What is not published yet. @type {{used: number, size?: number, cost?: object} | null} */
+  #usage = null;
+  /** The agent's slash commands. */
+  commands = [];
+
+  /** @param {(fields: object) => void} publish publishes fields of the metadata */
+  constructor(publish) {
+    this.#publish = publish;
+  }
+
+  setCommands(commands) {
+    this.commands = commands;
+    this.#publish({ slashCommands: commands.map(({ name }) => name) });
+  }
+
+  setSummary(text) {
+    this.#summary = text;
+    this.#publish({ summary: { text, updatedAt: Date.now() } });
+  }
+
+  /** Reads the title of an agent that does not report it. */
+  async readTitle(session) {
+    const summary = titleToSummary(await session.readTitle());
+    if (summary !== null && summary !== this.#summary) this.setSummary(summary);
+  }
+
+  /** Keeps the usage until `publishUsage`: agents report it several times in a turn. */
+  setUsage(usage) {
+    this.#usage = usage;
+  }
+
+  publishUsage() {
+    if (this.#usage) this.#publish({ usage: this.#usage });
+    this.#usage = null;
+  }
+}
