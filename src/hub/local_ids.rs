@@ -9,7 +9,7 @@ use super::state::evictions::Key;
 use super::state::local_ids::{LocalIds, Seen};
 use super::state::lookup::{LocalIdLookup, UnknownLocalId};
 use super::{Hub, State};
-use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
 use crate::store::messages::read_by_local_ids;
 use crate::store::{Row, Statement};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
@@ -51,23 +51,23 @@ impl Hub {
 impl State {
     /// Takes the local ids to look up with a batch: those of waiting messages, and of messages that are queued behind them.
     pub(super) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
-        let waiting = std::mem::take(&mut self.unknown_local_ids);
-        for unknown in &waiting {
-            self.local_ids_mut(&unknown.session).into_iter().for_each(LocalIds::make_room);
+        let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
+        for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
+            self.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);
+            pairs.push((session, local_id));
+            for frame in from.into_iter().flat_map(|conn| self.connections.queued_frames(conn)) {
+                searched_bytes += frame.memory_bytes();
+                if pairs.len() >= MAX_LOCAL_ID_LOOKUPS || searched_bytes > MAX_SEARCHED_FRAME_BYTES {
+                    break;
+                }
+                let event = decode_frame(&frame.text, &["message"]);
+                let Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) = event else { continue };
+                // A longer one is rejected, and would not fit the statement.
+                if local_id.len() <= MAX_LOCAL_ID_BYTES {
+                    pairs.push((sid, local_id));
+                }
+            }
         }
-        let conns = waiting.iter().filter_map(|unknown| unknown.from);
-        let mut bytes = 0;
-        let queued = conns.flat_map(|conn| self.connections.queued_frames(conn)).take_while(|frame| {
-            bytes += frame.memory_bytes();
-            bytes <= MAX_SEARCHED_FRAME_BYTES
-        });
-        let of_frame = |frame| match decode_frame(frame, &["message"]) {
-            Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) => Some((sid, local_id)),
-            _ => None,
-        };
-        let queued: Vec<_> = queued.filter_map(|frame| of_frame(&frame.text)).take(MAX_LOCAL_ID_LOOKUPS).collect();
-        let mut pairs: Vec<_> = waiting.into_iter().map(|unknown| (unknown.session, unknown.local_id)).collect();
-        pairs.extend(queued);
         pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
         LocalIdLookup { pairs, generation: self.cache.evictions.generation() }
     }

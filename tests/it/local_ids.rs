@@ -4,7 +4,7 @@ use crate::support::cli::Cli;
 use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
+use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
 use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 
@@ -155,6 +155,19 @@ async fn more_local_ids_than_fit_a_statement_are_looked_up_in_one_batch() {
     }
     assert_eq!(added_local_ids(&world.db, &session), sent);
     assert_eq!((lookups(&world.db) - before.0, world.db.read_count() - before.1), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_id_that_is_too_long_does_not_disturb_the_lookups_of_others() {
+    let world = World::new();
+    let [(session, mut cli)] = long_sessions(&world).await;
+    let longest = cli.emit_for_ack("message", &message(&session, &"\u{1}".repeat(MAX_LOCAL_ID_BYTES)));
+    // With the other one it would exceed the largest parameter of a statement.
+    let too_long = json!({"sid": session, "localId": "x".repeat(MAX_SEARCHED_FRAME_BYTES - 300), "message": 1});
+    let too_long = cli.emit_for_ack("message", &too_long);
+    assert_eq!(cli.wait_for_ack(longest).await["seq"], STORED + 1);
+    assert_eq!(cli.wait_for_ack(too_long).await["code"], "bad-payload");
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], STORED + 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
 //! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in
-//! order, even when one waits for the database.
+//! order, even when one waits for the database. Only answers to the hub do not wait for earlier frames.
 
 use std::fmt::Display;
 use std::sync::Arc;
