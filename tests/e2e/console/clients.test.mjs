@@ -145,7 +145,7 @@ for (const [name, dialect] of Object.entries(DIALECTS)) {
       await chat.request('Edit').waitFor({ state: 'detached' });
       return received.permission;
     };
-    assert.deepEqual(await answerEdit('r-1', 'Accept edits'), { sessionId, id: 'r-1', approved: true, mode: 'acceptEdits', decision: 'approved' });
+    assert.deepEqual(await answerEdit('r-1', 'Approve and accept edits'), { sessionId, id: 'r-1', approved: true, mode: 'acceptEdits', decision: 'approved' });
     assert.deepEqual(await answerEdit('r-2', 'Deny and stop'), { sessionId, id: 'r-2', approved: false, decision: 'abort' });
     // These CLIs report the end of a turn before its last text.
     await machine.ready(sessionId);

@@ -31,9 +31,10 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await waitForValue(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
   await page.getByLabel(/Use a new git worktree/).check();
   await page.getByLabel(/Worktree and branch name/).fill('fix-notes');
-  await page.getByLabel(/Approve everything/).click();
+  const withoutAsking = page.getByRole('checkbox', { name: /Approve everything/ });
+  await withoutAsking.click();
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
-  await page.locator('input[type=checkbox]:checked').waitFor();
+  await withoutAsking.and(page.locator(':checked')).waitFor();
   await page.getByRole('button', { name: 'Start session' }).click();
 
   const chat = new Chat(page);
@@ -107,9 +108,10 @@ test('shows a machine once it is online, and starts a session on it with all opt
   await page.getByText('Directory found').waitFor();
   await page.getByLabel('Agent', { exact: true }).selectOption('beta');
   await page.getByLabel('Model (optional)').fill('model_strong');
-  await page.getByLabel(/Approve everything/).click();
+  const withoutAsking = page.getByRole('checkbox', { name: /Approve everything/ });
+  await withoutAsking.click();
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
-  await page.locator('input[type=checkbox]:checked').waitFor();
+  await withoutAsking.and(page.locator(':checked')).waitFor();
   await page.getByLabel(/Use a new git worktree/).check();
   await page.getByLabel(/Worktree and branch name/).fill('new-page');
   await page.getByRole('button', { name: 'Start session' }).click();
