@@ -72,12 +72,12 @@ test('says whether an inactive session has ended or lost its connection, and whe
     return route.fulfill({ response, json: body });
   });
   await page.goto(signInUrl(hub, namespace, `/sessions/${id}`));
-  await page.getByText('Not connected since 3 May, 14:05: the agent’s machine may be asleep or offline. Resume the session if it does not come back.').waitFor();
+  await page.getByText('Not connected since 3 May, 14:05: the agent\'s machine may be asleep or offline. Resume the session if it does not come back.').waitFor();
   await page.locator('.session-bar').getByText('Not connected').waitFor();
   await page.getByRole('link', { name: /The talk.*not connected/ }).waitFor();
   silentMs = 5_000;
   await page.reload();
-  await page.getByText('The agent’s process has ended. Resume it to send messages.').waitFor();
+  await page.getByText('The agent\'s process has ended. Resume it to send messages.').waitFor();
   await page.locator('.session-bar').getByText('Ended').waitFor();
   await page.getByRole('link', { name: /The talk.*ended/ }).waitFor();
 });

@@ -57,8 +57,8 @@ function InactiveNotice({ session }: { session: Session }) {
     <div class="notice">
       <span>
         {hasEnded(session)
-          ? 'The agent’s process has ended. Resume it to send messages.'
-          : `Not connected since ${formatTime(activeAt)}: the agent’s machine may be asleep or offline. Resume the session if it does not come back.`}
+          ? 'The agent\'s process has ended. Resume it to send messages.'
+          : `Not connected since ${formatTime(activeAt)}: the agent's machine may be asleep or offline. Resume the session if it does not come back.`}
       </span>
       <button type="button" class="button primary" disabled={isBusy} onClick={resume}>
         <Play size={16} aria-hidden /> {isBusy ? 'Resuming …' : 'Resume'}
