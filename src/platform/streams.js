@@ -2,46 +2,70 @@
 
 import { encodeUtf8 } from './glue.js';
 
-/** The largest chunk in bytes. The runtime holds a chunk until the client has read it, even if the stream has failed. */
+/** The largest chunk in bytes. The runtime holds a chunk of each stream until the client has read it: the budget does not count it. */
 const MAX_CHUNK_BYTES = 64 * 1024;
 
-/** The streams of the isolate. The platform may end a request without a call: its stream stays until it is the largest. */
-const streams = new Set();
+/** The namespaces that have streams, by their names. */
+const namespaces = new Map();
 
-/** The unread bytes of all streams. */
+/** The unread bytes of all namespaces. */
 let totalBytes = 0;
 
-function largestStream() {
-  const totals = new Map();
-  for (const { namespace, unreadBytes } of streams) totals.set(namespace, (totals.get(namespace) ?? 0) + unreadBytes);
-  const most = Math.max(...totals.values());
-  let largest;
-  for (const stream of streams) {
-    const isLarger = largest === undefined || stream.unreadBytes > largest.unreadBytes;
-    if (isLarger && totals.get(stream.namespace) === most) largest = stream;
+/** The streams of a namespace. The platform may end a request without a call: its stream stays until it is the largest. */
+class Namespace {
+  streams = new Set();
+  /** The bytes of all messages in queues. A message in several queues counts once. */
+  unreadBytes = 0;
+  #latest;
+
+  /** Encodes a message. An event comes to all streams one after another, with the same text, so they share its bytes. */
+  encode(text) {
+    if (this.#latest?.text !== text) this.#latest = { text, bytes: encodeUtf8(text), queues: 0 };
+    return this.#latest;
   }
-  return largest;
+
+  addToQueue(message) {
+    if (message.queues === 0) this.#resize(message.bytes.length);
+    message.queues += 1;
+  }
+
+  removeFromQueue(message) {
+    message.queues -= 1;
+    if (message.queues > 0) return;
+    this.#resize(-message.bytes.length);
+    if (this.#latest === message) this.#latest = undefined;
+  }
+
+  #resize(bytes) {
+    this.unreadBytes += bytes;
+    totalBytes += bytes;
+  }
 }
+
+const largest = (list) => list.reduce((largest, next) => (next.unreadBytes > largest.unreadBytes ? next : largest));
 
 /** The messages of a socket that the client of a stream has not read. */
 class EventStream {
-  /** Encoded messages, the oldest first. */
+  /** The messages that were not sent completely, the oldest first. */
   #queue = [];
-  /** How many bytes of the first message were sent: its memory is freed when all of it was sent. */
+  /** How many bytes of the first message were sent. */
   #sentBytes = 0;
-  #queuedBytes = 0;
   #isClientWaiting = false;
   #isSocketClosed = false;
   #hasFailed = false;
   #controller;
   #socket;
-  /** The bytes of the queue, and of the chunk that the client has not read. */
+  #name;
+  #namespace;
+  /** The bytes of the queue. */
   unreadBytes = 0;
 
-  constructor(socket, namespace) {
+  constructor(socket, name) {
     this.#socket = socket;
-    this.namespace = namespace;
-    streams.add(this);
+    this.#name = name;
+    this.#namespace = namespaces.get(name) ?? new Namespace();
+    this.#namespace.streams.add(this);
+    namespaces.set(name, this.#namespace);
   }
 
   start(controller) {
@@ -50,7 +74,6 @@ class EventStream {
 
   /** Called when the client has read the last chunk. */
   pull() {
-    this.#resize(this.#queuedBytes, 0);
     if (this.#hasFailed) this.#end();
     else if (this.#queue.length > 0) this.#send();
     else if (this.#isSocketClosed) this.#close();
@@ -65,13 +88,22 @@ class EventStream {
 
   /** Handles a message of the socket. */
   receive(text, maxTotal, maxUnreadDeltas) {
-    const bytes = encodeUtf8(text);
-    // An event with an id begins with the line `id:`.
-    if (this.unreadBytes + bytes.length > maxUnreadDeltas && text.startsWith('data:')) return;
-    while (totalBytes > 0 && totalBytes + bytes.length > maxTotal) largestStream().fail();
     if (this.#hasFailed) return this.#end();
-    this.#queue.push(bytes);
-    this.#resize(this.#queuedBytes + bytes.length, this.unreadBytes - this.#queuedBytes);
+    const message = this.#namespace.encode(text);
+    const { length } = message.bytes;
+    if (this.#isClientWaiting && length <= MAX_CHUNK_BYTES) {
+      this.#isClientWaiting = false;
+      return this.#controller.enqueue(message.bytes);
+    }
+    // An event with an id begins with the line `id:`.
+    if (this.unreadBytes + length > maxUnreadDeltas && text.startsWith('data:')) return;
+    while (message.queues === 0 && totalBytes > 0 && totalBytes + length > maxTotal) {
+      largest([...largest([...namespaces.values()]).streams]).fail();
+    }
+    if (this.#hasFailed) return this.#end();
+    this.#queue.push(message);
+    this.#namespace.addToQueue(message);
+    this.unreadBytes += length;
     if (this.#isClientWaiting) this.#send();
   }
 
@@ -93,50 +125,51 @@ class EventStream {
 
   #send() {
     this.#isClientWaiting = false;
-    const chunk = this.#takeChunk();
-    this.#resize(this.#queuedBytes, chunk.length);
-    this.#controller.enqueue(chunk);
+    this.#controller.enqueue(this.#takeChunk());
   }
 
   /** Returns as many messages as fit, or the next part of a message that does not fit. */
   #takeChunk() {
     const queue = this.#queue;
-    let [count, bytes] = [0, 0];
-    while (count < queue.length && bytes + queue[count].length <= MAX_CHUNK_BYTES) bytes += queue[count++].length;
+    let [count, length] = [0, 0];
+    while (count < queue.length && length + queue[count].bytes.length <= MAX_CHUNK_BYTES) length += queue[count++].bytes.length;
     if (count === 0) return this.#takePart(queue[0]);
-    this.#queuedBytes -= bytes;
-    const messages = queue.splice(0, count);
-    if (count === 1) return messages[0];
-    const chunk = new Uint8Array(bytes);
+    const messages = this.#remove(count);
+    if (count === 1) return messages[0].bytes;
+    const chunk = new Uint8Array(length);
     let offset = 0;
-    for (const message of messages) {
-      chunk.set(message, offset);
-      offset += message.length;
+    for (const { bytes } of messages) {
+      chunk.set(bytes, offset);
+      offset += bytes.length;
     }
     return chunk;
   }
 
-  #takePart(message) {
-    const part = message.slice(this.#sentBytes, this.#sentBytes + MAX_CHUNK_BYTES);
+  #takePart({ bytes }) {
+    const part = bytes.slice(this.#sentBytes, this.#sentBytes + MAX_CHUNK_BYTES);
     this.#sentBytes += part.length;
-    if (this.#sentBytes === message.length) {
-      this.#queue.shift();
-      this.#queuedBytes -= message.length;
+    if (this.#sentBytes === bytes.length) {
+      this.#remove(1);
       this.#sentBytes = 0;
     }
     return part;
   }
 
-  #resize(queuedBytes, chunkBytes) {
-    totalBytes += queuedBytes + chunkBytes - this.unreadBytes;
-    this.#queuedBytes = queuedBytes;
-    this.unreadBytes = queuedBytes + chunkBytes;
+  /** Removes the first messages of the queue. */
+  #remove(count) {
+    const messages = this.#queue.splice(0, count);
+    for (const message of messages) {
+      this.#namespace.removeFromQueue(message);
+      this.unreadBytes -= message.bytes.length;
+    }
+    return messages;
   }
 
   #release() {
-    this.#queue = [];
-    this.#resize(0, 0);
+    this.#remove(this.#queue.length);
+    const { streams } = this.#namespace;
     streams.delete(this);
+    if (streams.size === 0 && namespaces.get(this.#name) === this.#namespace) namespaces.delete(this.#name);
   }
 
   #close() {
@@ -159,8 +192,8 @@ class EventStream {
 }
 
 /**
- * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. A client reads a chunk when the
- * stream is asked for the next one: a queue within the stream would count less than the runtime holds.
+ * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The stream has no queue of its
+ * own, because that would count a message as read as soon as it is being sent.
  * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond them, the largest stream of the namespace with the
  *   most unread bytes ends
  * @param {number} maxUnreadDeltas unread bytes of this stream above which events without an id are dropped: the client may miss them

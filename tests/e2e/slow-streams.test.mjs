@@ -13,8 +13,8 @@ const MIB = 1024 * 1024;
 /** The unread bytes of all streams of an isolate (`MAX_STREAM_BYTES`). */
 const BUDGET = 16 * MIB;
 
-const MESSAGES = 16;
-const SLOW_CLIENTS = 8;
+const MESSAGES = 12;
+const SLOW_CLIENTS = 6;
 
 const hub = await startHub();
 after(() => hub.stop());
@@ -51,26 +51,26 @@ async function openSlowStream(t, web, sessionId) {
 const numbersIn = (text) => [...text.matchAll(/"content":\{"n":(\d+),[^\n]*\n\n/g)].map(([, n]) => Number(n));
 
 test('clients that do not read are disconnected, the largest stream first, and the others miss nothing', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'loud', tag: 'loud', tokenIn: 'header' });
-  const quiet = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet', tokenIn: 'header' });
+  const live = (namespace, tag) => liveSession(t, hub, { namespace, tag, tokenIn: 'header' });
+  const loud = await Promise.all(Array.from({ length: SLOW_CLIENTS }, (_, index) => live('loud', `loud ${index}`)));
+  const quiet = await live('quiet', 'quiet');
   const web = hub.web('loud');
-  const reader = await openFeed(t, web, 'stream', { sessionId: session.id });
+  const reader = await openFeed(t, web, 'stream', { sessionId: loud[0].session.id });
   const small = await openSlowStream(t, hub.web('quiet'), quiet.session.id);
-  const slow = await Promise.all(Array.from({ length: SLOW_CLIENTS }, () => openSlowStream(t, web, session.id)));
+  const slow = await Promise.all(loud.map(({ session }) => openSlowStream(t, web, session.id)));
   const before = hub.memory().now;
   for (let n = 1; n <= MESSAGES; n += 1) {
     await quiet.cli.sendMessage(quiet.session.id, { n, padding: '' });
-    await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });
+    for (const { session, cli } of loud) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });
     await reader.next(({ message }) => message?.content.n === n, `message ${n}`);
   }
   const growth = hub.memory().peak - before;
   t.diagnostic(`the process has grown by at most ${(growth / MIB).toFixed(0)} MiB`);
 
-  const last = { n: 'last', padding: '' };
-  const streams = await Promise.all([
-    ...slow.map(({ readAll }) => readAll('"n":"last"')),
-    cli.sendMessage(session.id, last), quiet.cli.sendMessage(quiet.session.id, last)]);
-  streams.splice(SLOW_CLIENTS);
+  const sendLast = ({ session, cli }) => cli.sendMessage(session.id, { n: 'last', padding: '' });
+  const reading = [small, ...slow].map(({ readAll }) => readAll('"n":"last"'));
+  await Promise.all([quiet, ...loud].map(sendLast));
+  const [smallStream, ...streams] = await Promise.all(reading);
   const all = Array.from({ length: MESSAGES }, (_, index) => index + 1);
   const [broken, kept] = [streams.filter(({ isBroken }) => isBroken), streams.filter(({ isBroken }) => !isBroken)];
   const inSockets = Math.max(...broken.map(({ text }) => text.length));
@@ -78,11 +78,22 @@ test('clients that do not read are disconnected, the largest stream first, and t
   assert.ok(kept.length * (MESSAGES * MIB - inSockets) <= BUDGET, `${kept.length} streams were kept`);
   for (const { text } of kept) assert.deepEqual(numbersIn(text), all);
   for (const { text } of broken) assert.deepEqual(numbersIn(text), all.slice(0, numbersIn(text).length));
-  const { text, isBroken } = await small.readAll('"n":"last"');
-  assert.deepEqual([isBroken, numbersIn(text)], [false, all], 'a small stream is not disconnected');
+  assert.deepEqual([smallStream.isBroken, numbersIn(smallStream.text)], [false, all], 'a small stream is not disconnected');
 
   // A client that was disconnected resumes after its last event.
-  const lastEventId = /.*\nid: ([^\n]+)\n/s.exec(broken[0].text.slice(0, broken[0].text.lastIndexOf('\n\n')))[1];
-  const resumed = await resumeFeed(t, web, 'stream', { sessionId: session.id }, lastEventId);
+  const index = streams.indexOf(broken[0]);
+  const events = broken[0].text.slice(0, broken[0].text.lastIndexOf('\n\n'));
+  const lastEventId = events.slice(events.lastIndexOf('\nid: ') + 5).split('\n')[0];
+  const resumed = await resumeFeed(t, web, 'stream', { sessionId: loud[index].session.id }, lastEventId);
   assert.match((await resumed.waitForGreeting()).data.resume, /^(ok|gap)$/);
+});
+
+test('a large event reaches all clients that read, however many there are', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many', tokenIn: 'header' });
+  const feeds = await Promise.all(Array.from({ length: 40 }, () => openFeed(t, hub.web('many'), 'stream', { sessionId: session.id })));
+  for (let n = 1; n <= 3; n += 1) await cli.sendMessage(session.id, { n, padding: 'x'.repeat(MIB) });
+  for (const feed of feeds) {
+    await feed.next(({ message }) => message?.content.n === 3, 'the last message');
+    assert.deepEqual(feed.all.flatMap(({ message }) => message?.content.n ?? []), [1, 2, 3]);
+  }
 });
