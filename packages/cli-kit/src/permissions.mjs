@@ -9,6 +9,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { RequestContent } from './request-content.mjs';
 import { SessionRules, scopeOf } from './session-rules.mjs';
 
+/** Completed requests in an update of the agent state. The hub keeps those that an update does not name. */
+const MAX_SENT_COMPLETED = 100;
+
 /** What approves a call in a mode that never asks. */
 export const APPROVE_EVERYTHING = { kind: 'mode', label: 'Approve everything' };
 
@@ -29,6 +32,8 @@ export class Permissions {
   #pending = new Map();
   #rules = new SessionRules();
   #isClosed = false;
+  /** The ids of completed requests that updates no longer name. */
+  #leftOutIds = new Set();
 
   /**
    * @param {{state: import('./versioned.mjs').Versioned, root: string, onMode?: (mode: string) => void,
@@ -42,6 +47,12 @@ export class Permissions {
     this.log = log;
     this.now = now;
     state.onAdopt = (value) => this.#reconcile(value);
+  }
+
+  /** The ids of all pending and completed requests of the session. */
+  get requestIds() {
+    const { requests, completedRequests } = this.state.value ?? {};
+    return [...this.#leftOutIds, ...Object.keys({ ...requests, ...completedRequests })];
   }
 
   /** Returns what an approval of a call for the session would cover. @param {import('./session-rules.mjs').ToolCall} call */
@@ -120,7 +131,7 @@ export class Permissions {
   recordApproval({ id, tool }, { kind, label }) {
     const at = this.now();
     const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
-    this.#inBackground(this.state.mutate((current) => completeRequest(current, id, entry)));
+    this.#inBackground(this.state.mutate((current) => this.#withoutOld(completeRequest(current, id, entry))));
   }
 
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
@@ -189,10 +200,9 @@ export class Permissions {
   /** Returns the wanted id, with a number if there was a request with this id before. */
   #newId(wanted) {
     if (wanted === undefined) return randomUUID();
-    const { requests, completedRequests } = this.state.value ?? {};
-    const isUsed = (id) => this.#pending.has(id) || requests?.[id] || completedRequests?.[id];
+    const used = new Set([...this.requestIds, ...this.#pending.keys()]);
     let id = wanted;
-    for (let number = 2; isUsed(id); number += 1) id = `${wanted}#${number}`;
+    for (let number = 2; used.has(id); number += 1) id = `${wanted}#${number}`;
     return id;
   }
 
@@ -200,6 +210,16 @@ export class Permissions {
   #withRules(state) {
     const sessionRules = this.#rules.published;
     return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
+  }
+
+  /** Returns the agent state with its newest completed requests only. */
+  #withoutOld(state) {
+    const completed = Object.entries(state?.completedRequests ?? {});
+    if (completed.length <= MAX_SENT_COMPLETED) return state;
+    // Not in the order of the object, in which ids that are numbers come first.
+    completed.sort(([, a], [, b]) => (a?.completedAt ?? 0) - (b?.completedAt ?? 0));
+    for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#leftOutIds.add(id);
+    return { ...state, completedRequests: Object.fromEntries(completed.slice(-MAX_SENT_COMPLETED)) };
   }
 
   /**
@@ -218,7 +238,7 @@ export class Permissions {
   async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    await this.#storeWithin(this.state.mutate((current) => completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry)));
+    await this.#storeWithin(this.state.mutate((current) => this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry))));
   }
 
   #inBackground(change) {

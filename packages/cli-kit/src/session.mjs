@@ -156,7 +156,7 @@ export class Session {
       sendDelta: (delta) => this.socket.send('message-delta', { sid: this.id, ...delta }),
       permissions: this.permissions,
       publishMetadata: (fields) => this.#publishMetadata(fields),
-      requestIds: () => Object.keys({ ...this.agentState.value?.requests, ...this.agentState.value?.completedRequests }),
+      requestIds: () => this.permissions.requestIds,
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
       onQueueChange: (seqs) => {

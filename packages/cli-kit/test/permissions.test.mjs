@@ -295,3 +295,17 @@ test('a shortened request is denied without a proof, and its parts have numbers'
   assert.deepEqual(await permissions.answer({ id, approved: false }), { success: true });
   assert.equal((await outcome).status, 'denied');
 });
+
+test('an update names the newest 100 completed requests, and the ids of all stay in use', async () => {
+  const { hub, permissions, pendingId } = setup();
+  for (let index = 0; index < 130; index += 1) permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });
+  while (!hub.value.completedRequests['call-129']) await nextTurn();
+  const ids = Object.keys(hub.value.completedRequests);
+  assert.deepEqual([ids.length, ids[0]], [100, 'call-30']);
+  assert.equal(permissions.requestIds.length, 130);
+  permissions.recordApproval({ id: '7', tool: 'Bash' }, { kind: 'command', label: 'ls …' });
+  permissions.ask('Bash', {}, 'default', { id: 'call-0' });
+  assert.equal(await pendingId(), 'call-0#2');
+  // An object lists a number before its other keys.
+  assert.ok(hub.value.completedRequests['7']);
+});
