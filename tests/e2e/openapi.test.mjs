@@ -212,6 +212,8 @@ describe('every operation of docs/openapi.yaml', () => {
     await cli.serve('abort', () => ({}));
     await call('abortSession', { id, body: { reason: 'Enough' } });
     await call('sendMessage', { id, body: { text: 'hello' }, status: 409 });
+    await call('deleteSession', { id, status: 409 });
+    await cli.emitWithAck('session-end', { sid: id });
     await machine.serve('spawnSession', async ({ sessionId }) => {
       await cli.keepAlive(sessionId);
       return { success: true, sessionId };

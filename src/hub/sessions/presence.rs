@@ -124,7 +124,7 @@ impl Hub {
                     }
                     return Ok(());
                 }
-                EndCause::Aborted { reports } if state.liveness.was_reported_after(&owner, reports) => {}
+                EndCause::Aborted { reports } if state.liveness.keep_if_reported_after(&owner, reports) => {}
                 _ => self.deactivate(state, id)?,
             }
             self.cancel_pending(state, id, stored)

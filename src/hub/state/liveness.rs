@@ -81,9 +81,9 @@ impl Liveness {
         self.reports
     }
 
-    /// Whether a session has been reported alive after the first `reports` reports. If so, it expires when its CLI disconnects before
-    /// the next one.
-    pub fn was_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
+    /// Keeps an aborted session active if it was reported alive after the first `reports` reports: it then expires when its CLI
+    /// disconnects before the next one. Returns whether the session is kept.
+    pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
         let timer = self.running.get_mut(session).filter(|timer| timer.last_report > reports);
         timer.map(|timer| timer.expires_on_disconnect = true).is_some()
     }
