@@ -32,8 +32,8 @@ ${BUILD_HELP}
 ${COMMON_HELP}`,
   load: `Usage: npm run load -- [options]
 
-Runs the scenarios load (a full namespace for 150 s) and tenants (20 namespaces, one of them noisy) of \`npm run bench\`.
-Takes about four minutes.
+Runs the scenarios load (a full namespace for 150 s), tenants (20 namespaces, one of them noisy) and long-session (200,000
+messages with local ids into one session) of \`npm run bench\`. Takes about five minutes.
 
 ${BUILD_HELP}
 ${COMMON_HELP}`,
@@ -68,7 +68,7 @@ const BENCH_OPTIONS = {
 };
 
 /** The scenarios of the commands without `--only`. */
-const SCENARIOS = { load: ['load', 'tenants'], idle: ['idle'], cost: ['cost'] };
+const SCENARIOS = { load: ['load', 'tenants', 'long-session'], idle: ['idle'], cost: ['cost'] };
 
 /** The two builds of `--compare`, or null. @throws {UsageError} */
 function readCompared({ compare, floor, build, words = [] }, usage) {

@@ -11,7 +11,8 @@ import { Lifetime } from './lib/lifetime.mjs';
 const hub = await startHub({ vars: { CORS_ORIGINS: 'https://console.example' } });
 const strictHub = await startHub({ vars: { REQUIRE_NAMESPACE_TOKENS: 'true' } });
 const emptyHub = await startHub({ schema: false });
-after(() => Promise.all([hub.stop(), strictHub.stop(), emptyHub.stop()]));
+const turnsHub = await startHub({ wrappers: ['turns.worker.js'] });
+after(() => Promise.all([hub, strictHub, emptyHub, turnsHub].map((one) => one.stop())));
 
 const SESSION_CALLS = ROUTES.filter(({ route }) => /\/sessions\/\{/.test(route));
 const MACHINE_CALLS = ROUTES.filter(({ route }) => /\/machines\/\{/.test(route));
@@ -329,5 +330,19 @@ describe('a hub whose database has no schema', () => {
       assert.match(answer.body.error, /migrations apply/);
     }
     assert.equal((await web.get('/health')).status, 200);
+  });
+});
+
+describe('a namespace with large messages', () => {
+  const suite = new Lifetime();
+  after(() => suite.end());
+
+  // The local runtime reads no socket while an object awaits one query after another.
+  test('lets others run between the queries that store a message', async () => {
+    const { session, cli } = await liveSession(suite, turnsHub, { namespace: 'loud', tag: '/code' });
+    for (const text of ['x'.repeat(20_000_000), 'the next query']) await cli.sendMessage(session.id, { text });
+    const { body: queries } = await turnsHub.web('loud').get('/e2e/turns');
+    assert.ok(queries.length >= 6, `20 MB are stored with several large queries: ${JSON.stringify(queries)}`);
+    assert.ok(queries.every(({ turned }) => turned), JSON.stringify(queries));
   });
 });
