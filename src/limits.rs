@@ -67,7 +67,7 @@ pub const SMALL_FRAME_BYTES: usize = 16 * 1024;
 pub const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 /// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
-/// How many sockets a namespace may have, with closed ones whose clients have not answered. The platform allows 32,768.
+/// How many sockets a namespace may have, including closed ones whose clients have not answered. The platform allows 32,768.
 pub const MAX_SOCKETS: usize = 32_000;
 /// How many sockets without a token may wait for their CONNECT (PROTOCOL.md "The socket of a CLI").
 pub const MAX_UNAUTHENTICATED: usize = 200;
@@ -87,7 +87,7 @@ pub const MAX_UNKNOWN_EVENTS: usize = 100;
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
-/// The unread bytes of all event streams (SSE) in an isolate: twice the largest event. They are beside [`MAX_BUFFER_BYTES`].
+/// The unread bytes of all event streams (SSE) in an isolate: twice the largest event. They do not count in [`MAX_BUFFER_BYTES`].
 pub const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 /// The unacknowledged bytes above which a web client gets no `message-delta`: the rest is for events that it must not miss.
 pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
@@ -135,7 +135,7 @@ pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
 pub const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 /// The largest valid `RPC_TIMEOUT_MS`.
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
-/// How long a CLI that has disconnected is expected back, and how long a call at least waits for it, in milliseconds.
+/// How long the hub expects a disconnected CLI to reconnect, and the shortest wait of a call for it, in milliseconds.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 /// How long after a restart of the hub a call waits for a CLI, in milliseconds: the official client reconnects within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;
@@ -224,16 +224,17 @@ pub const MAX_CACHED_BYTES: usize = 24_000_000;
 pub const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// How many bytes of idle sessions stay in memory however many are in use.
 pub const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
-/// How many bytes of JSON of the session list stay in memory: several pages. The rest is read when it is listed.
+/// How many bytes of JSON of the session list stay in memory: several pages. Above it, all JSON is dropped, to be read again.
 pub const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
-/// The most sessions that a page of the list has, and that are read for it at once.
+/// The most sessions of a page of the list, and of one read for it.
 pub const MAX_LISTED_SESSIONS: usize = 1_000;
 /// The size at which a page of the list ends, in bytes.
 pub const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
-/// How many bytes of the list are read from the database at once: with what is made of them they fit a namespace's share. The SQL
-/// in `store::summaries` repeats it.
+/// How many bytes of the list are read from the database at once: with the summaries made from them they fit a namespace's share.
+/// The SQL in `store::summaries` repeats the number.
 pub const LIST_READ_BYTES: usize = 500_000;
-/// How many bytes of sessions and of the list stay in memory however little of it is free. An upload in chunks still fits the namespace's share.
+/// How many bytes of sessions and of the list stay in memory however little memory is free. An upload in chunks still fits the
+/// namespace's share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many ids and tags of evicted sessions the cache remembers, about 50 bytes each: a result read before is stale.
 pub const MAX_TRACKED_EVICTIONS: usize = 20_000;
@@ -258,7 +259,7 @@ pub const MAX_INLINE_BYTES: usize = 1_000_000;
 pub const MAX_METADATA_TEXT_BYTES: usize = 65_536;
 /// The longest JSON of a `summary` or `worktree`, in bytes. Both fit the excerpt of large metadata.
 pub const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
-/// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats it.
+/// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
 pub const MAX_LISTED_TEXT_BYTES: usize = 512;
 /// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
 pub const MAX_EXCERPT_AGENT_IDS: usize = 50;

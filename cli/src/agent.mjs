@@ -318,7 +318,7 @@ export class AcpAgent {
     return session;
   }
 
-  /** Says after some time that npx still downloads the agent. @returns {SilenceTimer | undefined} */
+  /** Says after some time that npx is still downloading the agent. @returns {SilenceTimer | undefined} */
   #announceDownload() {
     if (this.launch.argv[0] !== 'npx') return undefined;
     const notice = new SilenceTimer({ ms: this.silence.ms, onSilent: () => this.#sendNotice(notices.download(this.launch)) });

@@ -25,8 +25,8 @@ const COPILOT_MODE = 'https://agentclientprotocol.com/protocol/session-modes#';
  * @property {boolean} [losesLinks] it does not give linked files to its model, or drops the pictures beside them
  * @property {boolean} [forgetsInStartMinute] it loses a session that is loaded in the minute of the clock in which it was
  *   started: the minute is part of the name of the session's file
- * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] to be called before each start and after a session
- *   was loaded, with the agent's environment: otherwise it deletes sessions
+ * @property {(env: Record<string, string>) => Promise<void>} [repairRecords] keeps the agent from deleting sessions. To be called
+ *   with the agent's environment before each start and after a session was loaded
  * @property {string[]} [approvedByBridge] permission modes in which the bridge approves every request, because the agent
  *   has no such mode
  */

@@ -51,7 +51,7 @@ export class Approvals {
 
   /** Returns the rule or the mode that approves a call without asking. */
   async #findApproval(scope) {
-    // The agent asked before it had the mode that the user has just selected.
+    // The agent may have asked before it received a mode that the user has just selected.
     const newMode = await this.modeChanges.settled();
     if (this.approvesAll) return APPROVE_EVERYTHING;
     return newMode === 'acceptEdits' && scope?.kind === 'edit' ? ACCEPT_EDITS : this.permissions.findRule(scope);

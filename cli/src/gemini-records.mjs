@@ -1,7 +1,7 @@
 /**
  * The records in which Gemini CLI stores its sessions: `session-<minute>-<first 8 characters of the id>.jsonl`. When it loads a
  * session, it leaves a second file without messages, named after the current minute. At its next start, also of another
- * session, it deletes "empty" files together with all files of the same id, and so the conversation.
+ * session, it deletes "empty" files together with all files of the same id, including the conversation.
  */
 
 import { readFile, readdir, rm } from 'node:fs/promises';

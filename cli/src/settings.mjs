@@ -34,7 +34,7 @@ export function toPermissionMode(modeId, entry) {
 /** The mode of an agent without modes. */
 const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
 
-/** Returns a mode as it is offered. One that never asks has the same name for all agents, and their own name in its description. */
+/** Returns a mode as it is offered. One that never asks has one name for all agents; its description has the agent's own name. */
 function toOffered({ id, name, description }) {
   if (!APPROVE_ALL_MODES.includes(id)) return { id, name, ...(description === undefined ? {} : { description }) };
   const own = name === undefined ? '' : ` (${name})`;

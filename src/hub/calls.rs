@@ -59,8 +59,8 @@ impl Hub {
         }
     }
 
-    /// Sends a call, and waits for its result. A result is read before the earlier frames of its socket that wait for the database.
-    /// One that the hub follows up with a change of the session is returned after them, because they may change it, too.
+    /// Sends a call, and waits for its result. A result does not wait for earlier frames of its socket that wait for the database.
+    /// Exception: if [`Method::precedes_change`], it is returned after these frames, because they may change the session, too.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.send_reply(&mut self.state(), conn, &call.frame(params));
@@ -89,8 +89,8 @@ impl Hub {
         }
     }
 
-    /// Opens a call. The error resolves when the CLI has reconnected, at `wait_deadline` at the latest; it is `None` when no CLI is
-    /// expected to.
+    /// Opens a call. The receiver in the error resolves when the CLI has reconnected, and is canceled at `wait_deadline` at the
+    /// latest. It is `None` when no CLI is expected to reconnect.
     fn try_call(
         &self,
         owner: &Owner,

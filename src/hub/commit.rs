@@ -107,7 +107,7 @@ impl Hub {
 
     async fn commit_until_empty(&self) {
         loop {
-            // The messages behind one that waits for a lookup share the lookup, so they are a burst.
+            // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
             self.await_burst(BURST_CHANGES, |state| {
                 state.journal.queued_changes() + BURST_CHANGES * state.unknown_local_ids.len()
             })

@@ -26,11 +26,11 @@ impl Hub {
         self.wait_for_commit(committed).await
     }
 
-    /// Keeps the results of a lookup, which are among those of its batch, in memory.
+    /// Stores the results of a lookup in memory. `results` has those of the whole batch.
     pub(super) fn insert_looked_up(&self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
-            // The messages look them up again, and are rejected in the end.
+            // The waiting messages repeat the lookup, and are rejected after several failures.
             Err(error) => return self.rt.log_debug(&error.to_string()),
         };
         let mut state = self.state();
@@ -72,8 +72,8 @@ impl State {
         LocalIdLookup { pairs, generation: self.cache.evictions.generation() }
     }
 
-    /// Whether the database knows a local id that memory does not know. It lacks the messages that are not durable, but their local
-    /// ids are in memory unless there are too many.
+    /// Whether a lookup in the database can decide about a local id that memory does not know. The database lacks the messages that
+    /// are not durable; their local ids are in memory unless there are too many.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.cache.committed_session(session) {

@@ -9,8 +9,8 @@ use thiserror::Error;
 pub type ConnId = u32;
 
 /// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame or its
-/// connection ends, after two hibernations as an open one. A wake skips the socket. It must not close the socket again: that would
-/// keep the object in memory (measured). A version that does not know this text closes the socket, as it can't read it.
+/// connection ends; after two hibernations it lists the socket as open. A wake skips the socket. It must not close it again: that
+/// would keep the object in memory (measured). A version of the hub that does not know this text closes the socket.
 pub const CLOSED_ATTACHMENT: &str = "closed";
 
 /// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.

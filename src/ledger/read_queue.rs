@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// The reads of one kind in an isolate, in the order in which they began: when each of them expires, in Unix milliseconds, or 0 if
-/// it has ended. The platform may end a request without dropping what it holds.
+/// The reads of one kind in an isolate, in the order in which they began. Each entry is the time at which its read expires, in Unix
+/// milliseconds, or 0 if the read has ended. Reads expire because the platform may end a request without dropping what it holds.
 #[derive(Default)]
 pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
 

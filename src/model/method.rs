@@ -26,7 +26,7 @@ pub enum Method {
     Permission,
     /// Withdraws a rule by which the CLI approves permission requests itself.
     RevokeSessionRule,
-    /// Reads a part of a permission request that its agent state has only shortened.
+    /// Reads a part of a permission request that the agent state contains only in shortened form.
     ReadPermissionRequest,
     /// Stops the current task of the agent.
     Abort,

@@ -104,7 +104,7 @@ impl ListedMetadata {
         let texts = LISTED_TEXTS.iter().map(|path| match path.split_once('.') {
             Some((parent, name)) => {
                 let parent = JsonObject::parse(metadata.get(parent)?.get())?;
-                // The first one of a duplicate name, as in SQL.
+                // Of members with the same name the first one counts, as in SQL.
                 parent.members().find(|(key, _)| *key == name).map(|(_, text)| text.get())
             }
             None => metadata.get(path).map(|text| text.get()),
@@ -112,8 +112,8 @@ impl ListedMetadata {
         Some(Self::of_texts(&texts.map(Option::unwrap_or_default).collect::<Vec<_>>()))
     }
 
-    /// `texts`: the JSON of each value in [`listed_texts`], empty if it is missing. Of a long one, the first
-    /// [`MAX_LISTED_TEXT_BYTES`] + 1 characters are enough.
+    /// `texts`: the JSON of each value in [`listed_texts`], empty if it is missing. The first [`MAX_LISTED_TEXT_BYTES`] + 1
+    /// characters of a long text are enough.
     pub fn of_texts(texts: &[&str]) -> Self {
         let (mut json, mut object, mut is_archived) = ("{".to_owned(), "", false);
         for (path, text) in LISTED_TEXTS.iter().zip(texts) {

@@ -37,7 +37,7 @@ export default class extends WorkerEntrypoint {
   }
 }
 
-/** For each object that was in memory its last instance, by the object's id. @type {Map<string, WeakRef<NamespaceHub>>} */
+/** The last instance of each object, by the object's id. @type {Map<string, WeakRef<NamespaceHub>>} */
 const instances = new Map();
 const collected = new FinalizationRegistry((id) => instances.get(id)?.deref() ?? instances.delete(id));
 
@@ -55,7 +55,7 @@ export class NamespaceHub {
     instances.set(id, new WeakRef(this));
     collected.register(this, id);
     replaceLostInstance();
-    // Garbage collection frees wasm memory late or never: it follows the needs of JavaScript.
+    // Garbage collection would free the wasm memory late or never: it runs when JavaScript needs memory.
     evicted?.#free();
     this.#current();
   }

@@ -96,7 +96,7 @@ const CLOSED = 'closed';
 function requestReconnect(socket) {
   try {
     if (socket.deserializeAttachment() === CLOSED) return;
-    // Otherwise the next instance would restore the socket.
+    // Without this attachment the next instance would restore the socket.
     socket.serializeAttachment(CLOSED);
     socket.close(1012, 'The hub was interrupted. Reconnect.');
   } catch {

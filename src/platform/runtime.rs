@@ -48,7 +48,7 @@ struct KeyValue {
 #[derive(Default)]
 struct Sockets {
     open: HashMap<ConnId, SendWrapper<ObjectSocket>>,
-    /// Those that the hub has closed, until their close event.
+    /// Sockets that the hub has closed, until their close event.
     closing: BTreeSet<ConnId>,
     last: ConnId,
 }
@@ -62,8 +62,8 @@ impl Sockets {
 }
 
 impl ObjectRuntime {
-    /// Also returns the open sockets that survived hibernation with their attachments. `js_state` is the JavaScript object behind
-    /// `state`.
+    /// Creates the runtime. Also returns the open sockets that survived hibernation, with their attachments. `js_state` is the
+    /// JavaScript object behind `state`.
     pub fn new(state: &State, js_state: JsValue) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();

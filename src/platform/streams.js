@@ -1,4 +1,4 @@
-// Event streams (SSE). What clients have not read is in the memory of the isolate, so the streams of all namespaces share a budget.
+// Event streams (SSE). Unread bytes are in the memory of the isolate, so the streams of all namespaces share a budget.
 
 import { encodeUtf8 } from './glue.js';
 
@@ -11,7 +11,8 @@ const namespaces = new Map();
 /** The unread bytes of all namespaces. */
 let totalBytes = 0;
 
-/** The streams of a namespace. The platform may end a request without a call: its stream stays until it is the largest. */
+/** The streams of a namespace. The platform may end a request without calling `cancel`: its stream stays until it is the
+ * largest. */
 class Namespace {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */

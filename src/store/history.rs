@@ -14,7 +14,7 @@ use crate::model::namespace::Namespace;
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
 const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 
-/// Space for the JSON around the messages of a page, in bytes: a text that grows is in memory twice while it is moved.
+/// Space for the JSON around the messages of a page, in bytes: a string that grows is in memory twice while it is moved.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The JSON of a message, up to the end of its content.
@@ -190,7 +190,8 @@ impl History<'_> {
         Statement::new(sql, [self.session.into(), self.namespace.into(), seq.into(), rows.into(), max_bytes.into()])
     }
 
-    /// Reads up to `rows` messages of a range and joins the first `limit`. No rows if they have parts, or `max_bytes` or more.
+    /// Reads up to `rows` messages of a range and joins the first `limit`. Reads none if one has parts, or
+    /// all have `max_bytes` or more.
     async fn read_joined(
         &self,
         range: PageRange,

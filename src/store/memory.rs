@@ -8,7 +8,7 @@ use crate::ledger::read_queue::{ReadPlace, ReadQueue};
 use crate::ledger::{Account, Reservation};
 use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, READ_RETRY_MS};
 
-/// The account of a namespace, and the clock for waits. A task can't wake one of another request, so those that wait try again.
+/// The account of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
 #[derive(Clone)]
 pub struct Memory {
     pub account: Arc<Account>,
@@ -35,7 +35,7 @@ impl Memory {
         }
     }
 
-    /// Waits until a read may run, `at_once` of which run at a time. Fails with [`DbError::NoMemory`] at the deadline.
+    /// Waits until a read may run; `at_once` reads of the queue run at a time. Fails with [`DbError::NoMemory`] at the deadline.
     pub async fn wait_for_turn(
         &self,
         queue: &Arc<ReadQueue>,

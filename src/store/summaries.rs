@@ -10,7 +10,7 @@ use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
 
 /// The JSON of texts in metadata. The list shows at most 512 bytes of each
-/// ([`MAX_LISTED_TEXT_BYTES`](crate::limits::MAX_LISTED_TEXT_BYTES)): one character more tells that it is longer.
+/// ([`MAX_LISTED_TEXT_BYTES`](crate::limits::MAX_LISTED_TEXT_BYTES)): one character more shows that the text is longer.
 macro_rules! texts {
     ($first:literal $($path:literal)*) => {
         concat!(texts!(@ $first), $(", ", texts!(@ $path)),*)
@@ -20,9 +20,10 @@ macro_rules! texts {
     };
 }
 
-/// Selects the summary fields of sessions in the order of their tags. Of the large columns only what the list shows leaves the
-/// database. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. The rows end before they have
-/// more than 500,000 bytes ([`LIST_READ_BYTES`](crate::limits::LIST_READ_BYTES)); `found` is their number without this limit.
+/// Selects the summary fields of sessions in the order of their tags. The database returns only
+/// the parts of large columns that the list shows. A value that SQLite rejects, because its JSON is nested too deeply, counts as
+/// NULL. The rows have at most 500,000 bytes ([`LIST_READ_BYTES`](crate::limits::LIST_READ_BYTES)); `found` is their number
+/// without this limit.
 #[rustfmt::skip]
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("
@@ -59,9 +60,9 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE namespace = ?1 AND tag = ?
 /// Which summaries are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Those after a tag, in the order of the tags.
+    /// The summaries after a tag, in the order of the tags.
     After(String),
-    /// Those with these ids.
+    /// The summaries with these ids.
     Ids(Vec<String>),
 }
 
@@ -71,7 +72,7 @@ pub struct Summaries {
     pub fields: Vec<SummaryFields>,
     /// The tag of the last one; empty if there is none.
     pub last_tag: String,
-    /// Whether they are all of the selection.
+    /// Whether these are all summaries of the selection.
     pub is_complete: bool,
 }
 

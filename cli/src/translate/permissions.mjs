@@ -2,8 +2,8 @@
  * The answers to an agent's permission requests.
  *
  * The order of the options means nothing: some agents list a permanent approval first. An approval chooses `allow_once`.
- * `allow_always` may write a permanent rule into the settings of the user or of the project, so that only a user who sees its
- * name chooses it; an approval for the session is remembered by the caller instead, and every later call is allowed once.
+ * `allow_always` may write a permanent rule into the settings of the user or of the project, so only a user who sees its name
+ * chooses it. An approval for the session is remembered by the caller instead, and every later call is allowed once.
  * `reject_always` is not chosen for the same reason.
  *
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
@@ -38,7 +38,7 @@ export function chooseOption(options, status) {
 /**
  * Returns the agent's own options that are offered to the user.
  * @param {unknown} options of the request
- * @param {boolean} isPlan whether the request is for a plan, whose options say how the agent goes on
+ * @param {boolean} isPlan whether the request is for a plan, whose options say how the agent continues
  * @returns {{choices?: Choice[], needsChoice?: true}} `needsChoice`: no option approves this call alone
  */
 export function offeredChoices(options, isPlan) {

@@ -12,12 +12,12 @@ export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 export const HELP_LINES = `
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token-file FILE   file with the access token, SECRET or SECRET:NAMESPACE (default: the variable
-                      CLI_API_TOKEN; else for a hub on this computer, that line of .dev.vars in the
-                      project's root; else it is asked for)
+                      CLI_API_TOKEN; else, for a hub on this computer, CLI_API_TOKEN in .dev.vars
+                      in the project's root; else the terminal asks for it)
   --token TOKEN       the access token itself, which all users of this computer can then read
   --name NAME         a name for the session
   --tag TAG           the session's tag, which identifies it
-  --new               start a new session of PATH, which later starts continue
+  --new               start a new session of PATH; later starts without --new continue it
   --model WORD        the model of the session
   --machine-id ID     id of this machine (default: generated once per PATH and stored)
   --allow-dir PATH    another directory in which sessions may be spawned; repeatable

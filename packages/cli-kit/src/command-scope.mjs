@@ -111,7 +111,7 @@ const SUBCOMMAND = /^[A-Za-z][\w:.-]{0,63}$/;
  */
 export function commandScope([program, ...args]) {
   const name = program.text;
-  // A program that a path names is a file, which the agent may have written itself.
+  // A program that is named by its path is a file that the agent may have written itself.
   if (!program.isLiteral || !PROGRAM.test(name) || isRunner(name)) return null;
   if (PLAIN.has(name)) return args.some(({ text }) => ARGUMENTS.get(name)?.test(text)) ? null : { words: [name], hasMore: true };
   if (args.length === 0) return WITH_SUBCOMMANDS.has(name) && name !== 'make' ? null : { words: [name], hasMore: false };

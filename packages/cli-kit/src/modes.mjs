@@ -20,7 +20,7 @@ export function isValidModel(flavor, model) {
   return flavor === 'alpha' && MODELS.includes(model);
 }
 
-/** Modes in which an agent does some things without asking. Any other one, also an agent's own, means that the user wants to be asked. */
+/** Modes in which an agent does some things without asking. A user who selects any other mode wants to be asked. */
 const LENIENT_MODES = ['acceptEdits', 'safe-yolo', 'bypassPermissions', 'yolo'];
 
 /** Whether a user who selects a mode wants to be asked. */

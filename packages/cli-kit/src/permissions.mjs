@@ -71,9 +71,10 @@ export class Permissions {
    * @param {object} args the tool's arguments
    * @param {string} mode the current permission mode
    * @param {{id?: string, scope?: import('./session-rules.mjs').Scope | null, choices?: Choice[], needsChoice?: boolean,
-   *   content?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one; `scope`: what an approval for the
-   *   session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`: whether an approval must be one
-   *   of these; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws the request
+   *   content?: string, signal?: AbortSignal}} [options] `id`: the id of the request, by default a random one;
+   *   `scope`: what an approval for the session covers, by default nothing; `choices`: the agent's own approvals; `needsChoice`:
+   *   whether an approval must be one of these; `content`: the JSON of all arguments, if `args` are shortened; `signal`: withdraws
+   *   the request
    * @returns {Promise<Outcome>}
    */
   ask(tool, args, mode, { id, scope = null, choices, needsChoice, content, signal } = {}) {

@@ -1,6 +1,6 @@
 /**
  * The whole arguments of a permission request that is published shortened. A client reads them in parts. Each part has a piece of a
- * random text: an approval must have all pieces, so that nothing is approved that its client has not loaded.
+ * random text. An approval must have all pieces, so a client cannot approve what it has not loaded.
  */
 
 import { randomBytes } from 'node:crypto';

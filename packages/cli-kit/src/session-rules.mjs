@@ -41,7 +41,7 @@ const isText = (value) => typeof value === 'string';
 export function scopeOf({ tool, args = {}, kind }, root) {
   if (!isObject(args) || args.questions !== undefined || args.plan !== undefined) return null;
   if (args.command !== undefined) return scopeOfCommand(tool, args);
-  // An agent that says what kind a call is of may have other tools with the arguments of an edit, such as one that publishes a file.
+  // An agent that reports kinds may have tools that only look like edits by their arguments, such as one that publishes a file.
   const isEdit = kind === 'edit' || (kind === undefined && EDIT_FIELDS.some((name) => name !== 'file_path' && args[name] !== undefined));
   if (isEdit) return areEditable(editedPaths(args), root) ? editScope(tool, root) : null;
   return CHANGING_KINDS.includes(kind) ? null : toolScope(tool);

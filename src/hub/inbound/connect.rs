@@ -39,9 +39,9 @@ impl Hub {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Sockets without a token have limits of their own, so that they can't take the
-    /// place of the others: [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and half of the places are left by those that never
-    /// answer a close.
+    /// Whether another CLI may open a socket. Limits on sockets without a token keep places free for the others: at most
+    /// [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and they get no place while half of all places are taken, also by closed
+    /// sockets whose clients never answer the close.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;

@@ -176,7 +176,7 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far were handled. `None` if they were.
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if they have.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         connection.busy.then(|| connection.queue.wait())

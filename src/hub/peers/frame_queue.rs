@@ -23,7 +23,7 @@ impl QueuedFrame {
 #[derive(Debug)]
 enum Entry {
     Frame(QueuedFrame),
-    /// Resolves when the frames before it were handled.
+    /// Resolves when the frames before it have been handled.
     Waiter(oneshot::Sender<()>),
 }
 
@@ -49,7 +49,7 @@ impl FrameQueue {
         self.entries.push_back(Entry::Frame(frame));
     }
 
-    /// Removes and returns the next frame, when all earlier ones were handled.
+    /// Removes and returns the next frame. Call it when all earlier ones have been handled.
     pub fn pop(&mut self) -> Option<QueuedFrame> {
         loop {
             match self.entries.pop_front()? {
@@ -57,13 +57,13 @@ impl FrameQueue {
                     self.bytes -= frame.memory_bytes();
                     return Some(frame);
                 }
-                // The caller may have left.
+                // The receiver may have been dropped.
                 Entry::Waiter(sender) => drop(sender.send(())),
             }
         }
     }
 
-    /// Returns a receiver that resolves when the queued frames, and the one that is being handled, were handled.
+    /// Returns a receiver that resolves when the frame in progress and all queued frames have been handled.
     pub fn wait(&mut self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         self.entries.push_back(Entry::Waiter(sender));

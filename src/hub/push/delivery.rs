@@ -42,12 +42,12 @@ pub struct Delivery {
     /// Whether a task is sending it. No task survives a restart.
     #[serde(skip)]
     pub in_flight: bool,
-    /// Whether it is stored and in the push log.
+    /// Whether the notification is stored and in the push log.
     #[serde(skip, default = "is_stored")]
     pub is_recorded: bool,
 }
 
-/// What was read from storage is stored.
+/// The default of [`Delivery::is_recorded`] for a delivery that was read from storage.
 fn is_stored() -> bool {
     true
 }

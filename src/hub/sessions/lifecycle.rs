@@ -30,7 +30,7 @@ struct Switch {
 }
 
 impl Hub {
-    /// Stops the agent. The session is inactive until its CLI sends a keep-alive; one during the call counts.
+    /// Stops the agent. The session is inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
@@ -82,7 +82,7 @@ impl Hub {
     pub(in crate::hub) fn kill_if_archived(&self, id: &str) {
         let (Some(hub), id) = (self.this.upgrade(), id.to_owned()) else { return };
         self.rt.spawn(Box::pin(async move {
-            // If it cannot be read, the CLI is called when it registers the method again.
+            // If the session cannot be read, the CLI is called when it registers the method again.
             let _ = hub.load_session(&id).await;
             let must_end = {
                 let state = hub.state();

@@ -31,14 +31,14 @@ impl Hub {
             };
             if turn.is_none() {
                 turn = Some(self.list_reads.lock().await);
-                // Another request may have read it.
+                // Another request may have read the missing sessions meanwhile.
                 continue;
             }
             if matches!(selection, Selection::Ids(_)) {
-                // What is read for a page stays until the page is complete.
+                // The JSON that is read for a page stays in memory until the page is complete.
                 keep_json = Some(self.state().cache.list.keep_json());
             }
-            // The rows, and the summaries that are made of them.
+            // The memory of the rows and of the summaries made from them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
             self.flushed().await?;
             let read = summaries::load(&self.db, &self.config.namespace, &selection).await?;

@@ -22,7 +22,7 @@ use crate::store::journal::Extent;
 use crate::store::messages::MessageRef;
 use crate::wire::cli::NewMessage;
 
-/// How often a local id is looked up, in case that its session is evicted during a lookup.
+/// How often a local id is looked up at most: a lookup is repeated if the session was evicted meanwhile.
 const MAX_LOOKUPS: u32 = 3;
 /// The error after [`MAX_LOOKUPS`].
 const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";

@@ -25,9 +25,9 @@ use crate::wire::session_alive::SessionAlive;
 /// Why a session ends.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) enum EndCause {
-    /// A CLI has left it. If another one serves the session, it ends at its timeout instead.
+    /// A CLI has left the session. If another CLI serves the session, the session ends at its timeout instead.
     LeftBy(ConnId),
-    /// Its agent was aborted. The session stays active if it was reported alive after the first `reports` reports.
+    /// The agent was aborted. The session stays active if it was reported alive after the first `reports` reports.
     Aborted {
         reports: u64,
     },
@@ -200,7 +200,7 @@ impl Hub {
             (s.active, s.thinking, s.updated_at) = (false, false, now);
             state.record_presence(id)?;
         }
-        // On commit also if the session is inactive already: that may not be durable yet.
+        // Also for a session that is inactive already, and only on commit: its inactivity may not be durable yet.
         state.journal.on_commit(Effect::DeleteTimer(owner));
         Ok(())
     }
@@ -223,7 +223,7 @@ impl State {
         others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
     }
 
-    /// Whether the CLI of an inactive session is expected to report it alive again: its socket is open, and its keep-alives count.
+    /// Whether the CLI of an inactive session is expected to report it alive: a socket serves the session, which is not archived.
     pub(in crate::hub) fn awaits_report(&self, session: &str, now: u64) -> bool {
         let is_inactive = |entry: &Entry| !entry.session.active && !entry.session.metadata_fields().is_archived();
         self.cache.entry(session).is_some_and(is_inactive)

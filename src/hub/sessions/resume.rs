@@ -68,8 +68,9 @@ impl Hub {
         Ok(active)
     }
 
-    /// Waits until the connected CLI of an inactive session reports it alive, as after an abort: a machine would start a second
-    /// process. `None` if no CLI serves the session. The receiver is canceled at the deadline, or when a CLI leaves the session.
+    /// Waits until the connected CLI of an inactive session reports it alive, as after an abort, because a machine would start a
+    /// second process. `None` if no CLI serves the session. The receiver is canceled at the deadline, or when a CLI leaves the
+    /// session.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
         let (mut state, now) = (self.state(), self.rt.now());
         if !state.awaits_report(id, now) {

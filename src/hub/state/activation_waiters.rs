@@ -13,7 +13,7 @@ struct Waiter {
     ids: Vec<String>,
     /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
     deadline: Option<u64>,
-    /// Whether it waits for a connected CLI, and not for one that a machine starts.
+    /// Whether the request waits for a connected CLI, and not for one that a machine starts.
     awaits_report: bool,
     sender: oneshot::Sender<Activation>,
 }
@@ -28,8 +28,8 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `awaits_report`: it waits for a connected CLI,
-    /// and is canceled when one leaves its session.
+    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `awaits_report`: the request
+    /// waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
     pub fn wait(
         &mut self,
         ids: Vec<String>,

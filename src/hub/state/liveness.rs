@@ -43,7 +43,7 @@ struct Timer {
     /// The `activeAt` of clients: the last activity or disconnect. 0 if only the database has it.
     active_at: u64,
     stored: StoredTimer,
-    /// The number of the last report; 0 if memory has none.
+    /// The namespace's count of reports at the last report of this session; 0 if none is in memory.
     last_report: u64,
     /// Whether the session expires when its CLI disconnects: it was aborted, and no report has followed. Lost in hibernation.
     expires_on_disconnect: bool,
@@ -55,7 +55,7 @@ pub struct Liveness {
     running: BTreeMap<Owner, Timer>,
     /// Timers that have expired, until the end of their owners is written or activity restarts them.
     expired: BTreeMap<Owner, Timer>,
-    /// The number of reports so far: times in milliseconds do not order reports and requests.
+    /// The number of reports so far. It orders reports and requests, which times in milliseconds do not.
     reports: u64,
 }
 
@@ -82,7 +82,7 @@ impl Liveness {
     }
 
     /// Keeps an aborted session active if it was reported alive after the first `reports` reports: it then expires when its CLI
-    /// disconnects before the next one. Returns whether the session is kept.
+    /// disconnects before the next report. Returns whether the session is kept.
     pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
         let timer = self.running.get_mut(session).filter(|timer| timer.last_report > reports);
         timer.map(|timer| timer.expires_on_disconnect = true).is_some()

@@ -32,7 +32,7 @@ impl ArchivedFilter {
 /// The place of a session in the list: its rank and its id. Greater ones come first.
 pub type Position = (u64, String);
 
-/// The rank of an active session exceeds all times.
+/// What an active session adds to its rank: more than any time.
 const ACTIVE_RANK: u64 = MAX_SAFE_INTEGER + 1;
 
 fn rank(summary: &SessionSummary) -> u64 {
@@ -68,11 +68,11 @@ pub struct SessionList {
     json_bytes: usize,
     /// Whether all sessions of the namespace are known.
     is_complete: bool,
-    /// Until then, the sessions up to this tag are known.
+    /// While not all sessions are known: the tag up to which they are.
     last_tag: String,
     /// The last page, until a session changes.
     last_page: Option<(ListRequest, Arc<str>)>,
-    /// Has a clone for each request that reads.
+    /// Each request that reads has a clone: the JSON stays while there are any.
     readers: Arc<()>,
 }
 
@@ -82,12 +82,12 @@ impl SessionList {
         (!self.is_complete).then_some(self.last_tag.as_str())
     }
 
-    /// Records that the sessions up to `tag` are known, or all.
+    /// Records that the sessions up to `last_tag` are known, or all.
     pub fn set_read(&mut self, last_tag: String, is_complete: bool) {
         (self.last_tag, self.is_complete, self.last_page) = (last_tag, is_complete, None);
     }
 
-    /// Keeps the JSON of all summaries until the result is dropped. The caller reserves the memory of what it adds.
+    /// Keeps the JSON of all summaries until the result is dropped. The caller reserves memory for the JSON that it adds.
     pub fn keep_json(&self) -> Arc<()> {
         Arc::clone(&self.readers)
     }
@@ -150,7 +150,7 @@ impl SessionList {
         self.bytes_without_json() + self.json_bytes + page_bytes
     }
 
-    /// Returns the estimated memory of what is never dropped, in bytes.
+    /// Returns the estimated memory without the JSON and the last page, which can be dropped, in bytes.
     pub fn bytes_without_json(&self) -> usize {
         self.summaries.len() * SUMMARY_BYTES
     }

@@ -124,7 +124,7 @@ export class Channel {
       void this.#connect();
       return;
     }
-    // A stream cannot be probed, nor a socket that is opening: the next heartbeat is the answer, and the first event.
+    // A stream cannot be probed: its next heartbeat is the answer. Nor can a socket that is opening: its first event is the answer.
     const untilHeartbeat = this.#lastActivityAt + HEARTBEAT_INTERVAL_MS - Date.now();
     const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, untilHeartbeat);
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);

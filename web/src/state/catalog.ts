@@ -35,7 +35,7 @@ function agentOf(metadata: Metadata): AgentChoice | undefined {
 /** The permission modes that the deployment forbids. */
 const forbiddenModes = computed(() => new Set((state.value.config?.forbiddenModes ?? '').split(',')));
 
-/** Whether the deployment allows to start a session that never asks. */
+/** Whether the deployment allows starting a session that never asks. */
 export const allowsNeverAsking = computed(() => !['yolo', 'bypassPermissions'].some((mode) => forbiddenModes.value.has(mode)));
 
 /** Returns the permission modes that a session offers: its agent's own if it lists them, else those of its flavor. */

@@ -14,7 +14,7 @@ export interface Database {
   /** Adds a record, or replaces the one with the same id. */
   put(kind: RecordKind, id: string, value: unknown): Promise<void>;
   delete(kind: RecordKind, id: string): Promise<void>;
-  /** Replaces a record, or adds it, in one transaction. Returns the new value; `undefined` deletes the record. */
+  /** Changes or adds a record in one transaction. Returns the new value; if `change` returns `undefined`, the record is deleted. */
   update<T>(kind: RecordKind, id: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined>;
 }
 
@@ -31,7 +31,7 @@ export async function openDatabase(namespace: string): Promise<Database> {
     await deleteRecords(namespace);
     return database;
   } catch (error) {
-    console.warn('This browser stores no drafts and unsent messages.', error);
+    console.warn('This browser stores neither drafts nor unsent messages.', error);
     return new MemoryDatabase();
   }
 }
@@ -50,7 +50,7 @@ export async function deleteRecords(except: string | null): Promise<void> {
   }
 }
 
-/** In a key, a list is after all texts. */
+/** The upper bound of a part of a key: IndexedDB sorts arrays after all strings. */
 const AFTER_ALL: string[] = [];
 
 class IndexedDatabase implements Database {

@@ -94,7 +94,7 @@ function setDraft(id: string, value: unknown): void {
   if (!isSaving) void saveDrafts();
 }
 
-/** Stores the changed drafts one after another. Of a draft that changes meanwhile only the last value is stored. */
+/** Stores the changed drafts one after another. If a draft changes meanwhile, only its last value is stored. */
 async function saveDrafts(): Promise<void> {
   isSaving = true;
   const records = await database;

@@ -95,7 +95,7 @@ const ENDED_STATES = ['archived', 'completed', 'aborted'];
  * Whether the process of an inactive session has ended. Otherwise only the connection was lost: its machine may be asleep or
  * offline. The hub does not store why a session became inactive, but it changes `updatedAt` at that moment: at once when the CLI
  * reports the end, and after a timeout when it is silent. A later change, such as a rename, makes an end look like a lost
- * connection, never the other way round.
+ * connection; a lost connection never looks like an end.
  */
 export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick<Session, 'activeAt' | 'updatedAt'>): boolean {
   return ENDED_STATES.includes(metadata?.lifecycleState ?? '') || updatedAt - activeAt < SESSION_TIMEOUT_MS;
@@ -119,7 +119,7 @@ export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummar
   return [...summaries].sort(compare);
 }
 
-/** Sorts sessions in a previous order. Sessions that it does not have are left out. */
+/** Sorts sessions in a previous order, and leaves out sessions that are not in it. */
 export function sortAsBefore(summaries: Iterable<SessionSummary>, order: readonly string[]): SessionSummary[] {
   const byId = new Map([...summaries].map((session) => [session.id, session]));
   return order.flatMap((id) => byId.get(id) ?? []);

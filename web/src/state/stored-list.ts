@@ -5,7 +5,7 @@ import type { Database } from './database.ts';
 import { isArchived, sortSessions } from './sessions.ts';
 import { patchState, state } from './store.ts';
 
-/** More sessions are not stored. */
+/** The most sessions that are stored. */
 const MAX_SESSIONS = 500;
 const ID = 'sessions';
 
@@ -21,7 +21,7 @@ export async function saveList(database: Promise<Database>): Promise<void> {
   if (listLoad.status !== 'ready') return;
   const sessions = sortSessions(Object.values(summaries).filter((session) => !isArchived(session))).slice(0, MAX_SESSIONS);
   const stored: StoredList = { savedAt: Date.now(), sessions };
-  // Without the stored list, the page shows none while the hub cannot be reached.
+  // If the list cannot be stored, the page shows none while the hub cannot be reached.
   await (await database).put('list', ID, stored).catch(() => {});
 }
 

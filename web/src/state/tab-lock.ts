@@ -27,8 +27,8 @@ function createWebLocks(locks: LockManager): TryWithLock {
     try {
       await locks.request(name, options, (lock) => lock && (running = operation()));
     } catch {
-      // Another tab took the lock over while the operation was running, which continues: the hub stores a message only once. Or
-      // the browser refuses locks, and there is nothing to wait for.
+      // Either another tab took over the lock while the operation was running. The operation continues: the hub stores a message
+      // only once. Or the browser refuses locks, and there is nothing to wait for.
       running ??= operation();
     }
     await running;
@@ -46,13 +46,13 @@ interface Lease {
 
 export function createLeases(database: Promise<Database>, now = Date.now): TryWithLock {
   const holder = randomId();
-  // After the clock was set back, a lease must not be valid for longer.
+  // A lease that ends later than in LEASE_MS was written before the clock was set back.
   const isValid = ({ expiresAt }: Lease) => expiresAt > now() && expiresAt <= now() + LEASE_MS;
   const take = (lease: Lease | undefined): Lease => (lease && lease.holder !== holder && isValid(lease) ? lease : { holder, expiresAt: now() + LEASE_MS });
   const release = (lease: Lease | undefined) => (lease?.holder === holder ? undefined : lease);
   return async (name, operation) => {
     const records = await database;
-    // Without a working database there is nothing that tabs share.
+    // Without a working database the tabs share no messages, so no lock is needed.
     const lease = await records.update<Lease>('lease', name, take).catch(() => undefined);
     if (lease && lease.holder !== holder) return false;
     const renewal = setInterval(() => void records.update<Lease>('lease', name, take).catch(() => {}), RENEW_INTERVAL_MS);

@@ -4,7 +4,7 @@ import { isResetting } from './hub-client.ts';
 import { unsentMessages } from './outbox.ts';
 import { hasUploads } from './uploads.ts';
 
-/** Attached files are never stored, and messages not where the browser has no storage for them. */
+/** Attached files are never stored. Unsent messages are volatile where the browser has no storage for them. */
 export function warnBeforeUnload(): void {
   addEventListener('beforeunload', (event) => {
     if (!isResetting && (hasUploads() || unsentMessages().some(({ isVolatile }) => isVolatile))) event.preventDefault();

@@ -1,4 +1,4 @@
-/** Tells whether a person is about to touch or click something in an element. */
+/** Detects whether a person is about to touch or click something in an element. */
 
 import type { RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';

@@ -6,7 +6,7 @@ import { openDialog } from '../ui/dialog.tsx';
 export function confirmNeverAsking(apply: () => Promise<unknown>): void {
   openDialog({
     title: 'Approve everything?',
-    text: 'The agent will run commands and change files without asking, also while nobody looks.',
+    text: 'The agent will run commands and change files without asking, even when you are not watching.',
     action: 'Approve everything',
     isDangerous: true,
     onConfirm: apply,

@@ -27,7 +27,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
   };
   return (
     <>
-      {needsChoice && <p class="notice warn small">The agent offers no approval of this call alone. What you choose may stay allowed, also in later sessions.</p>}
+      {needsChoice && <p class="notice warn small">The agent offers no approval of this call alone. What you choose may stay allowed in later sessions, too.</p>}
       <div class="request-actions">
         {canApprove && (
           <>
@@ -62,7 +62,7 @@ export function RequestActions({ request, isPlan, editsMode, canApprove, approve
   );
 }
 
-/** Approves later calls as well. A CLI that does not say which ones decides that itself; null: none can be covered. */
+/** Approves later calls as well. `rule`: their scope; undefined if the CLI does not name it; null if there is none. */
 function SessionButton({ rule, onClick }: { rule: PendingRequest['sessionRule']; onClick: () => void }) {
   if (rule === null) return null;
   return (

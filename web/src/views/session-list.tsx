@@ -13,7 +13,7 @@ import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 import { useInUse } from '../ui/use-in-use.ts';
 
-/** So many rows are rendered at first, and are added when the end of the list comes into view. */
+/** The number of rows that are rendered at first, and added when the end of the list comes into view. */
 export const ROWS_PER_STEP = 1000;
 
 /** The query, the number of rows and the scroll position outlive the component: a phone shows the list again after each session. */

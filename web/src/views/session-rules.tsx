@@ -1,4 +1,4 @@
-/** What a session's agent may do without asking, each with a button that takes it back. */
+/** What a session's agent may do without asking, each with a button that withdraws the rule. */
 
 import './session-rules.css';
 import { ShieldCheck, X } from 'lucide-preact';
@@ -20,7 +20,7 @@ export function SessionRules({ session: { id, agentState } }: { session: Session
             class="chip ok"
             title="Allowed until the agent ends. Press to be asked again."
             aria-label={`Ask again for ${label}`}
-            onClick={() => void tryOrToast('Could not take the rule back', () => actions.revokeRule(id, ruleId))}
+            onClick={() => void tryOrToast('Could not withdraw the rule', () => actions.revokeRule(id, ruleId))}
           >
             <ShieldCheck size={13} aria-hidden />
             <span class={kind === 'command' ? 'mono' : undefined}>
