@@ -20,7 +20,7 @@ export function failedTurn({ title }, error) {
  */
 export function silence({ title }, ms, line) {
   const output = line ? ` The last line of its error output: ${line}` : '';
-  return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It waits for its model: check the network connection of its computer. Stop ends the turn.${output}`;
+  return `${title} has sent nothing for ${Math.round(ms / 1000)} s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.${output}`;
 }
 
 /** @param {Agent} agent */

@@ -209,7 +209,7 @@ test('Gemini CLI keeps its session over restarts in quick succession', async (t)
   assert.deepEqual([calls('session/new').length, calls('session/load').length], [1, 4]);
 });
 
-test('for a session that the agent no longer knows, it says so and starts a new one with the history kept', async (t) => {
+test('an agent that no longer knows its session says so and starts a new one, and the history is kept', async (t) => {
   const { hub, calls, prompt, scriptHome, start } = await setUp(t, { initialize: { agentCapabilities: { loadSession: true } } });
   const first = await start();
   prompt(first.session.id, [{ say: 'before' }]);
@@ -231,7 +231,7 @@ test('for a session that the agent no longer knows, it says so and starts a new 
   assert.equal(calls('session/new').length, 2);
 });
 
-test('--new starts a new session of the directory, which later starts continue', async (t) => {
+test('--new starts a new session of the directory, and later starts continue it', async (t) => {
   const { hub, calls, start } = await setUp(t, RESUMES);
   const ids = [];
   for (const isNew of [false, true, false, true]) {
@@ -245,7 +245,7 @@ test('--new starts a new session of the directory, which later starts continue',
   assert.deepEqual([calls('session/new').length, calls('session/resume').length], [3, 1]);
 });
 
-test('a session that the agent forgot before its first prompt is replaced without a word', async (t) => {
+test('a session that the agent forgot before its first prompt is replaced without a notice', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const first = await start();
   await first.stop();
@@ -363,7 +363,7 @@ test('an agent that is silent in a turn is described once, but not while it wait
   assert.deepEqual(hub.transcript(sid), ['> ls']);
   await hub.call(sid, 'permission', { id, approved: true });
   await hub.untilReady(sid, 1);
-  const notice = 'node has sent nothing for 0 s. It waits for its model: check the network connection of its computer. Stop ends the turn.';
+  const notice = 'node has sent nothing for 0 s. It may be waiting for its model: check the network connection of its computer. Stop ends the turn.';
   assert.deepEqual(hub.transcript(sid), ['> ls', 'ran ls', notice, 'Done.', '(ready)']);
 });
 

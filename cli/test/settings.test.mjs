@@ -121,7 +121,7 @@ test('modes that the hub has a word for are published under it', async (t) => {
   ]);
 });
 
-test('what never asks has the same name for each agent, and says how the agent calls it', () => {
+test('the mode that never asks has the same name for each agent, and its description has the agent’s own name', () => {
   const neverAsking = (name, modes) => toOfferedModes(modes, AGENTS[name]).filter(({ neverAsks }) => neverAsks);
   const mode = (id, own = '') => ({ id, name: 'Approve everything', description: `Approves every request without asking${own}`, neverAsks: true });
   assert.deepEqual(neverAsking('codex', [{ id: 'agent-full-access', name: 'Full access', description: 'Unrestricted' }]), [mode('yolo', ' (Full access)')]);

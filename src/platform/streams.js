@@ -11,15 +11,16 @@ const namespaces = new Map();
 /** The unread bytes of all namespaces. */
 let totalBytes = 0;
 
-/** The streams of a namespace. The platform may end a request without calling `cancel`: its stream stays until it is the
- * largest. */
+/**
+ * The streams of a namespace. The platform may end a request without calling `cancel`: its stream stays until it is the largest.
+ */
 class Namespace {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */
   unreadBytes = 0;
   #latest;
 
-  /** Encodes a message. An event comes to all streams one after another, with the same text, so they share its bytes. */
+  /** Encodes a message. All streams receive an event one after another and with the same text, so they share its bytes. */
   encode(text) {
     if (this.#latest?.text !== text) this.#latest = { text, bytes: encodeUtf8(text), queues: 0 };
     return this.#latest;

@@ -190,8 +190,8 @@ impl History<'_> {
         Statement::new(sql, [self.session.into(), self.namespace.into(), seq.into(), rows.into(), max_bytes.into()])
     }
 
-    /// Reads up to `rows` messages of a range and joins the first `limit`. Reads none if one has parts, or
-    /// all have `max_bytes` or more.
+    /// Reads up to `rows` messages of a range and joins the first `limit`. Reads none if one has parts, or if
+    /// all together have `max_bytes` or more.
     async fn read_joined(
         &self,
         range: PageRange,

@@ -20,10 +20,9 @@ macro_rules! texts {
     };
 }
 
-/// Selects the summary fields of sessions in the order of their tags. The database returns only
-/// the parts of large columns that the list shows. A value that SQLite rejects, because its JSON is nested too deeply, counts as
-/// NULL. The rows have at most 500,000 bytes ([`LIST_READ_BYTES`](crate::limits::LIST_READ_BYTES)); `found` is their number
-/// without this limit.
+/// Selects the summary fields of sessions in the order of their tags. The database returns only the parts of large columns that
+/// the list shows. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. The rows have at most 500,000
+/// bytes ([`LIST_READ_BYTES`](crate::limits::LIST_READ_BYTES)); `found` is their number without this limit.
 #[rustfmt::skip]
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { RequestContent } from './request-content.mjs';
 import { SessionRules, scopeOf } from './session-rules.mjs';
 
-/** Completed requests in an update of the agent state. The hub keeps those that an update does not name. */
+/** The most completed requests in an update of the agent state. The hub keeps those that an update omits. */
 const MAX_SENT_COMPLETED = 100;
 
 /** What approves a call in a mode that never asks. */
@@ -32,7 +32,7 @@ export class Permissions {
   #pending = new Map();
   #rules = new SessionRules();
   #isClosed = false;
-  /** The ids of completed requests that updates no longer name. */
+  /** The ids of completed requests that updates omit. */
   #leftOutIds = new Set();
 
   /**
@@ -121,7 +121,7 @@ export class Permissions {
   /** The RPC `readPermissionRequest`. @param {{id?: string, part?: number}} params */
   readContent({ id, part } = {}) {
     const { whole } = this.#pending.get(id) ?? {};
-    return whole ? whole.read(part) : { success: false, error: 'There is no pending permission request with this id that is shortened.' };
+    return whole ? whole.read(part) : { success: false, error: 'No shortened permission request with this id is pending.' };
   }
 
   /**
@@ -217,7 +217,7 @@ export class Permissions {
   #withoutOld(state) {
     const completed = Object.entries(state?.completedRequests ?? {});
     if (completed.length <= MAX_SENT_COMPLETED) return state;
-    // Not in the order of the object, in which ids that are numbers come first.
+    // An object lists ids that are numbers first, so its order is not that of completion.
     completed.sort(([, a], [, b]) => (a?.completedAt ?? 0) - (b?.completedAt ?? 0));
     for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#leftOutIds.add(id);
     return { ...state, completedRequests: Object.fromEntries(completed.slice(-MAX_SENT_COMPLETED)) };

@@ -105,8 +105,8 @@ const KEPT_VARIABLES = ['PATH', 'HOME'];
 
 /**
  * Removes the access token from an environment, whatever the variable's name is: each value that contains the token or its
- * secret, the part before the namespace. A short token or secret is not
- * searched for within values: then only a value that is the secret, alone or with a namespace, is removed.
+ * secret, the part before the namespace. A short token or secret is not searched for within values: then only a value that is
+ * the secret, alone or with a namespace, is removed.
  * @param {Record<string, string>} env
  * @param {string} token
  */

@@ -296,7 +296,7 @@ test('a shortened request is denied without a proof, and its parts have numbers'
   assert.equal((await outcome).status, 'denied');
 });
 
-test('an update names the newest 100 completed requests, and the ids of all stay in use', async () => {
+test('an update has the newest 100 completed requests, and the ids of all stay in use', async () => {
   const { hub, permissions, pendingId } = setup();
   for (let index = 0; index < 130; index += 1) permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });
   while (!hub.value.completedRequests['call-129']) await nextTurn();

@@ -74,7 +74,7 @@ test('a token that other users can read is used, with a warning that says what t
   assert.deepEqual(warnings, []);
 });
 
-test('at a terminal, a token that is nowhere is asked for, and not shown', async () => {
+test('a token that is found nowhere is asked for at the terminal, and not shown', async () => {
   const { input, output, shown } = terminal();
   const token = requireToken({ hub: REMOTE }, { env: {}, devVars: '', warn: assert.fail, input, output });
   input.write('secret:team\r');

@@ -139,8 +139,8 @@ impl Hub {
         state.evict_sessions();
     }
 
-    /// Loads the session of a tag, if there is one, and waits while its seqs are locked. Without such a
-    /// session, also counts the sessions of the namespace if that was not done before.
+    /// Loads the session of a tag, if there is one, and waits while its seqs are locked. Without such a session, also
+    /// counts the sessions of the namespace if that was not done before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.state().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());

@@ -89,7 +89,7 @@ export class Auth {
     return { namespace };
   }
 
-  /** Deletes the tokens. `reason` is shown to the user; null if they asked for it. */
+  /** Deletes the tokens. `reason` is shown to the user; null if the user signed out. */
   signOut(reason: string | null = null): void {
     this.#environment.storage.removeItem(ACCESS_TOKEN_KEY);
     this.#environment.tabStorage.clear();

@@ -124,7 +124,7 @@ export class Channel {
       void this.#connect();
       return;
     }
-    // A stream cannot be probed: its next heartbeat is the answer. Nor can a socket that is opening: its first event is the answer.
+    // A stream cannot be probed: its next heartbeat is the answer. For a socket that is opening, it is the first event.
     const untilHeartbeat = this.#lastActivityAt + HEARTBEAT_INTERVAL_MS - Date.now();
     const timeoutMs = this.#connection.probe() ? PROBE_TIMEOUT_MS : Math.max(PROBE_TIMEOUT_MS, untilHeartbeat);
     this.#probeTimer = setTimeout(() => this.reconnect(), timeoutMs);

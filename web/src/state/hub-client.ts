@@ -25,7 +25,7 @@ import { joinTabs, tellTabs } from './tabs.ts';
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
 
-/** The hub answers a sign-in at once. While it hangs, the event channel cannot connect. */
+/** The hub answers a sign-in at once. While a sign-in hangs, the event channel cannot connect. */
 const SIGN_IN_TIMEOUT_MS = 15_000;
 
 export const auth = new Auth({

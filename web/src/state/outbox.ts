@@ -181,7 +181,7 @@ export class Outbox {
     clearTimeout(previous?.timer);
     this.#retries.delete(sessionId);
     if (!isWaiting) return;
-    // Another tab that sends the messages is done soon.
+    // Retry soon if another tab holds the lock: it finishes soon.
     const backoff = previous && isOnlySender ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
     // A timer, because an overloaded hub (429, 503) sends no event when it has recovered.
     this.#retries.set(sessionId, { backoff, timer: setTimeout(() => void this.#startSending(sessionId), backoff) });
@@ -216,7 +216,7 @@ export class Outbox {
     if (this.#stored.get(message.localId) !== isRejected) void this.#store(sessionId, message, isRejected);
   }
 
-  /** Stores a message. One that cannot be stored is sent all the same, and marked, because it does not survive the page. */
+  /** Stores a message. If this fails, the message is sent anyway, and marked, because it does not survive the page. */
   async #store(sessionId: string, { localId, text, attachments, createdAt, error }: OutgoingMessage, isRejected: boolean): Promise<void> {
     const database = await this.#environment.database;
     const record: StoredMessage = { sessionId, text, attachments, createdAt, ...(isRejected && error !== undefined ? { error } : {}) };

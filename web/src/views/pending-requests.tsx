@@ -77,7 +77,7 @@ export function PendingRequests({ session }: { session: Session }) {
         <RequestCard key={id} session={session} id={id} request={request} areDecisionsDisabled={areDecisionsDisabled} onDecide={onDecide} />
       ))}
       <OtherRequests requests={requests.slice(openIndex + 1)} onOpen={openRequest} />
-      {/* In place of the other requests in a low window. */}
+      {/* Shown instead of the other requests in a low window. */}
       {requests.length > 1 && <p class="other-requests-count muted small">{requests.length === 2 ? '1 more request' : `${requests.length - 1} more requests`}</p>}
     </div>
   );
