@@ -83,7 +83,10 @@ class D1Database {
   }
 }
 
+globalThis.WebSocketRequestResponsePair ??= class {};
+
 class MockState {
+  id = { toString: () => NAMESPACE };
   #sockets = [];
   #database = new DatabaseSync(':memory:');
   storage = {
@@ -97,6 +100,7 @@ class MockState {
     deleteAll: async () => {},
   };
 
+  setWebSocketAutoResponse() {}
   acceptWebSocket(socket) {
     this.#sockets.push(socket);
   }

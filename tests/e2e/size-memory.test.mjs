@@ -245,7 +245,7 @@ test('only one large response is open at a time; other requests get 503 until it
     const { status, body } = await hub.web().get(path);
     assert.deepEqual([status, body.code], [503, 'overloaded']);
     // Small responses are not limited.
-    assert.equal((await hub.web().get('/api/sessions')).status, 200);
+    assert.equal((await hub.web().get('/api/machines')).status, 200);
     for (const response of responses) response.destroy();
     await eventually(async () => (await hub.web().get(path)).status === 200, 'the next large response');
   }
