@@ -65,8 +65,12 @@ impl Hub {
         let conn = call.conn;
         self.send_reply(&mut self.state(), conn, &call.frame(params));
         let result = call.result().await;
-        let frames_handled = self.state().connections.wait_for_frames(conn).filter(|_| method.precedes_change());
-        if let Some(frames_handled) = frames_handled {
+        // A CLI that does not answer must not delay the caller by its frames.
+        let is_answered = matches!(result, Ok(_) | Err(RpcError::InvalidResult(_)));
+        if is_answered
+            && method.precedes_change()
+            && let Some(frames_handled) = { self.state().connections.wait_for_frames(conn) }
+        {
             // An error: the socket was closed, and its frames were dropped.
             let _ = frames_handled.await;
         }

@@ -112,7 +112,7 @@ impl Hub {
                 state.journal.queued_changes() + BURST_CHANGES * state.unknown_local_ids.len()
             })
             .await;
-            let (batch, lookup) = {
+            let (mut batch, lookup) = {
                 let mut state = self.state();
                 let State { journal, cache, reservations, .. } = &mut *state;
                 let batch = journal.take_batch(&self.config.namespace, cache);
@@ -120,9 +120,10 @@ impl Hub {
                 if !journal.has_pending() {
                     cache.on_journal_empty();
                 }
+                // Without a batch, the lookups wait for the next one.
+                let Some(batch) = batch else { return };
                 (batch, state.take_local_id_lookup())
             };
-            let Some(mut batch) = batch else { return };
             match self.write(&mut batch, lookup).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;

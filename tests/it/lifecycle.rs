@@ -5,6 +5,7 @@ use crate::support::rest::{PendingReply, Reply};
 use crate::support::sqlite::BatchKind;
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::limits::KILL_TIMEOUT_MS;
 use session_gateway_hub::store::DbError;
 
 /// Returns an active session whose CLI has registered these methods.
@@ -413,4 +414,22 @@ async fn only_an_inactive_session_can_be_deleted() {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
     assert_ne!(world.create_session("/code").await, session, "the tag can be used again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_no_call_and_whose_frames_wait_for_the_database_is_archived_in_time() {
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    let reply = post_action(&world, &session, "archive", &json!({}));
+    assert_eq!(cli.next_call().await.method, "killSession");
+    world.db.hold(BatchKind::Reads);
+    cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
+    world.advance(KILL_TIMEOUT_MS).await;
+    run_until_idle().await;
+    assert!(reply.is_ready(), "the archive does not wait for the frames");
+    assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
+    world.db.release();
 }
