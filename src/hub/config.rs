@@ -6,6 +6,7 @@ use super::push::config::PushConfig;
 use super::state::upload_slots::FrameSlot;
 use crate::auth::token::TokenVerifier;
 use crate::limits::{DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB};
+use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 
@@ -59,6 +60,11 @@ impl ForbiddenModes {
 
     pub fn contains(&self, mode: &str) -> bool {
         !mode.is_empty() && self.0.split(',').any(|forbidden| forbidden == mode)
+    }
+
+    /// Whether one of the modes that approve everything is forbidden.
+    pub fn forbids_never_asking(&self) -> bool {
+        PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.as_str()))
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::json::{InvalidField, Json, JsonObject, parse_whole};
@@ -158,6 +159,20 @@ pub fn pending_ids(base: Option<&Json>) -> HashSet<String> {
 /// Whether a request is pending.
 pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
     pending_map(base).is_some_and(|requests| requests.get(id).is_some())
+}
+
+/// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL.md "Permissions").
+pub fn chooses_never_asking(base: Option<&Json>, id: &str, answers: &Json) -> bool {
+    let choices = || {
+        let requests = pending_map(base)?;
+        let request = JsonObject::parse(requests.get(id)?.get())?;
+        serde_json::from_str::<Vec<Value>>(request.get("choices")?.get()).ok()
+    };
+    let (Some(answers), Some(choices)) = (answers.read::<Value>(), choices()) else { return false };
+    let chosen = answers.get("choice").map(|chosen| chosen.get("answers").unwrap_or(chosen)).and_then(Value::as_array);
+    let never_asks = |choice: &&Value| choice.get("neverAsks") == Some(&Value::Bool(true));
+    let is_chosen = |choice: &Value| chosen.is_some_and(|ids| ids.iter().any(|id| Some(id) == choice.get("id")));
+    choices.iter().filter(never_asks).any(is_chosen)
 }
 
 /// The parts of a pending request that a notification shows.

@@ -224,7 +224,8 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
     let mut cli = world.live_cli(&session).await;
     cli.register("set-session-config").await;
     cli.register("permission").await;
-    cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "Bash"}}})).await;
+    let choices = json!([{"id": "once", "label": "Once"}, {"id": "all", "label": "All", "neverAsks": true}]);
+    cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "Bash", "choices": choices}}})).await;
     let assert_forbidden = |reply: Reply, field: &str| {
         reply.assert_error(400, "mode_forbidden");
         assert_eq!(reply.json()["field"], field);
@@ -234,6 +235,14 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
         assert_forbidden(post_action(&world, &session, "permission-mode", &body).reply().await, "mode");
         assert_forbidden(post_action(&world, &session, "permissions/r1/approve", &body).reply().await, "mode");
     }
+    for choice in [json!(["all"]), json!({"answers": ["once", "all"]})] {
+        let body = json!({"answers": {"choice": choice}});
+        assert_forbidden(post_action(&world, &session, "permissions/r1/approve", &body).reply().await, "answers");
+    }
+    let body = json!({"answers": {"choice": ["once"]}});
+    let reply = post_action(&world, &session, "permissions/r1/approve", &body);
+    assert_eq!(cli.serve("permission", &json!({})).await["answers"], body["answers"]);
+    reply.reply().await.ok();
     let applied = json!({"applied": {"permissionMode": "slow"}});
     set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "slow"}), &applied).await.1.ok();
 

@@ -10,7 +10,6 @@ use crate::hub::error::Error;
 use crate::hub::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
-use crate::model::mode::PermissionMode;
 use crate::model::owner::Owner;
 use crate::wire::field_types::optional_scalar;
 
@@ -55,10 +54,7 @@ impl Hub {
     /// Spawns a session on a machine. A failure that the runner reports is in the result. An agent that the machine lists is
     /// passed on unchanged; any other one must be the deployment's.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
-        let forbidden = &self.config.forbidden_modes;
-        if params.yolo == Some(true)
-            && PermissionMode::NEVER_ASKING.iter().any(|mode| forbidden.contains(mode.as_str()))
-        {
+        if params.yolo == Some(true) && self.config.forbidden_modes.forbids_never_asking() {
             return Err(Error::ModeForbidden("yolo"));
         }
         let vocabulary = &self.config.vocabulary;

@@ -81,6 +81,12 @@ impl Hub {
     ) -> Result<(), Error> {
         let session = &state.cache.require_entry(id)?.session;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
+        let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
+        if self.config.forbidden_modes.forbids_never_asking()
+            && answer.answers.as_ref().is_some_and(chooses_never_asking)
+        {
+            return Err(Error::ModeForbidden("answers"));
+        }
         // The answer is stored by a write of the whole agent state.
         state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
         if !session.active {
