@@ -28,8 +28,16 @@ pub struct Ledger {
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
-    small_reads: Arc<ReadQueue>,
-    large_reads: Arc<ReadQueue>,
+    reads: Reads,
+}
+
+/// The reads of the database that are bounded in number.
+#[derive(Default)]
+pub struct Reads {
+    /// Reads without a reservation.
+    pub small: Arc<ReadQueue>,
+    /// Reads that reserve their bytes.
+    pub large: Arc<ReadQueue>,
 }
 
 /// A holder of cached values, which can be read again.
@@ -42,6 +50,8 @@ pub trait Evictable: Send + Sync {
 pub struct Account {
     ledger: Arc<Ledger>,
     bytes: AtomicUsize,
+    /// The reads of the namespace.
+    pub reads: Reads,
 }
 
 /// Bytes of an [`Account`], released on drop.
@@ -69,7 +79,8 @@ impl Ledger {
         {
             return account;
         }
-        let account = Arc::new(Account { ledger: Arc::clone(self), bytes: AtomicUsize::new(0) });
+        let account =
+            Arc::new(Account { ledger: Arc::clone(self), bytes: AtomicUsize::new(0), reads: Reads::default() });
         accounts.push((namespace.to_owned(), Arc::downgrade(&account)));
         account
     }
@@ -106,14 +117,9 @@ impl Ledger {
 }
 
 impl Account {
-    /// The queue of reads without a reservation.
-    pub fn small_reads(&self) -> &Arc<ReadQueue> {
-        &self.ledger.small_reads
-    }
-
-    /// The queue of reads that reserve their bytes.
-    pub fn large_reads(&self) -> &Arc<ReadQueue> {
-        &self.ledger.large_reads
+    /// The reads of all namespaces.
+    pub fn all_reads(&self) -> &Reads {
+        &self.ledger.reads
     }
 
     /// Reserves bytes; `None` if the pool has too few, also after the caches have shrunk. More than the whole pool can be

@@ -212,7 +212,10 @@ pub const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 pub const MEMORY_RETRY_MS: u64 = 100;
 /// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
 pub const MAX_SMALL_READS: usize = 32;
-/// How many reads of larger pages run in an isolate at a time: JavaScript makes copies of what is read at once.
+/// How many of them a namespace has at a time: a place is free for another one.
+pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
+/// How many reads of larger pages run in an isolate at a time: JavaScript makes copies of what is read at once. A namespace has as
+/// many that run or wait for memory.
 pub const MAX_LARGE_READS: usize = 2;
 /// How often a read that waits for its turn tries again, in milliseconds, for each round of reads ahead of it.
 pub const READ_RETRY_MS: u64 = 10;

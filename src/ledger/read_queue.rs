@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// The reads of one kind in an isolate, in the order in which they began. Each entry is the time at which its read expires, in Unix
+/// Reads of one kind, in the order in which they began. Each entry is the time at which its read expires, in Unix
 /// milliseconds, or 0 if the read has ended. Reads expire because the platform may end a request without dropping what it holds.
 #[derive(Default)]
 pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);

@@ -6,7 +6,8 @@ use super::sessions::history_of;
 use super::{Database, DbError, Found, JoinedRows, Row, Statement, parts, sessions};
 use crate::ledger::Reservation;
 use crate::limits::{
-    MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS, SMALL_PAGE_BYTES,
+    MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS,
+    MAX_SMALL_READS_OF_NAMESPACE, SMALL_PAGE_BYTES,
 };
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
@@ -122,8 +123,8 @@ struct MessageSize {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages, after at most [`MAX_SMALL_READS`] other reads of the isolate. A large page is reserved
-/// before it is read. Fails with [`DbError::NoMemory`] if the wait takes too long.
+/// Reads a page of at most `limit` messages when it is its turn. A large page is reserved before it is read. Fails with
+/// [`DbError::NoMemory`] if the waits take too long.
 pub async fn read_page(
     db: &dyn Database,
     memory: &Memory,
@@ -133,7 +134,9 @@ pub async fn read_page(
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_ref(), session };
-    let place = memory.wait_for_turn(memory.account.small_reads(), MAX_SMALL_READS, deadline).await?;
+    let (own, all) = (&memory.account.reads, memory.account.all_reads());
+    let own_place = memory.wait_for_turn(&own.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
+    let place = memory.wait_for_turn(&all.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.
     let joined = history.read_joined(range, limit + 1, limit, SMALL_PAGE_BYTES).await?;
     if joined.rows > 0 {
@@ -148,14 +151,16 @@ pub async fn read_page(
     let last_seq = sizes.last().map(|size| size.seq);
     let content_bytes: usize = sizes.iter().map(|size| size.bytes).sum();
     let bytes = content_bytes + sizes.len() * MESSAGE_OVERHEAD_BYTES + RESPONSE_OVERHEAD_BYTES;
-    let (_place, mut reservation) = if (content_bytes as u64) < SMALL_PAGE_BYTES {
+    let (_places, mut reservation) = if (content_bytes as u64) < SMALL_PAGE_BYTES {
         // The message above the limit is large.
-        (place, None)
+        ((own_place, place), None)
     } else {
-        // Reads that wait for memory must not delay those that need none.
-        drop(place);
-        let place = memory.wait_for_turn(memory.account.large_reads(), MAX_LARGE_READS, deadline).await?;
-        (place, Some(memory.reserve(bytes, deadline).await?))
+        // Reads that wait for memory must not delay those that need none, or those of other namespaces.
+        drop((own_place, place));
+        let own_place = memory.wait_for_turn(&own.large, MAX_LARGE_READS, deadline).await?;
+        let reservation = memory.reserve(bytes, deadline).await?;
+        let place = memory.wait_for_turn(&all.large, MAX_LARGE_READS, deadline).await?;
+        ((own_place, place), Some(reservation))
     };
     let mut messages = String::with_capacity(bytes);
     history.append_messages(&mut messages, range, &sizes).await?;

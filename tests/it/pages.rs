@@ -8,7 +8,8 @@ use crate::support::{World, run_until_idle, store};
 use proptest::prelude::*;
 use session_gateway_hub::http::edge::{Action, Edge};
 use session_gateway_hub::limits::{
-    MAX_BUFFER_BYTES, MAX_PAGE_BYTES, MAX_POOL_BYTES, MAX_SMALL_READS, MEMORY_TIMEOUT_MS, NAMESPACE_SHARE_BYTES,
+    MAX_BUFFER_BYTES, MAX_PAGE_BYTES, MAX_POOL_BYTES, MAX_SMALL_READS_OF_NAMESPACE, MEMORY_TIMEOUT_MS,
+    NAMESPACE_SHARE_BYTES,
 };
 use session_gateway_hub::store::history::PageRange;
 use std::sync::Arc;
@@ -97,8 +98,13 @@ fn edge(world: &World) -> Arc<Edge> {
 
 /// Reads a page in a task.
 fn start_read(edge: &Arc<Edge>, session: &str, query: &str) -> PendingReply {
+    start_read_as("team", edge, session, query)
+}
+
+fn start_read_as(namespace: &str, edge: &Arc<Edge>, session: &str, query: &str) -> PendingReply {
     let (edge, url) = (Arc::clone(edge), format!("/api/sessions/{session}/messages?{query}"));
-    PendingReply::of(async move { respond(&edge, &with_token("GET", &url, "secret:team")).await })
+    let token = format!("secret:{namespace}");
+    PendingReply::of(async move { respond(&edge, &with_token("GET", &url, &token)).await })
 }
 
 /// A session with messages of these sizes in bytes. Nothing of them is in memory.
@@ -154,7 +160,7 @@ async fn a_large_page_waits_for_memory_and_small_pages_do_not_wait_for_it() {
     let edge = edge(&world);
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(10_000).ok()).collect();
-    let large: Vec<_> = (0..2 * MAX_SMALL_READS).map(|_| start_read(&edge, &session, "limit=3")).collect();
+    let large: Vec<_> = (0..2 * MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "limit=3")).collect();
     run_until_idle().await;
     let small = start_read(&edge, &session, "limit=1");
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -187,17 +193,18 @@ async fn a_limited_number_of_pages_is_read_at_a_time_in_the_order_of_their_reque
     let edge = edge(&world);
     world.db.set_round_trip_ms(50);
     let before = world.db.read_count();
-    let reads: Vec<_> = (0..3 * MAX_SMALL_READS)
+    let reads: Vec<_> = (0..3 * MAX_SMALL_READS_OF_NAMESPACE)
         .map(|number| start_read(&edge, &session, &format!("beforeSeq={}", 1_000 + number)))
         .collect();
     for rounds in 1..=3 {
         run_until_idle().await;
-        assert_eq!(world.db.read_count() - before, rounds * MAX_SMALL_READS);
+        assert_eq!(world.db.read_count() - before, rounds * MAX_SMALL_READS_OF_NAMESPACE);
         tokio::time::sleep(Duration::from_millis(60)).await;
-        assert!(reads.iter().take(rounds * MAX_SMALL_READS).all(PendingReply::is_ready));
+        assert!(reads.iter().take(rounds * MAX_SMALL_READS_OF_NAMESPACE).all(PendingReply::is_ready));
     }
     let read_seqs: Vec<_> = world.db.read_batches()[before..].iter().map(|batch| batch[0].params[2].clone()).collect();
-    let requested_seqs: Vec<_> = (0..3 * MAX_SMALL_READS as u64).map(|number| (1_000 + number).into()).collect();
+    let requested_seqs: Vec<_> =
+        (0..3 * MAX_SMALL_READS_OF_NAMESPACE as u64).map(|number| (1_000 + number).into()).collect();
     assert_eq!(read_seqs, requested_seqs);
     for read in reads {
         assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 3);
@@ -209,10 +216,10 @@ async fn a_page_that_waits_for_others_for_ten_seconds_is_answered_as_overloaded(
     let (world, session) = stored_messages(&[10]).await;
     let edge = edge(&world);
     world.db.hold(BatchKind::Reads);
-    let first: Vec<_> = (0..MAX_SMALL_READS).map(|_| start_read(&edge, &session, "")).collect();
+    let first: Vec<_> = (0..MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "")).collect();
     let later = [0, 1].map(|_| start_read(&edge, &session, ""));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), MAX_SMALL_READS);
+    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE);
     tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS)).await;
     for read in later {
         let reply = read.reply().await;
@@ -242,6 +249,41 @@ async fn large_pages_of_several_namespaces_stay_within_the_memory_of_the_isolate
     }
     assert!((20 << 20..=MAX_BUFFER_BYTES).contains(&most_bytes), "{most_bytes}");
     for read in reads {
+        read.reply().await.ok();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pages_of_a_namespace_do_not_wait_for_those_of_another_one() {
+    let (world, session) = stored_messages(&[1_200_000; 8]).await;
+    let neighbour = world.neighbour();
+    let quiet = neighbour.create_session("/quiet").await;
+    let mut quiet_cli = neighbour.live_cli(&quiet).await;
+    for bytes in [1_200_000, 10, 10] {
+        quiet_cli.send_message(&quiet, &"x".repeat(bytes)).await;
+    }
+    run_until_idle().await;
+    let edge = edge(&world);
+    let read_quiet = async |query: &str| start_read_as("neighbour", &edge, &quiet, query).reply().await.ok();
+
+    let pool = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let large: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=8")).collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(large.iter().all(|read| !read.is_ready()), "they wait for memory");
+    assert_eq!(read_quiet("limit=10").await["messages"].as_array().unwrap().len(), 3);
+    large.into_iter().for_each(PendingReply::abort);
+    drop(pool);
+
+    world.db.hold(BatchKind::Reads);
+    let small: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=1&beforeSeq=1")).collect();
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE);
+    let read = start_read_as("neighbour", &edge, &quiet, "limit=1");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), MAX_SMALL_READS_OF_NAMESPACE + 1);
+    world.db.release();
+    assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 1);
+    for read in small {
         read.reply().await.ok();
     }
 }
