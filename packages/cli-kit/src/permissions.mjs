@@ -132,7 +132,7 @@ export class Permissions {
   recordApproval({ id, tool }, { kind, label }) {
     const at = this.now();
     const entry = { tool, createdAt: at, completedAt: at, status: 'approved', decision: 'approved', approvedBy: { kind, label } };
-    this.#inBackground(this.state.mutate((current) => this.#withoutOld(completeRequest(current, id, entry))));
+    this.#inBackground(this.state.mutate((current) => this.#withoutOld(completeRequest(current, id, entry), id)));
   }
 
   /** The RPC `revokeSessionRule`. @param {{id?: string}} params */
@@ -213,12 +213,13 @@ export class Permissions {
     return isDeepStrictEqual(state?.sessionRules ?? [], sessionRules) ? state : { ...state, sessionRules };
   }
 
-  /** Returns the agent state with its newest completed requests only. */
-  #withoutOld(state) {
+  /** Returns the agent state with its newest completed requests only, of which `newest` is one. */
+  #withoutOld(state, newest) {
     const completed = Object.entries(state?.completedRequests ?? {});
     if (completed.length <= MAX_SENT_COMPLETED) return state;
     // An object lists ids that are numbers first, so its order is not that of completion.
-    completed.sort(([, a], [, b]) => (a?.completedAt ?? 0) - (b?.completedAt ?? 0));
+    const timeOf = ([id, entry]) => (id === newest ? Number.MAX_VALUE : (entry?.completedAt ?? 0));
+    completed.sort((a, b) => timeOf(a) - timeOf(b));
     for (const [id] of completed.slice(0, -MAX_SENT_COMPLETED)) this.#leftOutIds.add(id);
     return { ...state, completedRequests: Object.fromEntries(completed.slice(-MAX_SENT_COMPLETED)) };
   }
@@ -239,7 +240,7 @@ export class Permissions {
   async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    await this.#storeWithin(this.state.mutate((current) => this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry))));
+    await this.#storeWithin(this.state.mutate((current) => this.#withoutOld(completeRequest(this.#withRules(current), id, { completedAt, ...outcome }, entry), id)));
   }
 
   #inBackground(change) {

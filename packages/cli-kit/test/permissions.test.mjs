@@ -27,7 +27,7 @@ class StoredState {
   }
 }
 
-function setup({ now = () => 1000 } = {}) {
+function setup() {
   const hub = new StoredState();
   const modes = [];
   const state = new Versioned({
@@ -38,7 +38,7 @@ function setup({ now = () => 1000 } = {}) {
     record: { agentState: hub.value, agentStateVersion: hub.version },
     retryMs: 1,
   });
-  const permissions = new Permissions({ state, root: '/code/shop', onMode: (mode) => modes.push(mode), log: quietLog(), now });
+  const permissions = new Permissions({ state, root: '/code/shop', onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {
     while (Object.keys(hub.value.requests).length === 0) await nextTurn();
     return Object.keys(hub.value.requests)[0];
@@ -297,8 +297,7 @@ test('a shortened request is denied without a proof, and its parts have numbers'
 });
 
 test('an update has the newest 100 completed requests, and the ids of all stay in use', async () => {
-  let time = 1000;
-  const { hub, permissions, pendingId } = setup({ now: () => (time += 1) });
+  const { hub, permissions, pendingId } = setup();
   for (let index = 0; index < 130; index += 1) permissions.recordApproval({ id: `call-${index}`, tool: 'Bash' }, { kind: 'command', label: 'ls …' });
   while (!hub.value.completedRequests['call-129']) await nextTurn();
   const ids = Object.keys(hub.value.completedRequests);
