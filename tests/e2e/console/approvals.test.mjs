@@ -160,7 +160,7 @@ test('a shortened request is approved only after all of it was loaded', async (t
     return { success: true, text: json.slice(part * 20, part === 2 ? undefined : (part + 1) * 20), parts: 3, proof: `p${part}` };
   });
   const card = chat.request();
-  await card.getByText('Load all of it (1.0 MB) to approve it.').waitFor();
+  await card.getByText('Load all of it (976.6 KiB) to approve it.').waitFor();
   assert.deepEqual(await buttonsOf(card), ['Deny', 'Deny and stop']);
   await card.getByRole('button', { name: 'Load all' }).click();
   await page.getByText('The agent is busy.').waitFor();
