@@ -25,15 +25,6 @@ const REQUESTS = {
   edit: { r1: { tool: 'Edit', arguments: { file_path: 'src/dates.rs', old_string: LINES, new_string: LINES.replaceAll('line', 'row') }, createdAt: 1 } },
   plan: { r1: { tool: 'ExitPlanMode', arguments: { plan: `# The plan\n\n${LINES}` }, createdAt: 1 } },
   questions: { r1: { tool: 'AskUserQuestion', arguments: { questions: [question('Which database?'), question('Which port?')] }, createdAt: 1 } },
-  choices: {
-    r1: {
-      tool: 'Bash',
-      arguments: { command: LINES },
-      createdAt: 1,
-      sessionRule: { id: 'git commit', kind: 'command', label: 'git commit --amend --no-edit' },
-      choices: [{ id: 'a', label: 'Allow it in this directory and in all below it' }, { id: 'b', label: 'Allow it always', neverAsks: true }],
-    },
-  },
   several: Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`r${index}`, { tool: 'Bash', arguments: { command: LINES }, createdAt: index }])),
 };
 
