@@ -119,9 +119,9 @@ impl SessionList {
         }
     }
 
-    /// Drops the JSON, which can be read again, if it has more than `max_bytes` and no request needs it.
+    /// Drops the JSON, which can be read again, if it has more than `max_bytes` or these are 0, and no request needs it.
     pub fn shrink(&mut self, max_bytes: usize) {
-        if self.json_bytes > max_bytes && Arc::strong_count(&self.readers) == 1 {
+        if (self.json_bytes > max_bytes || max_bytes == 0) && Arc::strong_count(&self.readers) == 1 {
             self.summaries.values_mut().for_each(|summary| summary.json = None);
             (self.json_bytes, self.last_page) = (0, None);
         }
