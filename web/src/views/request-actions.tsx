@@ -3,6 +3,7 @@
 import { Ban, Check, X } from 'lucide-preact';
 import type { Choice, PendingRequest } from '../api/types.ts';
 import type { Approval } from '../state/actions.ts';
+import { allowsNeverAsking } from '../state/catalog.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { confirmNeverAsking } from './confirm-never-asking.ts';
 
@@ -19,7 +20,8 @@ interface Props {
 }
 
 export function RequestActions({ request, isPlan, editsMode, canApprove, approve, denyWithReason, denyAndStop }: Props) {
-  const { choices = [], needsChoice = false } = request;
+  const { needsChoice = false } = request;
+  const choices = (request.choices ?? []).filter(({ neverAsks }) => !neverAsks || allowsNeverAsking.value);
   const choose = ({ id, neverAsks }: (typeof choices)[number]) => {
     const apply = () => approve({ decision: 'approved', answers: { choice: [id] } });
     if (neverAsks) confirmNeverAsking(apply);
