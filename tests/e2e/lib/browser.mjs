@@ -35,7 +35,12 @@ export async function startBrowser(t) {
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(TIMEOUT_MS);
-  t.after(() => context.close());
+  t.after(async () => {
+    // A route's handler may still read an answer, which is gone once the context is closed.
+    for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.close();
+  });
   const page = await context.newPage();
   const pageErrors = [];
   page.on('pageerror', (error) => pageErrors.push(String(error)));
