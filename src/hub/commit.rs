@@ -181,7 +181,7 @@ impl Hub {
     }
 
     /// Keeps the superfluous rows of the event log that a batch has selected.
-    pub(super) fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
+    fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
         let superfluous = events::read_superfluous(statements, results).ok().flatten();
         if let (Some(log), Some(rows)) = (&mut self.state().log, superfluous) {
             log.superfluous_rows = rows;

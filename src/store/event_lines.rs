@@ -5,7 +5,7 @@
 //! Letters: `s` subscribers of the session and of everything, `c` of the session only, `m` of the machine and of everything, `r` a
 //! reference to a message.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use crate::model::event::{Audience, Event};
 use crate::model::text_parts::TextParts;
@@ -55,7 +55,7 @@ fn decode_line(line: &str) -> Option<(u64, Event)> {
 }
 
 /// Encodes a reference to a message as a line, without its line break.
-pub fn encode_reference(number: impl Display, session: &str, seq: impl Display) -> String {
+fn encode_reference(number: u64, session: &str, seq: u64) -> String {
     format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
 }
 

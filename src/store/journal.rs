@@ -99,8 +99,6 @@ enum Lock {
     Free,
     /// The task that commits the batches.
     Committing,
-    /// The caller of [`Journal::lock_if_idle`].
-    ColdAppend,
     /// The caller of [`Journal::lock`].
     Exclusive,
 }
@@ -262,16 +260,6 @@ impl<E: MemorySize> Journal<E> {
             self.grant_lock();
         }
         Some(receiver)
-    }
-
-    /// Locks the journal for a cold append if nothing is pending. Later changes wait for [`unlock`](Self::unlock). Returns
-    /// whether it is locked.
-    pub fn lock_if_idle(&mut self) -> bool {
-        let is_idle = !self.has_pending();
-        if is_idle {
-            self.lock = Lock::ColdAppend;
-        }
-        is_idle
     }
 
     pub fn unlock(&mut self) {

@@ -12,7 +12,6 @@
 //! a row, 30 s a batch. Integers are exact up to 2^53.
 
 mod bulk;
-pub mod cold_append;
 pub mod columns;
 pub mod completed_requests;
 pub mod event_lines;

@@ -68,8 +68,6 @@ macro_rules! current_seq {
     };
 }
 
-pub(super) use current_seq;
-
 /// The `updated_at` of a session. A message does not write the row of its session, so the column may be behind the messages.
 macro_rules! current_updated_at {
     () => {

@@ -26,7 +26,6 @@ mod bad_input {
     mod updates;
 }
 mod cli_sockets;
-mod cold_append;
 mod committed_reads;
 mod completed_requests;
 mod concurrency;
@@ -35,6 +34,7 @@ mod distance;
 mod edge;
 mod events;
 mod faults;
+mod first_message;
 mod fuzz;
 mod grace;
 mod hibernation;

@@ -51,11 +51,6 @@ impl EventNumbers {
         first..end
     }
 
-    /// Replaces the reserved numbers by a greater one, which the database has chosen.
-    pub fn replace_reserved(&mut self, number: u64) {
-        (self.last_allocated, self.last_reserved) = (self.last_allocated.max(number), number);
-    }
-
     /// Marks the reserved numbers up to this one as published.
     pub fn set_published(&mut self, number: u64) {
         self.last_published = number;

@@ -6,8 +6,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures::future::{Either, select};
-
 use crate::hub::error::Error;
 use crate::hub::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead, TRIM_BYTES, TRIM_EVENTS};
 use crate::hub::peers::connections::Peer;
@@ -15,12 +13,11 @@ use crate::hub::peers::subscription::Subscription;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::limits::{
-    BACKGROUND_RETRY_MS, DB_STALL_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS,
+    BACKGROUND_RETRY_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS,
 };
 use crate::model::event::Event;
-use crate::model::message::Message;
 use crate::store::events::EventsRow;
-use crate::store::{DbError, Statement, cold_append, events};
+use crate::store::{DbError, Statement, events};
 
 impl Hub {
     /// Restores the log after hibernation or a restart.
@@ -107,7 +104,7 @@ impl Hub {
         if batch.is_empty() || events == 0 {
             return Ok(0..0);
         }
-        self.sync_event_log(None).await?;
+        self.sync_event_log().await?;
         let mut state = self.state();
         let numbers = state.event_numbers.reserve(events, self.rt.now());
         if let Some(log) = &mut state.log {
@@ -120,7 +117,7 @@ impl Hub {
     /// Adds a gap to the log with a batch that makes earlier events useless. Returns the number for an event of the batch, and
     /// the last number in the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
-        self.sync_event_log(None).await?;
+        self.sync_event_log().await?;
         let mut state = self.state();
         let numbers = state.event_numbers.reserve(2, self.rt.now());
         if let Some(log) = &mut state.log {
@@ -149,51 +146,6 @@ impl Hub {
         let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
         batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
         batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
-    }
-
-    /// Reserves a number for the event of a cold append, and adds its row to the batch. The database chooses a greater number if
-    /// the log has one.
-    pub(in crate::hub) fn log_cold_append(
-        &self,
-        batch: &mut Vec<Statement>,
-        session: &str,
-        message: &Message,
-    ) -> Range<u64> {
-        let mut state = self.state();
-        let numbers = state.event_numbers.reserve(1, self.rt.now());
-        if let Some(log) = &mut state.log {
-            let (namespace, start) = (&self.config.namespace, log.span().start);
-            let bytes = Event::message_received(session, message).body.text_bytes();
-            batch.extend(cold_append::append_event(namespace, session, message, bytes, numbers.start, start));
-            if log.record_written(1, bytes) {
-                self.append_trim(log, batch);
-            }
-        }
-        numbers
-    }
-
-    /// Continues the log with the event of a cold append. `previous_number` is that of the event before it. If earlier events cannot
-    /// be read within [`DB_STALL_MS`], web clients get a gap.
-    pub(in crate::hub) async fn continue_log(&self, number: u64, previous_number: u64) {
-        let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
-        // An earlier instance has committed events and not published them.
-        let is_behind = matches!(pending, Some((PendingRead::RowsAfter(last), _)) if last != previous_number);
-        // During this read the journal is locked, and the acknowledgement of the message waits.
-        let failed = is_behind && {
-            let timeout = self.rt.sleep(DB_STALL_MS);
-            let synced = select(Box::pin(self.sync_event_log(Some(previous_number))), timeout).await;
-            !matches!(synced, Either::Left((Ok(()), _)))
-        };
-        let mut state = self.state();
-        if let Some(log) = state.log.as_mut().filter(|log| log.pending_read().is_some()) {
-            log.set_last_number(previous_number);
-            log.finish_read();
-        }
-        if failed {
-            state.event_numbers.continue_after(previous_number);
-            self.send_gap_notice(&mut state, None);
-        }
-        state.event_numbers.replace_reserved(number);
     }
 
     /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
@@ -240,7 +192,7 @@ impl Hub {
                 if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
                     self.rt.spawn(Box::pin(async move {
                         let mut rejected_reads = 0;
-                        while let Err(error) = hub.sync_event_log(None).await {
+                        while let Err(error) = hub.sync_event_log().await {
                             // A query with an unknown outcome has already been repeated for `DB_RETRY_MS`.
                             if !error.may_have_committed() {
                                 rejected_reads += 1;
@@ -264,15 +216,15 @@ impl Hub {
     }
 
     /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
-    /// clients have missed, up to a number if there is one.
-    pub(in crate::hub) async fn sync_event_log(&self, up_to: Option<u64>) -> Result<(), DbError> {
+    /// clients have missed.
+    pub(in crate::hub) async fn sync_event_log(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
             let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
             let Some(pending @ (read, _)) = pending else { return Ok(()) };
             let (last, rows) = match read {
                 PendingRead::LastNumber => (events::load_last_number(&self.db, namespace).await?, Vec::new()),
-                PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, up_to).await?),
+                PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, None).await?),
             };
             let mut state = self.state();
             let Some(log) = state.log.as_mut().filter(|log| log.pending_read() == Some(pending)) else { continue };
@@ -309,19 +261,10 @@ impl Hub {
         one.into_iter().chain(other).max_by_key(|id| numbers.parse_id(id))
     }
 
-    fn must_flush_before_sync(&self) -> bool {
-        let state = self.state();
-        state.log.as_ref().is_some_and(|log| log.pending_read().is_some()) && state.journal.has_pending()
-    }
-
     /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
     /// [`subscribe`](Self::subscribe).
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
-        // A cold append in progress writes an event whose number is unknown until it is committed.
-        while self.must_flush_before_sync() {
-            self.flushed().await?;
-        }
-        self.sync_event_log(None).await?;
+        self.sync_event_log().await?;
         let to_load = || {
             let state = self.state();
             let number = last_event_id.and_then(|id| state.event_numbers.parse_id(id));

@@ -48,12 +48,12 @@ impl Details {
 }
 
 impl Hub {
-    /// Loads a session, and waits while a merge or a cold append locks its seqs.
+    /// Loads a session, and waits while a merge locks its seqs.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.load_session_with(id, Details::None)
     }
 
-    /// Loads a session, and details if it is not in memory. Waits while a merge or a cold append locks its seqs.
+    /// Loads a session, and details if it is not in memory. Waits while a merge locks its seqs.
     pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
@@ -72,7 +72,7 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge or a cold append: an operation that needs the seqs waits for the lock itself.
+    /// Loads a session without waiting for a merge: an operation that needs the seqs waits for the lock itself.
     pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::None)
     }
@@ -99,7 +99,7 @@ impl Hub {
                 let sync_log = async move {
                     if syncs_log {
                         // A change that needs it reads it again.
-                        let _ = self.sync_event_log(None).await;
+                        let _ = self.sync_event_log().await;
                     }
                 };
                 let read = async move {
@@ -129,7 +129,7 @@ impl Hub {
         })
     }
 
-    pub(super) fn insert_loaded(&self, state: &mut State, mut session: Session) {
+    fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(state.liveness.active_at(&owner));

@@ -68,7 +68,7 @@ enum Attempt {
     NeedsLocalIds,
     /// The local id is new, or older than those in memory.
     NeedsLookup(UnknownLocalId),
-    /// A merge or a cold append is in progress.
+    /// A merge is in progress.
     SeqsLocked(oneshot::Receiver<Result<(), Error>>),
 }
 
@@ -85,16 +85,10 @@ impl Hub {
         let message = loop {
             match self.try_append(&draft)? {
                 Attempt::Done(message) => break message,
-                Attempt::NeedsSession => match self.append_cold(&draft).await? {
-                    Some(message) => {
-                        self.run_effects_without_commit(on_commit(&message).into_iter().collect());
-                        return Ok(message);
-                    }
-                    None if draft.local_id.is_some() => {
-                        self.load_session_with(&draft.session, Details::LocalIds).await?
-                    }
-                    None => self.load_session(&draft.session).await?,
-                },
+                Attempt::NeedsSession if draft.local_id.is_some() => {
+                    self.load_session_with(&draft.session, Details::LocalIds).await?
+                }
+                Attempt::NeedsSession => self.load_session(&draft.session).await?,
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
                 Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                 Attempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {

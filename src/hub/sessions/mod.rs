@@ -1,7 +1,6 @@
 //! The use cases of sessions: each loads a session, changes it in memory, and queues the change with its effects.
 
 pub mod changes;
-pub mod cold_append;
 pub mod lifecycle;
 pub mod list;
 pub mod live_text;

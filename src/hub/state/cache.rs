@@ -286,15 +286,6 @@ impl Cache {
         self.committed_sessions.replace(&merged.id, Some(Committed::present(Entry::new(merged.clone()))));
     }
 
-    /// Records that a message was appended to a session outside of the journal. `seq` and `updated_at` are those of the session.
-    pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
-        self.list.invalidate();
-        self.committed_sessions.record_appended(id, seq, updated_at);
-        if let Some(entry) = self.entry_mut_keeping_summary(id) {
-            entry.record_appended(seq, updated_at);
-        }
-    }
-
     /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
     pub fn insert_summary(&mut self, generation: Generation, id: String, summary: SessionSummary) {
         let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());

@@ -3,8 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::hub::state::entry::Entry;
-
 /// The state of a session or machine before changes that are not durable.
 #[derive(Debug)]
 pub enum Committed<T> {
@@ -27,17 +25,6 @@ pub struct CommittedStates<T>(VecDeque<HashMap<String, Committed<T>>>);
 impl<T> Default for CommittedStates<T> {
     fn default() -> Self {
         Self(VecDeque::from([HashMap::new()]))
-    }
-}
-
-impl CommittedStates<Entry> {
-    /// Records that a message was appended to a session before any of the batches.
-    pub fn record_appended(&mut self, id: &str, seq: u64, updated_at: u64) {
-        for state in self.0.iter_mut().filter_map(|states| states.get_mut(id)) {
-            if let Committed::Present(entry) = state {
-                entry.record_appended(seq, updated_at);
-            }
-        }
     }
 }
 

@@ -55,12 +55,6 @@ impl Entry {
         Self { summary, completed, ..Self::new(self.session.clone()) }
     }
 
-    /// Records that the database has appended a message.
-    pub(super) fn record_appended(&mut self, seq: u64, updated_at: u64) {
-        (self.session.seq, self.session.updated_at, self.local_ids) = (seq, updated_at, None);
-        self.summary.take();
-    }
-
     /// Returns the session as clients see it. The completed requests must be loaded.
     pub fn with_completed_requests(&self) -> Session {
         let entries = self.completed.iter().flat_map(|completed| completed.oldest_first());

@@ -15,7 +15,7 @@ struct Operations {
     /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
     /// confirmed that it starts an agent for it.
     reactivation_until: Option<u64>,
-    /// The number of merges and cold appends, during which no other operation may assign a seq.
+    /// The number of merges, during which no other operation may assign a seq.
     seq_locks: usize,
     /// Resolve when the seqs are unlocked.
     seq_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
@@ -87,8 +87,8 @@ impl InFlight {
         expired
     }
 
-    /// Locks the seqs of the session's messages for a merge or a cold append, in which the database assigns them. Locks are
-    /// counted: several merges of a session may wait for the lock of the journal.
+    /// Locks the seqs of the session's messages for a merge, in which the database assigns them. Locks are counted: several merges
+    /// of a session may wait for the lock of the journal.
     pub fn lock_seqs(&mut self, session: &str) {
         self.of(session).seq_locks += 1;
     }

@@ -1,4 +1,4 @@
-//! The message of a CLI whose session is not in memory: it is stored with one batch, in which the database assigns its seq.
+//! The first message after a wake: its session is not in memory.
 
 use crate::support::cli::Cli;
 use crate::support::replay::{count_rows, id, reconnect};
@@ -109,9 +109,13 @@ async fn a_message_that_is_sent_again_after_its_batch_was_committed_late_is_stor
     let mut fixture = Fixture::new().await;
     let mut other = fixture.world.cli(&fixture.session).await;
     fixture.world.hibernate_and_wake().await;
-    fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
     fixture.world.db.fail(BatchKind::Writes, unknown_outcome());
-    assert_eq!(fixture.send("1").await["code"], "unavailable");
+    fixture.world.db.hold(BatchKind::Writes);
+    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
+    run_until_idle().await;
+    fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
+    fixture.world.db.release();
+    assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
     assert_eq!(other.socket.wait_for_close().await, 1013, "it has missed an update");
     let late_batch = fixture.world.db.write_batches().pop().unwrap();
     fixture.world.db.execute_late(&late_batch).unwrap();
@@ -160,16 +164,6 @@ async fn events_that_an_interrupted_object_committed_are_published_before_the_ev
     let mut fixture = Fixture::interrupted().await;
     assert_eq!(fixture.send("2").await["seq"], 3);
     assert_eq!(fixture.events().await, [(2, json!("1")), (3, json!("2"))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn web_clients_get_a_gap_if_the_events_of_an_interrupted_object_cannot_be_read() {
-    let mut fixture = Fixture::interrupted().await;
-    fixture.world.db.fail_all(BatchKind::Reads, unknown_outcome());
-    assert_eq!(fixture.send("2").await["seq"], 3);
-    fixture.world.db.repair();
-    assert_eq!(fixture.send("3").await["seq"], 4);
-    assert_eq!(fixture.events().await, [(0, json!("connection-changed")), (3, json!("2")), (4, json!("3"))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +225,7 @@ async fn the_log_of_events_is_trimmed_although_the_object_hibernates_after_each_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waited_for_a_failed_cold_append_fails_with_it() {
+async fn what_waits_for_a_stalled_database_fails_with_the_first_message() {
     let mut fixture = Fixture::new().await;
     let other = fixture.world.create_session("/other").await;
     let _cli = fixture.world.live_cli(&other).await;
@@ -255,57 +249,4 @@ async fn what_waited_for_a_failed_cold_append_fails_with_it() {
     for post in posts {
         assert_eq!(post.reply().await.status, 503);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stored_message_is_acknowledged_soon_although_earlier_events_cannot_be_read() {
-    let mut fixture = Fixture::new().await;
-    let other = fixture.world.create_session("/other").await;
-    let _cli = fixture.world.live_cli(&other).await;
-    fixture.world.hibernate_and_wake().await;
-    fixture.events().await;
-    fixture.world.db.hold(BatchKind::Writes);
-    fixture.cli.emit("message", &message(&fixture.session, "1"));
-    run_until_idle().await;
-    fixture.world.restart();
-    fixture.world.db.release();
-    assert_eq!(fixture.world.create_session("/other").await, other, "it is loaded without the event log");
-    fixture.world.db.fail_all(BatchKind::Reads, retryable_error());
-    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "2"));
-    run_until_idle().await;
-    let post = fixture.world.start("POST", &format!("/api/sessions/{other}/messages"), r#"{"text":"hello"}"#);
-    fixture.world.pass(10_000).await;
-    assert!(post.is_ready());
-    post.reply().await.ok();
-    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 3);
-    assert_eq!(fixture.events().await, [(0, json!("connection-changed")), (3, json!("2"))]);
-    fixture.world.db.repair();
-    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1")), (3, json!("2"))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stored_message_is_acknowledged_although_the_row_of_its_session_cannot_be_read() {
-    let mut fixture = Fixture::new().await;
-    let other = fixture.world.create_session("/other").await;
-    fixture.world.hibernate_and_wake().await;
-    let path = format!("/api/sessions/{other}");
-    fixture.world.get(&path).await.ok();
-    fixture.events().await;
-    // As from a version that was rolled back.
-    let set_mode = format!("UPDATE sessions SET mode = 'unknown' WHERE id = '{}'", fixture.session);
-    fixture.world.db.execute(&set_mode);
-    fixture.world.db.hold(BatchKind::Writes);
-    let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
-    run_until_idle().await;
-    let rename = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
-    run_until_idle().await;
-    fixture.world.db.release();
-    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
-    rename.reply().await.ok();
-    assert_eq!(fixture.send("1").await["seq"], 2, "it is stored once");
-    assert_eq!(fixture.events().await[0], (2, json!("1")));
-    assert!(fixture.cli.socket.is_open());
-    assert_eq!(fixture.world.get(&format!("/api/sessions/{}", fixture.session)).await.status, 503);
-    fixture.world.db.execute("UPDATE sessions SET mode = NULL");
-    assert_eq!(fixture.history().await, [(1, json!("0")), (2, json!("1"))]);
 }
