@@ -1,6 +1,7 @@
 //! The object's only alarm. The hub sets it to the earliest deadline of all components, and does everything that is due
 //! when it fires.
 
+use crate::hub::turn::Turn;
 use std::sync::{Arc, Weak};
 
 use super::events::log::EventLog;
@@ -13,30 +14,13 @@ use crate::limits::{
 impl Hub {
     /// Sets the alarm for the earliest deadline.
     pub(super) fn arm(&self) {
-        let mut state = self.state();
-        let next = state.next_deadline();
-        self.request_alarm(&mut state, next);
-    }
-
-    /// Sets the alarm unless an earlier one is set.
-    pub(super) fn request_alarm(&self, state: &mut State, at: Option<u64>) {
-        // The runtime drops an alarm in the past that is set while one is being handled (measured).
-        let now = self.rt.now();
-        let at = if state.schedule.is_alarm_lost(now) { at.into_iter().chain(state.next_deadline()).min() } else { at };
-        let at = at.map(|at| at.max(now + 1));
-        let Some(at) = at.filter(|at| state.schedule.request_alarm(*at, now)) else { return };
-        let (set, hub) = (self.rt.set_alarm(at), Weak::clone(&self.this));
-        self.rt.spawn(Box::pin(async move {
-            if !set.await
-                && let Some(hub) = hub.upgrade()
-            {
-                hub.retry_alarm(at).await;
-            }
-        }));
+        let mut turn = self.turn();
+        let next = turn.next_deadline();
+        turn.request_alarm(next);
     }
 
     async fn retry_alarm(&self, at: u64) {
-        self.state().schedule.alarm_failed(at);
+        self.turn().schedule.alarm_failed(at);
         self.rt.sleep(ALARM_RETRY_MS).await;
         self.arm();
     }
@@ -45,15 +29,15 @@ impl Hub {
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
         let (due, is_idle, is_busy) = {
-            let mut state = self.state();
-            (state.schedule.on_alarm(now), state.is_idle(), state.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
+            let mut turn = self.turn();
+            (turn.schedule.on_alarm(now), turn.is_idle(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
         // An alarm between two ticks does not change when the next tick is due, so nothing is stored. Neither does a busy object
         // store the time: it stays in memory. If it is evicted nevertheless, the next instance does a superfluous tick.
         if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
-        self.state().rpc.expire(now);
+        self.turn().rpc.expire(now);
         self.expire_resumes(now);
         self.expire_connecting(now);
         if due.ping {
@@ -67,18 +51,18 @@ impl Hub {
         self.stop_expired_log(now);
         self.send_due(now);
         self.restart_timeouts_after_stall(now);
-        let expired = self.state().liveness.expire(now);
+        let expired = self.turn().liveness.expire(now);
         if !expired.is_empty() {
             // In a task: a slow database must not delay the next ticks.
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
         }
-        let kept = self.state().kept_requests.take_due(now);
+        let kept = self.turn().kept_requests.take_due(now);
         if !kept.is_empty() {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(kept).await }));
         }
-        if self.state().sweep.begin(now) {
+        if self.turn().sweep.begin(now) {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
         }
@@ -89,7 +73,7 @@ impl Hub {
     /// whose CLIs wait for the database do not expire. Probes an unreachable database.
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
         let Some(stalled_until) = self.db.stalled_until(now) else { return };
-        if self.state().liveness.restart_timers_before(stalled_until) {
+        if self.turn().liveness.restart_timers_before(stalled_until) {
             self.rt.kv_put(LAST_DB_STALL, &stalled_until.to_string());
         }
         if self.db.is_unreachable() {
@@ -97,13 +81,36 @@ impl Hub {
             self.rt.spawn(Box::pin(async move { hub.db.probe().await }));
         }
     }
+}
+
+impl Turn<'_> {
+    /// Sets the alarm unless an earlier one is set.
+    pub(super) fn request_alarm(&mut self, at: Option<u64>) {
+        // The runtime drops an alarm in the past that is set while one is being handled (measured).
+        let now = self.hub.rt.now();
+        let at = if self.state.schedule.is_alarm_lost(now) {
+            at.into_iter().chain(self.state.next_deadline()).min()
+        } else {
+            at
+        };
+        let at = at.map(|at| at.max(now + 1));
+        let Some(at) = at.filter(|at| self.state.schedule.request_alarm(*at, now)) else { return };
+        let (set, hub) = (self.hub.rt.set_alarm(at), Weak::clone(&self.hub.this));
+        self.hub.rt.spawn(Box::pin(async move {
+            if !set.await
+                && let Some(hub) = hub.upgrade()
+            {
+                hub.retry_alarm(at).await;
+            }
+        }));
+    }
 
     /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
-    pub(super) fn start_ticks(&self, state: &mut State) {
-        if state.is_idle() {
-            let now = self.rt.now();
-            state.schedule.skip_ticks(now);
-            self.rt.kv_put(LAST_TICK, &now.to_string());
+    pub(super) fn start_ticks(&mut self) {
+        if self.state.is_idle() {
+            let now = self.hub.rt.now();
+            self.state.schedule.skip_ticks(now);
+            self.hub.rt.kv_put(LAST_TICK, &now.to_string());
         }
     }
 }

@@ -51,11 +51,11 @@ impl Hub {
     pub(super) fn send_without_result(&self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
         let now = self.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.config.rpc_timeout_ms, now) else { return };
-        let mut state = self.state();
+        let mut turn = self.turn();
         if conn.is_none_or(|conn| call.conn == conn) {
-            self.send_reply(&mut state, call.conn, &call.frame(params));
+            turn.send_reply(call.conn, &call.frame(params));
         } else {
-            state.rpc.cancel(&call);
+            turn.rpc.cancel(&call);
         }
     }
 
@@ -63,13 +63,13 @@ impl Hub {
     /// Exception: if [`Method::precedes_change`], it is returned after these frames, because they may change the session, too.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
-        self.send_reply(&mut self.state(), conn, &call.frame(params));
+        self.turn().send_reply(conn, &call.frame(params));
         let result = call.result().await;
         // A CLI that does not answer must not delay the caller by its frames.
         let is_answered = matches!(result, Ok(_) | Err(RpcError::InvalidResult(_)));
         if is_answered
             && method.precedes_change()
-            && let Some(frames_handled) = { self.state().connections.wait_for_frames(conn) }
+            && let Some(frames_handled) = { self.turn().connections.wait_for_frames(conn) }
         {
             // An error: the socket was closed, and its frames were dropped.
             let _ = frames_handled.await;
@@ -87,7 +87,7 @@ impl Hub {
                 Err(None) => Err(oneshot::Canceled),
             };
             if reconnected.is_err() {
-                let other_methods = self.state().rpc.methods_unknown_to_hub(owner);
+                let other_methods = self.turn().rpc.methods_unknown_to_hub(owner);
                 return Err(RpcError::NoHandler { method: method.as_str().to_owned(), other_methods });
             }
         }
@@ -102,19 +102,19 @@ impl Hub {
         deadline: u64,
         wait_deadline: u64,
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
-        let mut state = self.state();
-        let ack = self.generate_ack_id(&state.rpc);
-        if let Some(call) = state.rpc.open_call(owner, method.as_str(), ack, deadline) {
-            self.request_alarm(&mut state, Some(deadline));
+        let mut turn = self.turn();
+        let ack = self.generate_ack_id(&turn.rpc);
+        if let Some(call) = turn.rpc.open_call(owner, method.as_str(), ack, deadline) {
+            turn.request_alarm(Some(deadline));
             return Ok(call);
         }
         // A CLI that ended its session does not reconnect.
-        if !state.liveness.is_running(owner) {
+        if !turn.liveness.is_running(owner) {
             return Err(None);
         }
-        let reconnected = state.rpc.grace.wait(owner, method.as_str(), self.rt.now(), wait_deadline);
-        let next = state.rpc.grace.next_deadline();
-        self.request_alarm(&mut state, next);
+        let reconnected = turn.rpc.grace.wait(owner, method.as_str(), self.rt.now(), wait_deadline);
+        let next = turn.rpc.grace.next_deadline();
+        turn.request_alarm(next);
         Err(reconnected)
     }
 

@@ -2,6 +2,7 @@
 //! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
 //! batch the cache is dropped, because it contains changes that were never written.
 
+use crate::hub::turn::Turn;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,11 +35,11 @@ impl Hub {
     pub(super) fn flushed(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let committed = {
-                let mut state = self.state();
-                if !state.journal.has_pending() {
+                let mut turn = self.turn();
+                if !turn.journal.has_pending() {
                     return Ok(());
                 }
-                state.commit_waiter()
+                turn.commit_waiter()
             };
             self.wait_for_commit(committed).await
         })
@@ -76,12 +77,12 @@ impl Hub {
     pub(super) async fn with_session<T>(
         self: &Arc<Self>,
         id: &str,
-        change: impl FnOnce(&mut State) -> Result<T, Error>,
+        change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.load_session(id).await?;
         let (result, committed) = {
-            let mut state = self.state();
-            (change(&mut state)?, state.commit_waiter())
+            let mut turn = self.turn();
+            (change(&mut turn)?, turn.commit_waiter())
         };
         self.wait_for_commit(committed).await?;
         Ok(result)
@@ -90,8 +91,8 @@ impl Hub {
     /// Starts committing what is queued, unless a commit is running.
     pub(super) fn start_commit(self: &Arc<Self>) {
         let must_commit = {
-            let mut state = self.state();
-            let State { journal, cache, reservations, .. } = &mut *state;
+            let mut turn = self.turn();
+            let State { journal, cache, reservations, .. } = &mut *turn;
             reservations.journal.resize(journal.pending_bytes());
             journal.seal_if_full(&self.config.namespace, cache);
             if !journal.has_pending() {
@@ -108,13 +109,13 @@ impl Hub {
     async fn commit_until_empty(&self) {
         loop {
             // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
-            self.await_burst(BURST_CHANGES, |state| {
-                state.journal.queued_changes() + BURST_CHANGES * state.unknown_local_ids.len()
+            self.await_burst(BURST_CHANGES, |turn| {
+                turn.journal.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
             })
             .await;
             let (mut batch, lookup) = {
-                let mut state = self.state();
-                let State { journal, cache, reservations, .. } = &mut *state;
+                let mut turn = self.turn();
+                let State { journal, cache, reservations, .. } = &mut *turn;
                 let batch = journal.take_batch(&self.config.namespace, cache);
                 reservations.journal.resize(journal.pending_bytes());
                 if !journal.has_pending() {
@@ -122,17 +123,17 @@ impl Hub {
                 }
                 // Without a batch, the lookups wait for the next one.
                 let Some(batch) = batch else { return };
-                (batch, state.take_local_id_lookup())
+                (batch, turn.take_local_id_lookup())
             };
             match self.write(&mut batch, lookup).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that receives one must read the change.
-                    self.state().cache.on_batch_written();
+                    self.turn().cache.on_batch_written();
                     self.run_effects(batch.effects, event_numbers);
                     if is_large {
                         // The batch kept its sessions in the cache until now.
-                        self.state().evict_sessions();
+                        self.turn().evict_sessions();
                     }
                 }
                 Err(error) => {
@@ -149,13 +150,13 @@ impl Hub {
     /// Does not wait if fewer than `min` are queued.
     /// Each `sleep(0)` lets the runtime deliver more events.
     pub(super) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
-        let mut queued = count_queued(&self.state());
+        let mut queued = count_queued(&self.turn());
         for _ in 0..MAX_BURST_TURNS {
             if queued < min {
                 return;
             }
             self.rt.sleep(0).await;
-            let now_queued = count_queued(&self.state());
+            let now_queued = count_queued(&self.turn());
             if now_queued == queued {
                 return;
             }
@@ -183,7 +184,7 @@ impl Hub {
     /// Keeps the superfluous rows of the event log that a batch has selected.
     fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
         let superfluous = events::read_superfluous(statements, results).ok().flatten();
-        if let (Some(log), Some(rows)) = (&mut self.state().log, superfluous) {
+        if let (Some(log), Some(rows)) = (&mut self.turn().log, superfluous) {
             log.superfluous_rows = rows;
         }
     }
@@ -198,10 +199,10 @@ impl Hub {
     /// Returns the CLIs that were to receive the batch's updates. If the batch was committed despite an error, they
     /// have missed these updates.
     fn clis_that_missed(&self, effects: &[Effect]) -> BTreeSet<ConnId> {
-        let state = self.state();
+        let turn = self.turn();
         let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => Some(others(state.connections.of_owner(owner), *except)),
-            Effect::Message { session, except, .. } => Some(others(state.connections.of_session(session), *except)),
+            Effect::Update { owner, except, .. } => Some(others(turn.connections.of_owner(owner), *except)),
+            Effect::Message { session, except, .. } => Some(others(turn.connections.of_session(session), *except)),
             _ => None,
         });
         missed.flatten().collect()
@@ -211,9 +212,9 @@ impl Hub {
     /// batch's `effects` and the queued ones.
     pub(super) fn discard_uncommitted(&self, effects: Vec<Effect>, error: &Error) {
         let queued = {
-            let mut state = self.state();
-            state.cache.clear();
-            state.journal.discard()
+            let mut turn = self.turn();
+            turn.cache.clear();
+            turn.journal.discard()
         };
         self.fail_effects(effects.into_iter().chain(queued), error);
     }

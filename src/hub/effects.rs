@@ -13,35 +13,35 @@ use crate::wire::update::{UpdateBody, update_frame};
 impl Hub {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
     pub(in crate::hub) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
-        let mut state = self.state();
+        let mut turn = self.turn();
         let mut inactive = 0;
         for effect in effects {
             match effect {
-                Effect::Send { conn, frame } => self.send_reply(&mut state, conn, &frame),
-                Effect::Disconnect { conn } => self.disconnect(&mut state, conn, 1000, ""),
-                Effect::Reply { conn, on_commit, .. } => self.send_reply(&mut state, conn, &on_commit.concat()),
-                Effect::Publish(event) => self.publish(&mut state, event_numbers.next(), || event),
+                Effect::Send { conn, frame } => turn.send_reply(conn, &frame),
+                Effect::Disconnect { conn } => turn.disconnect(conn, 1000, ""),
+                Effect::Reply { conn, on_commit, .. } => turn.send_reply(conn, &on_commit.concat()),
+                Effect::Publish(event) => turn.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
-                    let to = others(state.connections.of_owner(&owner), except);
+                    let to = others(turn.connections.of_owner(&owner), except);
                     if !to.is_empty() {
-                        self.send_update(&mut state, &to, &parts.concat());
+                        turn.send_update(&to, &parts.concat());
                     }
                 }
                 Effect::Message { session, except, message, update_seq, event } => {
-                    let to = others(state.connections.of_session(&session), except);
+                    let to = others(turn.connections.of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
                             update_frame(&self.new_id(), update_seq, message.created_at, &body)
                         });
-                        self.send_update(&mut state, &to, &parts.concat());
+                        turn.send_update(&to, &parts.concat());
                     }
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
-                    self.publish(&mut state, event_numbers.next(), event);
+                    turn.publish(event_numbers.next(), event);
                 }
-                Effect::Notify(notification) => self.notify(&mut state, notification),
+                Effect::Notify(notification) => turn.notify(notification),
                 Effect::DeleteTimer(owner) => {
-                    if !state.liveness.is_running(&owner) {
+                    if !turn.liveness.is_running(&owner) {
                         self.rt.kv_delete(&alive_key(&owner));
                     }
                     inactive += 1;
@@ -51,11 +51,11 @@ impl Hub {
                 }
             }
         }
-        self.persist_last_published(&mut state);
+        turn.persist_last_published();
         // An inactive session may leave the cache.
         if inactive > 0 {
-            state.cache.record_inactive(inactive);
-            state.evict_sessions();
+            turn.cache.record_inactive(inactive);
+            turn.evict_sessions();
         }
     }
 
@@ -69,15 +69,15 @@ impl Hub {
     pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
-                Effect::Reply { conn, on_failure, .. } => self.send_reply(&mut self.state(), conn, &on_failure),
+                Effect::Reply { conn, on_failure, .. } => self.turn().send_reply(conn, &on_failure),
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The session or machine was to become inactive. It is still active in the database, so the hub tries again
                 // after another timeout.
-                Effect::DeleteTimer(owner) => self.begin_timeout(&mut self.state(), owner),
-                Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
-                Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),
+                Effect::DeleteTimer(owner) => self.turn().begin_timeout(owner),
+                Effect::Send { conn, frame } => self.turn().send_reply(conn, &frame),
+                Effect::Disconnect { conn } => self.turn().disconnect(conn, 1000, ""),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

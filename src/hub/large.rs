@@ -1,16 +1,17 @@
 //! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the journal until
 //! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::Hub;
 use super::error::{Error, Kind};
 use super::state::cache::Cache;
 use super::state::committed::Committed;
 use super::state::effect::Effect;
 use super::state::entry::Entry;
-use super::{Hub, State};
 use crate::ledger::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
@@ -114,27 +115,27 @@ impl Hub {
         self: &Arc<Self>,
         id: &str,
         field: GetField,
-        mut change: impl FnMut(&mut State, Option<Json>) -> Result<T, Error>,
+        mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
             self.load_session(id).await?;
             let large = {
-                let mut state = self.state();
-                let Some(entry) = state.cache.entry(id) else { continue };
+                let mut turn = self.turn();
+                let Some(entry) = turn.cache.entry(id) else { continue };
                 let current = field(&entry.session);
                 match current.large {
                     Some(large) => large.clone(),
                     None => {
                         let value = current.value.cloned();
-                        return change(&mut state, value);
+                        return change(&mut turn, value);
                     }
                 }
             };
             let value = self.read_durable_value(id, &large).await?;
-            let mut state = self.state();
-            let entry = state.cache.entry(id);
+            let mut turn = self.turn();
+            let entry = turn.cache.entry(id);
             if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
-                return change(&mut state, Some(value.ok_or_else(incomplete_value)?));
+                return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
         }
     }
@@ -151,7 +152,7 @@ impl Hub {
 
     /// Reads a large value from the journal or the database. `None` if another value has replaced it.
     pub(super) async fn read_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
-        if let Some(value) = self.state().journal.find_queued_value(large) {
+        if let Some(value) = self.turn().journal.find_queued_value(large) {
             return Ok(Some(value));
         }
         // Until the caller has the value: it answers with it or queues it at once.
@@ -185,7 +186,7 @@ impl Hub {
             }
             self.load_shown(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.state().cache;
+                let cache = &self.turn().cache;
                 (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
@@ -205,7 +206,7 @@ impl Hub {
             }
             self.load_machine(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.state().cache;
+                let cache = &self.turn().cache;
                 (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
@@ -223,11 +224,11 @@ impl Hub {
         committed: impl Fn(&Cache) -> Option<&Committed<T>>,
         split: impl Fn(&T) -> Option<Vec<Segment>>,
     ) -> Result<Option<ResponseText>, Error> {
-        if committed(&self.state().cache).is_none() {
+        if committed(&self.turn().cache).is_none() {
             return Ok(None);
         }
         self.flushed_or_stalled().await?;
-        let segments = match committed(&self.state().cache) {
+        let segments = match committed(&self.turn().cache) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
             Some(Committed::Present(state)) => split(state),
             None => None,

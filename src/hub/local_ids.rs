@@ -19,9 +19,9 @@ impl Hub {
     /// [`MAX_LOCAL_IDS`] messages that are not durable.
     pub(super) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
         let committed = {
-            let mut state = self.state();
-            state.unknown_local_ids.push(unknown);
-            state.commit_waiter()
+            let mut turn = self.turn();
+            turn.unknown_local_ids.push(unknown);
+            turn.commit_waiter()
         };
         self.wait_for_commit(committed).await
     }
@@ -33,16 +33,16 @@ impl Hub {
             // The waiting messages repeat the lookup, and are rejected after several failures.
             Err(error) => return self.rt.log_debug(&error.to_string()),
         };
-        let mut state = self.state();
+        let mut turn = self.turn();
         for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
-            if state.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
+            if turn.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
                 continue;
             }
-            if let Some(local_ids) = state.local_ids_mut(&session)
+            if let Some(local_ids) = turn.local_ids_mut(&session)
                 && local_ids.look_up(&local_id) == Seen::Unknown
                 && local_ids.insert(local_id, message)
             {
-                state.cache.evictions.record(&[Key::Id(&session)]);
+                turn.cache.evictions.record(&[Key::Id(&session)]);
             }
         }
     }

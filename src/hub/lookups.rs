@@ -16,7 +16,7 @@ impl Hub {
     pub(super) async fn look_up(self: &Arc<Self>, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
-            let lookups = &mut self.state().lookups;
+            let lookups = &mut self.turn().lookups;
             lookups.push(Lookup { statements, sender });
             lookups.len() == 1
         };
@@ -29,13 +29,13 @@ impl Hub {
 
     /// Whether no query is in progress or about to begin.
     pub(super) fn is_database_idle(&self) -> bool {
-        self.db.is_idle() && self.state().lookups.is_empty()
+        self.db.is_idle() && self.turn().lookups.is_empty()
     }
 
     /// Waits one turn of the event loop, and longer while more lookups begin, then runs them.
     async fn run_lookups(self: &Arc<Self>) {
         self.await_burst(1, |state| state.lookups.len()).await;
-        let mut lookups = std::mem::take(&mut self.state().lookups);
+        let mut lookups = std::mem::take(&mut self.turn().lookups);
         while !lookups.is_empty() {
             let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
             let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, rest));

@@ -32,13 +32,14 @@ pub mod push;
 pub mod sessions;
 pub mod state;
 pub mod storage_keys;
+pub mod turn;
 pub mod versioned;
 pub mod wake;
 pub mod workspace;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::model::ids::uuid_v7;
 use crate::store::fence::Fenced;
@@ -129,11 +130,6 @@ impl Hub {
     /// The database, for reads that need no live state.
     pub fn database(&self) -> &dyn Database {
         &self.db
-    }
-
-    // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn new_id(&self) -> String {

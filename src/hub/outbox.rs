@@ -1,9 +1,10 @@
 //! All actions on sockets: sending frames, storing attachments (the state of a socket that survives hibernation), and
 //! closing. A client that does not read is disconnected, because the runtime keeps unread frames in memory without limit.
 
+use super::Hub;
 use super::peers::connections::Peer;
 use super::ports::ConnId;
-use super::{Hub, State};
+use crate::hub::turn::Turn;
 use crate::model::owner::Owner;
 use crate::wire::engineio;
 
@@ -13,76 +14,26 @@ const STALLED_CLI: &str = "Too much is unread: reconnect";
 const CLOSE_STALLED: u16 = 4408;
 
 impl Hub {
-    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
-    pub(super) fn set_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
-        self.write_attachment(conn, &peer);
-        state.connections.insert(conn, peer);
-    }
-
     /// Writes the peer of a socket to its attachment.
     pub(super) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
         self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }
 
-    /// Sends an update to CLIs, and disconnects those with too many unread bytes.
-    pub(super) fn send_update(&self, state: &mut State, to: &[ConnId], frame: &str) {
-        for conn in self.send_unless_stalled(state, to, frame, STALLED_CLI) {
-            self.ping_if_needed(state, conn);
-        }
-    }
-
-    /// Sends a frame, and disconnects the clients with too many unread bytes. Returns the other sockets.
-    pub(super) fn send_unless_stalled(
-        &self,
-        state: &mut State,
-        to: &[ConnId],
-        frame: &str,
-        close_reason: &str,
-    ) -> Vec<ConnId> {
-        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
-            to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
-        self.rt.send(&ready, frame);
-        for conn in stalled {
-            self.disconnect(state, conn, CLOSE_STALLED, close_reason);
-        }
-        ready
-    }
-
-    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
-    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
-    pub(super) fn send_reply(&self, state: &mut State, conn: ConnId, frame: &str) {
-        if let Some(connection) = state.connections.get_mut(conn) {
-            connection.send_window.record_reply(frame.len());
-        }
-        self.rt.send(&[conn], frame);
-        self.ping_if_needed(state, conn);
-    }
-
     /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
     pub(super) fn disconnect_if_behind(&self, conn: ConnId) -> bool {
-        let mut state = self.state();
+        let mut turn = self.turn();
         let is_behind =
-            state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
+            turn.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
         if is_behind {
-            self.disconnect(&mut state, conn, CLOSE_STALLED, STALLED_CLI);
+            turn.disconnect(conn, CLOSE_STALLED, STALLED_CLI);
         }
         is_behind
     }
 
-    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
-    fn ping_if_needed(&self, state: &mut State, conn: ConnId) {
-        if let Some(connection) =
-            state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
-        {
-            connection.send_window.record_ping();
-            self.rt.send(&[conn], engineio::PING_FRAME);
-        }
-    }
-
     /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
     pub(super) fn ping_after_frame(&self, conn: ConnId) -> u64 {
-        let mut state = self.state();
-        let Some(connection) = state.connections.get_mut(conn) else { return 0 };
+        let mut turn = self.turn();
+        let Some(connection) = turn.connections.get_mut(conn) else { return 0 };
         connection.send_window.record_ping();
         self.rt.send(&[conn], engineio::PING_FRAME);
         connection.send_window.last_ping()
@@ -90,40 +41,86 @@ impl Hub {
 
     /// Whether a CLI has answered a ping, or its socket is closed.
     pub(super) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
-        self.state().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
-    }
-
-    /// Closes a socket and forgets it.
-    pub(super) fn disconnect(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
-        self.rt.close(conn, code, reason);
-        let (peer, dropped_bytes) = state.connections.remove(conn);
-        state.reservations.frames.release_part(dropped_bytes);
-        self.forget_connection(state, conn, peer);
+        self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
     }
 
     /// Disconnects CLIs that must read the current state again, because a write failed.
     pub(super) fn disconnect_to_resync(&self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {
-            self.disconnect(&mut self.state(), conn, 1013, "The hub can't reach its database. Reconnect.");
+            self.turn().disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
         }
     }
 
     /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
     pub fn on_close(&self, conn: ConnId) {
-        let mut state = self.state();
-        let peer = state.connections.close(conn);
-        self.forget_connection(&mut state, conn, peer);
+        let mut turn = self.turn();
+        let peer = turn.connections.close(conn);
+        turn.forget_connection(conn, peer);
+    }
+}
+
+impl Turn<'_> {
+    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
+    pub(super) fn set_peer(&mut self, conn: ConnId, peer: Peer) {
+        self.hub.write_attachment(conn, &peer);
+        self.state.connections.insert(conn, peer);
     }
 
-    fn forget_connection(&self, state: &mut State, conn: ConnId, peer: Option<Peer>) {
-        let now = self.rt.now();
-        state.rpc.disconnect(conn, now);
+    /// Sends an update to CLIs, and disconnects those with too many unread bytes.
+    pub(super) fn send_update(&mut self, to: &[ConnId], frame: &str) {
+        for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
+            self.ping_if_needed(conn);
+        }
+    }
+
+    /// Sends a frame, and disconnects the clients with too many unread bytes. Returns the other sockets.
+    pub(super) fn send_unless_stalled(&mut self, to: &[ConnId], frame: &str, close_reason: &str) -> Vec<ConnId> {
+        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
+            to.iter().partition(|conn| self.state.connections.record_event(**conn, frame.len()));
+        self.hub.rt.send(&ready, frame);
+        for conn in stalled {
+            self.disconnect(conn, CLOSE_STALLED, close_reason);
+        }
+        ready
+    }
+
+    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
+    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    pub(super) fn send_reply(&mut self, conn: ConnId, frame: &str) {
+        if let Some(connection) = self.state.connections.get_mut(conn) {
+            connection.send_window.record_reply(frame.len());
+        }
+        self.hub.rt.send(&[conn], frame);
+        self.ping_if_needed(conn);
+    }
+
+    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
+    fn ping_if_needed(&mut self, conn: ConnId) {
+        if let Some(connection) =
+            self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
+        {
+            connection.send_window.record_ping();
+            self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        }
+    }
+
+    /// Closes a socket and forgets it.
+    pub(super) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
+        self.hub.rt.close(conn, code, reason);
+        let (peer, dropped_bytes) = self.state.connections.remove(conn);
+        self.state.reservations.frames.release_part(dropped_bytes);
+        self.forget_connection(conn, peer);
+    }
+
+    fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
+        let now = self.hub.rt.now();
+        self.state.rpc.disconnect(conn, now);
         match peer {
-            Some(Peer::Web(_)) => self.stop_logging_later(state),
+            Some(Peer::Web(_)) => self.stop_logging_later(),
             Some(Peer::Cli(cli)) => {
                 for owner in cli.served() {
-                    self.restart_timeout(state, &owner, now);
-                    state.activation_waiters.cancel_report_waiters(owner.id());
+                    self.restart_timeout(&owner, now);
+                    self.state.activation_waiters.cancel_report_waiters(owner.id());
                 }
             }
             _ => {}
@@ -131,14 +128,14 @@ impl Hub {
     }
 
     /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
-    fn restart_timeout(&self, state: &mut State, owner: &Owner, now: u64) {
-        let is_served = state.is_served(owner, None, now);
-        if state.liveness.record_disconnect(owner, now, is_served) {
-            state.cache.set_active_at(owner, now);
+    fn restart_timeout(&mut self, owner: &Owner, now: u64) {
+        let is_served = self.state.is_served(owner, None, now);
+        if self.state.liveness.record_disconnect(owner, now, is_served) {
+            self.state.cache.set_active_at(owner, now);
             // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
-            self.store_timer(state, owner);
-            let deadline = state.liveness.deadline(owner);
-            self.request_alarm(state, deadline);
+            self.store_timer(owner);
+            let deadline = self.state.liveness.deadline(owner);
+            self.request_alarm(deadline);
         }
     }
 }

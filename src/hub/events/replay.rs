@@ -3,6 +3,7 @@
 //! An event without a change in the database, such as a repeated keep-alive, has no number of its own and is not logged. Like a
 //! heartbeat, it is sent with the id of the event before it.
 
+use crate::hub::turn::Turn;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,65 +23,40 @@ use crate::store::{DbError, Statement, events};
 impl Hub {
     /// Restores the log after hibernation or a restart.
     pub(in crate::hub) fn restore_event_log(&self) {
-        let mut state = self.state();
+        let mut turn = self.turn();
         let head = self.rt.kv_get(HEAD_KEY);
         let last_published =
-            state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
+            turn.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
         match head.and_then(|head| LogHead::decode(&head)) {
             Some(LogHead::On(span)) => {
-                state.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
-                state.log = Some(EventLog::restore(span, last_published));
+                turn.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
+                turn.log = Some(EventLog::restore(span, last_published));
             }
             // The numbers of later events are not stored, but no web client has received them.
             Some(LogHead::Off(last)) => {
-                let after = state.event_numbers.last_published().max(last + 1);
-                state.event_numbers.continue_after(after);
+                let after = turn.event_numbers.last_published().max(last + 1);
+                turn.event_numbers.continue_after(after);
             }
             None => {}
         }
         match last_published {
-            Some(_) => self.start_logging(&mut state),
-            None => self.stop_logging_later(&mut state),
-        }
-    }
-
-    /// Starts the log, unless it is on, because a web client connects.
-    pub(in crate::hub) fn start_logging(&self, state: &mut State) {
-        // The events of a batch in flight are not in the log.
-        let start = state.event_numbers.last_reserved();
-        let is_new = state.log.is_none();
-        let log = state.log.get_or_insert_with(|| EventLog::new(start));
-        if log.set_in_use() || is_new {
-            self.write_log_head(log);
-        }
-    }
-
-    /// Schedules the end of the log if the web client that disconnected was the last one.
-    pub(in crate::hub) fn stop_logging_later(&self, state: &mut State) {
-        if state.connections.subscriptions().next().is_some() {
-            return self.persist_last_published(state);
-        }
-        let now = self.rt.now();
-        let Some(log) = &mut state.log else { return };
-        if log.set_idle(now) {
-            self.write_log_head(log);
-            let end = log.ends_at();
-            self.request_alarm(state, end);
+            Some(_) => turn.start_logging(),
+            None => turn.stop_logging_later(),
         }
     }
 
     /// Ends the log if no web client has been connected for long enough.
     pub(in crate::hub) fn stop_expired_log(&self, now: u64) {
-        let mut state = self.state();
-        if state.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
+        let mut turn = self.turn();
+        if turn.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
             return;
         }
-        let is_unread = state.log.take().is_some_and(|log| log.pending_read().is_some());
+        let is_unread = turn.log.take().is_some_and(|log| log.pending_read().is_some());
         // Separates this log from the next one, which may start before the rows of this one are deleted.
-        let last = state.event_numbers.allocate(now);
+        let last = turn.event_numbers.allocate(now);
         if is_unread {
             // The number of the last logged event is unknown, and the next log must start after it.
-            state.event_numbers.continue_after(last);
+            turn.event_numbers.continue_after(last);
         }
         self.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
@@ -105,9 +81,9 @@ impl Hub {
             return Ok(0..0);
         }
         self.sync_event_log().await?;
-        let mut state = self.state();
-        let numbers = state.event_numbers.reserve(events, self.rt.now());
-        if let Some(log) = &mut state.log {
+        let mut turn = self.turn();
+        let numbers = turn.event_numbers.reserve(events, self.rt.now());
+        if let Some(log) = &mut turn.log {
             let rows = log.encode_rows(numbers.clone(), effects.iter().filter_map(Effect::event));
             self.append_rows(log, rows, batch);
         }
@@ -118,9 +94,9 @@ impl Hub {
     /// the last number in the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
         self.sync_event_log().await?;
-        let mut state = self.state();
-        let numbers = state.event_numbers.reserve(2, self.rt.now());
-        if let Some(log) = &mut state.log {
+        let mut turn = self.turn();
+        let numbers = turn.event_numbers.reserve(2, self.rt.now());
+        if let Some(log) = &mut turn.log {
             let row = log.gap_row(numbers.end - 1);
             self.append_rows(log, vec![row], batch);
         }
@@ -148,44 +124,17 @@ impl Hub {
         batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
     }
 
-    /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
-    /// not replayed.
-    pub(in crate::hub) fn publish(&self, state: &mut State, number: Option<u64>, event: impl FnOnce() -> Event) {
-        if let Some(number) = number {
-            state.event_numbers.set_published(number);
-        }
-        // If there is no log, no web client is connected.
-        if state.log.is_none() {
-            return;
-        }
-        let event = event();
-        self.send_event(state, &event);
-        if let (Some(log), Some(number)) = (&mut state.log, number) {
-            log.push(number, event);
-        }
-    }
-
-    /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
-    /// but not its sockets, it knows which events the connected clients have received.
-    pub(in crate::hub) fn persist_last_published(&self, state: &mut State) {
-        let last_published = state.event_numbers.last_published();
-        let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
-        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {
-            self.set_peer(state, conn, Peer::Web(Subscription { last_published, ..first }));
-        }
-    }
-
     /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until a read
     /// succeeds or [`MAX_REJECTED_LOG_READS`] are rejected: connected web clients would otherwise wait for these events until the
     /// next batch or the next session that is loaded.
     pub(in crate::hub) fn handle_failed_batch(&self, error: &DbError) {
-        let mut state = self.state();
-        let reserved = state.event_numbers.last_reserved();
-        state.event_numbers.withdraw();
-        if !error.may_have_committed() || reserved == state.event_numbers.last_published() {
+        let mut turn = self.turn();
+        let reserved = turn.event_numbers.last_reserved();
+        turn.event_numbers.withdraw();
+        if !error.may_have_committed() || reserved == turn.event_numbers.last_published() {
             return;
         }
-        match &mut state.log {
+        match &mut turn.log {
             Some(log) if reserved > log.span().start => {
                 let is_being_read = log.is_uncertain();
                 log.mark_uncertain();
@@ -208,8 +157,8 @@ impl Hub {
             }
             // The log started during the commit, and has no row of the batch.
             Some(_) => {
-                state.event_numbers.continue_after(reserved);
-                self.send_gap_notice(&mut state, None);
+                turn.event_numbers.continue_after(reserved);
+                turn.send_gap_notice(None);
             }
             None => {}
         }
@@ -220,44 +169,28 @@ impl Hub {
     pub(in crate::hub) async fn sync_event_log(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
-            let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
+            let pending = self.turn().log.as_ref().and_then(EventLog::pending_read);
             let Some(pending @ (read, _)) = pending else { return Ok(()) };
             let (last, rows) = match read {
                 PendingRead::LastNumber => (events::load_last_number(&self.db, namespace).await?, Vec::new()),
                 PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, None).await?),
             };
-            let mut state = self.state();
-            let Some(log) = state.log.as_mut().filter(|log| log.pending_read() == Some(pending)) else { continue };
+            let mut turn = self.turn();
+            let Some(log) = turn.log.as_mut().filter(|log| log.pending_read() == Some(pending)) else { continue };
             match read {
                 PendingRead::LastNumber => log.set_last_number(last.unwrap_or(0)),
-                PendingRead::RowsAfter(_) => rows.iter().for_each(|row| self.publish_row(&mut state, row)),
+                PendingRead::RowsAfter(_) => rows.iter().for_each(|row| turn.publish_row(row)),
             }
-            if let Some(last) = state.log.as_mut().map(EventLog::finish_read) {
-                state.event_numbers.continue_after(last);
+            if let Some(last) = turn.log.as_mut().map(EventLog::finish_read) {
+                turn.event_numbers.continue_after(last);
             }
             return Ok(());
         }
     }
 
-    /// Publishes the events of a row, or a gap notice.
-    fn publish_row(&self, state: &mut State, row: &EventsRow) {
-        let Some(log) = &mut state.log else { return };
-        match log.decode_next(row) {
-            Some(events) => {
-                events.into_iter().for_each(|(number, event)| self.publish(state, Some(number), || event));
-            }
-            None => {
-                log.push_gap(row.last);
-                state.event_numbers.continue_after(row.last);
-                self.send_gap_notice(state, None);
-            }
-        }
-        self.persist_last_published(state);
-    }
-
     /// Returns the newer of two event ids. One that this hub did not make counts as older than any other.
     pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
-        let numbers = &self.state().event_numbers;
+        let numbers = &self.turn().event_numbers;
         one.into_iter().chain(other).max_by_key(|id| numbers.parse_id(id))
     }
 
@@ -266,9 +199,9 @@ impl Hub {
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
         self.sync_event_log().await?;
         let to_load = || {
-            let state = self.state();
-            let number = last_event_id.and_then(|id| state.event_numbers.parse_id(id));
-            state.log.as_ref().zip(number).and_then(|(log, number)| log.rows_to_load(number))
+            let turn = self.turn();
+            let number = last_event_id.and_then(|id| turn.event_numbers.parse_id(id));
+            turn.log.as_ref().zip(number).and_then(|(log, number)| log.rows_to_load(number))
         };
         if to_load().is_none() {
             return Ok(());
@@ -289,11 +222,81 @@ impl Hub {
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
-            if let Some(log) = &mut self.state().log {
+            if let Some(log) = &mut self.turn().log {
                 log.insert_loaded(up_to, rows);
             }
         }
         Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Starts the log, unless it is on, because a web client connects.
+    pub(in crate::hub) fn start_logging(&mut self) {
+        // The events of a batch in flight are not in the log.
+        let start = self.state.event_numbers.last_reserved();
+        let is_new = self.state.log.is_none();
+        let log = self.state.log.get_or_insert_with(|| EventLog::new(start));
+        if log.set_in_use() || is_new {
+            self.hub.write_log_head(log);
+        }
+    }
+
+    /// Schedules the end of the log if the web client that disconnected was the last one.
+    pub(in crate::hub) fn stop_logging_later(&mut self) {
+        if self.state.connections.subscriptions().next().is_some() {
+            return self.persist_last_published();
+        }
+        let now = self.hub.rt.now();
+        let Some(log) = &mut self.state.log else { return };
+        if log.set_idle(now) {
+            self.hub.write_log_head(log);
+            let end = log.ends_at();
+            self.request_alarm(end);
+        }
+    }
+
+    /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
+    /// not replayed.
+    pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
+        if let Some(number) = number {
+            self.state.event_numbers.set_published(number);
+        }
+        // If there is no log, no web client is connected.
+        if self.state.log.is_none() {
+            return;
+        }
+        let event = event();
+        self.send_event(&event);
+        if let (Some(log), Some(number)) = (&mut self.state.log, number) {
+            log.push(number, event);
+        }
+    }
+
+    /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
+    /// but not its sockets, it knows which events the connected clients have received.
+    pub(in crate::hub) fn persist_last_published(&mut self) {
+        let last_published = self.state.event_numbers.last_published();
+        let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
+        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {
+            self.set_peer(conn, Peer::Web(Subscription { last_published, ..first }));
+        }
+    }
+
+    /// Publishes the events of a row, or a gap notice.
+    fn publish_row(&mut self, row: &EventsRow) {
+        let Some(log) = &mut self.state.log else { return };
+        match log.decode_next(row) {
+            Some(events) => {
+                events.into_iter().for_each(|(number, event)| self.publish(Some(number), || event));
+            }
+            None => {
+                log.push_gap(row.last);
+                self.state.event_numbers.continue_after(row.last);
+                self.send_gap_notice(None);
+            }
+        }
+        self.persist_last_published();
     }
 }
 

@@ -1,14 +1,15 @@
 //! Connected web clients: subscribing, sending events, heartbeats and toasts, visibility.
 
+use crate::hub::turn::Turn;
 use serde::Serialize;
 
+use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::hub::events::numbering::frame_without_id;
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
-use crate::hub::{Hub, State};
 use crate::limits::HEARTBEAT_INTERVAL_MS;
 use crate::model::event::{Event, MessageDelta};
 use crate::model::text_parts::TextParts;
@@ -64,104 +65,44 @@ impl Hub {
         subscription.id = self.new_id();
         let now = self.rt.now();
         subscription.visibility_confirmed_at = now;
-        let mut state = self.state();
-        subscription.last_published = state.event_numbers.last_published();
-        let (from, resume) = match last_event_id.map(|id| state.resume_point(id)) {
+        let mut turn = self.turn();
+        subscription.last_published = turn.event_numbers.last_published();
+        let (from, resume) = match last_event_id.map(|id| turn.resume_point(id)) {
             None => (subscription.last_published, "ok"),
             Some(Some(number)) => (number, "ok"),
             Some(None) => (subscription.last_published, "gap"),
         };
-        let missed = state.log.iter().flat_map(|log| log.events_after(from));
+        let missed = turn.log.iter().flat_map(|log| log.events_after(from));
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
-        let frame = |number, body: &TextParts| state.event_numbers.frame(subscription.format, number, body);
+        let frame = |number, body: &TextParts| turn.event_numbers.frame(subscription.format, number, body);
         // `connection-changed` has the id that the client resumes from, so a client that disconnects right after it can
         // still resume there.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
-        self.start_logging(&mut state);
-        self.start_ticks(&mut state);
-        self.set_peer(&mut state, conn, Peer::Web(subscription));
+        turn.start_logging();
+        turn.start_ticks();
+        turn.set_peer(conn, Peer::Web(subscription));
         for frame in frames {
-            self.send_to_web_clients(&mut state, &[conn], &frame);
+            turn.send_to_web_clients(&[conn], &frame);
         }
-        self.request_alarm(&mut state, Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
-    }
-
-    /// Sends an event to the web clients that subscribed to it.
-    pub(in crate::hub) fn send_event(&self, state: &mut State, event: &Event) {
-        self.broadcast(state, &event.body, |subscription| subscription.receives(&event.audience));
-    }
-
-    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
-    /// are slow, and for all when the namespace sends too many.
-    pub(in crate::hub) fn send_delta(&self, state: &mut State, delta: &MessageDelta<'_>) {
-        let clients: Vec<(ConnId, Format)> = state.connections.subscribers_of(delta.session_id).collect();
-        if clients.is_empty() || !state.live_texts.admit_send(clients.len(), delta.text.len(), self.rt.now()) {
-            return;
-        }
-        let body = delta.encode();
-        for (format, mut ready) in by_format(&clients) {
-            let frame = frame_without_id(format, &body);
-            ready.retain(|conn| state.connections.record_droppable(*conn, frame.len()));
-            self.rt.send(&ready, &frame);
-        }
-    }
-
-    /// Notifies web clients that they have missed events: those that receive a session's messages, or all.
-    pub(in crate::hub) fn send_gap_notice(&self, state: &mut State, session: Option<&str>) {
-        let number = state.event_numbers.last_published();
-        let frame = |(conn, subscription): (ConnId, &Subscription)| {
-            let body = connection_changed(subscription, "gap");
-            (conn, state.event_numbers.frame(subscription.format, number, &body))
-        };
-        let subscriptions = state.connections.subscriptions();
-        let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
-        let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
-        for (conn, frame) in frames {
-            self.send_to_web_clients(state, &[conn], &frame);
-        }
+        turn.request_alarm(Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }
 
     /// Disconnects web clients whose token has expired.
     pub(in crate::hub) fn close_expired(&self, now: u64) {
-        let mut state = self.state();
+        let mut turn = self.turn();
         let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        let expired = state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
+        let expired = turn.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
         let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
         for conn in expired {
-            self.disconnect(&mut state, conn, 4401, "Token expired: reconnect with a new one");
+            turn.disconnect(conn, 4401, "Token expired: reconnect with a new one");
         }
     }
 
     pub(in crate::hub) fn send_heartbeats(&self) {
-        let mut state = self.state();
-        self.broadcast(&mut state, &HEARTBEAT.to_owned().into(), |_| true);
-        state.connections.record_heartbeat();
-    }
-
-    /// Sends a notification as a toast to all visible web clients.
-    pub(in crate::hub) fn send_toast(&self, state: &mut State, notification: &Notification) {
-        let (title, url) = (notification.title(), notification.url());
-        let Notification { session_id, body, .. } = notification;
-        let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
-        let now = self.rt.now();
-        self.broadcast(state, &toast, |subscription| subscription.counts_as_visible(now));
-    }
-
-    /// Sends an event body, with the id of the last published event, to all web clients that match.
-    fn broadcast(&self, state: &mut State, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
-        let number = state.event_numbers.last_published();
-        let recipients = state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
-        let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
-        for (format, conns) in by_format(&recipients) {
-            let frame = state.event_numbers.frame(format, number, body);
-            self.send_to_web_clients(state, &conns, &frame);
-        }
-    }
-
-    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
-    fn send_to_web_clients(&self, state: &mut State, to: &[ConnId], frame: &str) {
-        self.send_unless_stalled(state, to, frame, "Too much is unread: reconnect with `lastEventId`");
+        let mut turn = self.turn();
+        turn.broadcast(&HEARTBEAT.to_owned().into(), |_| true);
+        turn.connections.record_heartbeat();
     }
 
     /// Handles a frame of a web client: any text acknowledges a heartbeat.
@@ -176,11 +117,73 @@ impl Hub {
 
     /// `POST /api/visibility`: sets whether the page of a web client is visible.
     pub fn set_visibility(&self, subscription_id: &str, visible: bool) -> Result<(), Error> {
-        let mut state = self.state();
-        let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
+        let mut turn = self.turn();
+        let found = turn.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
         let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::NotFound(Kind::Subscription))?;
         subscription.set_visibility(visible, self.rt.now());
-        self.set_peer(&mut state, conn, Peer::Web(subscription));
+        turn.set_peer(conn, Peer::Web(subscription));
         Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Sends an event to the web clients that subscribed to it.
+    pub(in crate::hub) fn send_event(&mut self, event: &Event) {
+        self.broadcast(&event.body, |subscription| subscription.receives(&event.audience));
+    }
+
+    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
+    /// are slow, and for all when the namespace sends too many.
+    pub(in crate::hub) fn send_delta(&mut self, delta: &MessageDelta<'_>) {
+        let clients: Vec<(ConnId, Format)> = self.state.connections.subscribers_of(delta.session_id).collect();
+        if clients.is_empty() || !self.state.live_texts.admit_send(clients.len(), delta.text.len(), self.hub.rt.now()) {
+            return;
+        }
+        let body = delta.encode();
+        for (format, mut ready) in by_format(&clients) {
+            let frame = frame_without_id(format, &body);
+            ready.retain(|conn| self.state.connections.record_droppable(*conn, frame.len()));
+            self.hub.rt.send(&ready, &frame);
+        }
+    }
+
+    /// Notifies web clients that they have missed events: those that receive a session's messages, or all.
+    pub(in crate::hub) fn send_gap_notice(&mut self, session: Option<&str>) {
+        let number = self.state.event_numbers.last_published();
+        let frame = |(conn, subscription): (ConnId, &Subscription)| {
+            let body = connection_changed(subscription, "gap");
+            (conn, self.state.event_numbers.frame(subscription.format, number, &body))
+        };
+        let subscriptions = self.state.connections.subscriptions();
+        let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
+        let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
+        for (conn, frame) in frames {
+            self.send_to_web_clients(&[conn], &frame);
+        }
+    }
+
+    /// Sends a notification as a toast to all visible web clients.
+    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) {
+        let (title, url) = (notification.title(), notification.url());
+        let Notification { session_id, body, .. } = notification;
+        let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
+        let now = self.hub.rt.now();
+        self.broadcast(&toast, |subscription| subscription.counts_as_visible(now));
+    }
+
+    /// Sends an event body, with the id of the last published event, to all web clients that match.
+    fn broadcast(&mut self, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
+        let number = self.state.event_numbers.last_published();
+        let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
+        let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
+        for (format, conns) in by_format(&recipients) {
+            let frame = self.state.event_numbers.frame(format, number, body);
+            self.send_to_web_clients(&conns, &frame);
+        }
+    }
+
+    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
+    fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
+        self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
     }
 }

@@ -46,7 +46,7 @@ impl Hub {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
         let has_room_for_unauthenticated = || {
-            self.state().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
+            self.turn().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
                 && self.rt.socket_count() < MAX_SOCKETS / 2
         };
         self.has_room() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
@@ -58,23 +58,23 @@ impl Hub {
         if upgrade != Upgrade::Bridged {
             self.rt.send(&[conn], &engineio::open_frame(&self.new_id()));
         }
-        let mut state = self.state();
-        self.set_peer(&mut state, conn, Peer::Connecting(Connecting::new(now, upgrade)));
-        self.request_alarm(&mut state, Some(now + CONNECT_TIMEOUT_MS));
+        let mut turn = self.turn();
+        turn.set_peer(conn, Peer::Connecting(Connecting::new(now, upgrade)));
+        turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
     }
 
     /// Stores the namespace's name for alarms and frames, which come without it. Call it only after a valid token,
     /// so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
-        if !std::mem::replace(&mut self.state().namespace_stored, true) {
+        if !std::mem::replace(&mut self.turn().namespace_stored, true) {
             self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
         }
     }
 
     /// Whether the object stores nothing: no client has sent a valid token, and no socket is open.
     pub fn is_unused(&self) -> bool {
-        let state = self.state();
-        !state.namespace_stored && state.connections.is_empty()
+        let turn = self.turn();
+        !turn.namespace_stored && turn.connections.is_empty()
     }
 
     pub(in crate::hub) async fn on_connecting_frame(
@@ -93,7 +93,7 @@ impl Hub {
             }
             Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
             Admission::Pong(frame) => self.count_idle_frame(conn, connecting, Some(&frame)),
-            Admission::Close(code, reason) => self.disconnect(&mut self.state(), conn, code, reason),
+            Admission::Close(code, reason) => self.turn().disconnect(conn, code, reason),
             Admission::Ignored => self.count_idle_frame(conn, connecting, None),
         }
     }
@@ -102,10 +102,10 @@ impl Hub {
     fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
         connecting.idle_frames += 1;
         if connecting.idle_frames > MAX_IDLE_FRAMES {
-            return self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_IDLE_FRAMES);
+            return self.turn().disconnect(conn, 1008, TOO_MANY_IDLE_FRAMES);
         }
         pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
-        self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
+        self.turn().set_peer(conn, Peer::Connecting(connecting));
     }
 
     /// Refuses a frame before CONNECT. Too many refusals close the socket.
@@ -113,9 +113,9 @@ impl Hub {
         self.rt.send(&[conn], refusal);
         connecting.refused_frames += 1;
         if connecting.refused_frames < MAX_REFUSALS {
-            return self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
+            return self.turn().set_peer(conn, Peer::Connecting(connecting));
         }
-        self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_REFUSALS);
+        self.turn().disconnect(conn, 1008, TOO_MANY_REFUSALS);
     }
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
@@ -129,13 +129,13 @@ impl Hub {
         };
         let cli = Cli { session: session.owned(), machine: machine.owned(), upload_chunks, ..Cli::default() };
         {
-            let mut state = self.state();
-            if state.connections.get(conn).is_none() {
+            let mut turn = self.turn();
+            if turn.connections.get(conn).is_none() {
                 return;
             }
-            self.start_ticks(&mut state);
-            self.set_peer(&mut state, conn, Peer::Cli(cli));
-            self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
+            turn.start_ticks();
+            turn.set_peer(conn, Peer::Cli(cli));
+            turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
         let named = [session.owned().map(Owner::Session), machine.owned().map(Owner::Machine)];
@@ -165,12 +165,12 @@ impl Hub {
 
     /// Disconnects the sockets that sent no CONNECT in time.
     pub(in crate::hub) fn expire_connecting(&self, now: u64) {
-        let mut state = self.state();
+        let mut turn = self.turn();
         let is_late = |connecting: &Connecting| connecting.opened_at + CONNECT_TIMEOUT_MS <= now;
-        let late = state.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
+        let late = turn.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
         let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();
         for conn in late {
-            self.disconnect(&mut state, conn, 1008, NO_CONNECT);
+            turn.disconnect(conn, 1008, NO_CONNECT);
         }
     }
 }

@@ -50,7 +50,7 @@ impl Hub {
             }
         };
         if let CliEvent::UpdateMetadata(update) | CliEvent::UpdateState(update) = &event {
-            self.record_arrival(&mut self.state(), Owner::Session(update.sid.clone()), conn, arrived_at);
+            self.turn().record_arrival(Owner::Session(update.sid.clone()), conn, arrived_at);
         }
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
@@ -104,8 +104,8 @@ impl Hub {
     /// such events.
     fn count_unknown_event(&self, name: &str) {
         let name = truncate(name, MAX_ECHO_CHARS);
-        let mut state = self.state();
-        let counts = &mut state.unknown_events;
+        let mut turn = self.turn();
+        let counts = &mut turn.unknown_events;
         if let Some(count) = counts.get_mut(name.as_ref()) {
             *count += 1;
         } else if counts.len() < MAX_UNKNOWN_EVENTS {
@@ -116,7 +116,7 @@ impl Hub {
 
     /// Returns how often each event that the protocol does not have was ignored since the object started.
     pub fn unknown_events(&self) -> HashMap<String, u64> {
-        self.state().unknown_events.clone()
+        self.turn().unknown_events.clone()
     }
 
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Vec<Effect> {
@@ -175,7 +175,7 @@ impl Hub {
         let now = self.rt.now();
         match owner {
             Owner::Machine(id) => drop(self.record_machine_activity(&id, from, now).await),
-            Owner::Session(_) => self.record_arrival(&mut self.state(), owner, from, now),
+            Owner::Session(_) => self.turn().record_arrival(owner, from, now),
         }
     }
 
@@ -183,13 +183,13 @@ impl Hub {
     fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
         self.add_served(conn, owner.clone());
         // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        self.record_arrival(&mut self.state(), owner, conn, at);
+        self.turn().record_arrival(owner, conn, at);
     }
 
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
     fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
-            self.state().ensure_write_queue_has_room(value.get().len())?;
+            self.turn().ensure_write_queue_has_room(value.get().len())?;
         }
         Ok(Json::from(value))
     }
@@ -232,7 +232,7 @@ impl Hub {
             Ok(AckTiming::Now) => from.ok_ignoring(ignored),
             Ok(AckTiming::OnCommit) => {
                 if let Some(reply) = from.ok_on_commit(ignored) {
-                    self.state().journal.on_commit(reply);
+                    self.turn().journal.on_commit(reply);
                     self.start_commit();
                 }
                 Vec::new()

@@ -63,10 +63,10 @@ impl Hub {
     /// is closed, or is disconnected because the frame is too large or because there is no memory.
     pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
         let order = {
-            let mut state = self.state();
-            let connection = state.connections.get_mut(conn)?;
+            let mut turn = self.turn();
+            let connection = turn.connections.get_mut(conn)?;
             if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
-                self.disconnect(&mut state, conn, 1009, FRAME_TOO_LARGE);
+                turn.disconnect(conn, 1009, FRAME_TOO_LARGE);
                 return None;
             }
             match std::mem::replace(&mut connection.busy, true) {
@@ -87,9 +87,9 @@ impl Hub {
         if order == FrameOrder::Now && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
             return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
         }
-        let mut state = self.state();
-        let largest = state.largest_sender(conn, memory_bytes)?;
-        self.disconnect(&mut state, largest, 1008, NO_MEMORY_FOR_FRAMES);
+        let mut turn = self.turn();
+        let largest = turn.largest_sender(conn, memory_bytes)?;
+        turn.disconnect(largest, 1008, NO_MEMORY_FOR_FRAMES);
         (largest != conn).then_some(AdmittedFrame { order, unreserved_bytes: 0 })
     }
 
@@ -102,7 +102,7 @@ impl Hub {
 
     /// Admits a frame without free memory if its namespace has few of them, so that `free` bytes are left for others.
     fn admit_unreserved(&self, bytes: usize, free: usize) -> bool {
-        let unreserved_bytes = &mut self.state().reservations.unreserved_frame_bytes;
+        let unreserved_bytes = &mut self.turn().reservations.unreserved_frame_bytes;
         let is_admitted = *unreserved_bytes + bytes + free <= MAX_UNRESERVED_FRAME_BYTES;
         *unreserved_bytes += if is_admitted { bytes } else { 0 };
         is_admitted
@@ -122,8 +122,8 @@ impl Hub {
         }
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
-            let mut state = self.state();
-            let State { connections, reservations, .. } = &mut *state;
+            let mut turn = self.turn();
+            let State { connections, reservations, .. } = &mut *turn;
             if admitted.order == FrameOrder::AfterEarlier {
                 let Some(connection) = connections.get_mut(conn) else { return };
                 reservations.frames.grow(frame.memory_bytes());
@@ -132,7 +132,7 @@ impl Hub {
                 let arrived_at = frame.arrived_at;
                 connection.queue.push(frame);
                 if let Some(owner) = keep_alive_owner {
-                    self.record_arrival(&mut state, owner, conn, arrived_at);
+                    turn.record_arrival(owner, conn, arrived_at);
                 }
                 return;
             }
@@ -141,27 +141,27 @@ impl Hub {
         let (mut next, mut unreserved_bytes) = (Some(frame), admitted.unreserved_bytes);
         while let Some(frame) = next {
             self.on_frame(conn, &frame).await;
-            let mut state = self.state();
-            state.reservations.frames.release_part(frame.memory_bytes());
-            state.reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
-            next = state.connections.next_frame(conn);
+            let mut turn = self.turn();
+            turn.reservations.frames.release_part(frame.memory_bytes());
+            turn.reservations.unreserved_frame_bytes -= std::mem::take(&mut unreserved_bytes);
+            next = turn.connections.next_frame(conn);
         }
     }
 
     /// Closes a socket that sent a binary frame. A binary frame of a web client is ignored.
     pub fn on_binary(&self, conn: ConnId) {
-        let mut state = self.state();
-        if let Some(Connection { peer: Peer::Connecting(_) | Peer::Cli(_), .. }) = state.connections.get(conn) {
+        let mut turn = self.turn();
+        if let Some(Connection { peer: Peer::Connecting(_) | Peer::Cli(_), .. }) = turn.connections.get(conn) {
             let (code, reason) = BINARY_UNSUPPORTED;
-            self.disconnect(&mut state, conn, code, reason);
+            turn.disconnect(conn, code, reason);
         }
     }
 
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
         let connecting = {
-            let mut state = self.state();
-            let is_closed_cli = state.connections.is_closed_cli(conn);
-            match state.connections.get_mut(conn) {
+            let mut turn = self.turn();
+            let is_closed_cli = turn.connections.is_closed_cli(conn);
+            match turn.connections.get_mut(conn) {
                 Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
                 Some(Connection { peer: Peer::Cli(_), .. }) => None,
                 Some(connection) => return self.on_web_client_text(conn, connection),
@@ -183,7 +183,7 @@ impl Hub {
     /// Handles an answer of a CLI to the hub: a pong, or the result of a call. It needs no database, so it does not wait for earlier
     /// frames of its socket. Returns false for other and malformed frames.
     fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
-        if self.state().connections.cli(conn).is_none() {
+        if self.turn().connections.cli(conn).is_none() {
             return false;
         }
         match engineio::decode(frame) {
@@ -192,7 +192,7 @@ impl Hub {
             Ok(engineio::Packet::Message(text)) if text.starts_with('3') => match socketio::decode(text) {
                 Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => {
                     if !self.disconnect_if_behind(conn) {
-                        self.state().rpc.complete(conn, id, &args);
+                        self.turn().rpc.complete(conn, id, &args);
                     }
                 }
                 _ => return false,
@@ -226,7 +226,7 @@ impl Hub {
             Ok(packet) if packet.namespace() != NAMESPACE => self.close_unexpected(conn, &packet),
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
             Ok(Packet::Ack { id, args, .. }) => {
-                self.state().rpc.complete(conn, id, &args);
+                self.turn().rpc.complete(conn, id, &args);
                 Vec::new()
             }
             Ok(Packet::Disconnect { .. }) => vec![Effect::Disconnect { conn }],
@@ -242,7 +242,7 @@ impl Hub {
     /// Closes a socket after a packet that can't be decoded or is not expected.
     fn close_invalid(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
         self.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
-        self.disconnect(&mut self.state(), conn, code, reason);
+        self.turn().disconnect(conn, code, reason);
         Vec::new()
     }
 }

@@ -12,11 +12,11 @@ impl Hub {
         let now = self.rt.now();
         let mut silent = Vec::new();
         {
-            let mut state = self.state();
-            let conns: Vec<ConnId> = state.connections.clis().map(|(conn, _)| conn).collect();
+            let mut turn = self.turn();
+            let conns: Vec<ConnId> = turn.connections.clis().map(|(conn, _)| conn).collect();
             let mut to_ping = Vec::with_capacity(conns.len());
             for conn in conns {
-                let Some(connection) = state.connections.get_mut(conn) else { continue };
+                let Some(connection) = turn.connections.get_mut(conn) else { continue };
                 let Peer::Cli(cli) = &mut connection.peer else { continue };
                 connection.send_window.record_ping();
                 match cli.unanswered_since {
@@ -35,21 +35,21 @@ impl Hub {
             self.rt.send(&to_ping, engineio::PING_FRAME);
         }
         for conn in silent {
-            self.disconnect(&mut self.state(), conn, 1001, "Ping timeout");
+            self.turn().disconnect(conn, 1001, "Ping timeout");
         }
     }
 
     /// Handles a pong: the CLI has read everything sent before the ping.
     pub(in crate::hub) fn on_pong(&self, conn: ConnId) {
-        if let Some(connection) = self.state().connections.get_mut(conn) {
+        if let Some(connection) = self.turn().connections.get_mut(conn) {
             connection.send_window.acknowledge();
         }
     }
 
     /// Records a received frame: like a pong, it shows that the CLI is connected.
     pub(in crate::hub) fn record_frame(&self, conn: ConnId) {
-        let mut state = self.state();
-        let Some(connection) = state.connections.get_mut(conn) else { return };
+        let mut turn = self.turn();
+        let Some(connection) = turn.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
         if cli.unanswered_since.take().is_some() {
             self.write_attachment(conn, &connection.peer);

@@ -1,6 +1,7 @@
 //! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
 //! across hibernation.
 
+use crate::hub::turn::Turn;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
@@ -75,28 +76,28 @@ impl Hub {
         let is_served = |state: &State| {
             state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
         };
-        let other = if is_served(&self.state()) { None } else { self.find_owner(name).await? };
-        let mut state = self.state();
-        let Some(mut cli) = state.connections.cli(conn).cloned() else { return Ok(None) };
+        let other = if is_served(&self.turn()) { None } else { self.find_owner(name).await? };
+        let mut turn = self.turn();
+        let Some(mut cli) = turn.connections.cli(conn).cloned() else { return Ok(None) };
         other.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(denied)?;
         cli.add_method(name, vocabulary);
-        let cli = state.within_attachment(cli, &owner).ok_or_else(|| {
+        let cli = turn.within_attachment(cli, &owner).ok_or_else(|| {
             let message =
                 "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
         })?;
-        let replaced = state.rpc.register(owner.clone(), method, name, conn, self.rt.now());
-        let next = state.rpc.grace.next_deadline();
-        self.request_alarm(&mut state, next);
-        self.set_served(&mut state, conn, cli);
+        let replaced = turn.rpc.register(owner.clone(), method, name, conn, self.rt.now());
+        let next = turn.rpc.grace.next_deadline();
+        turn.request_alarm(next);
+        turn.set_served(conn, cli);
         if method == Method::KillSession.as_str() {
             self.kill_if_archived(owner.id());
         }
         // Otherwise the replaced registration would be restored after hibernation.
         if let Some((other, name)) = replaced {
-            self.remove_method(&mut state, other, &name);
+            turn.remove_method(other, &name);
         }
         Ok(Some(owner))
     }
@@ -123,17 +124,17 @@ impl Hub {
     /// Records that a socket serves a session or machine, so that it receives its updates. The CLI gets an error if the socket's
     /// attachment has no room.
     pub(in crate::hub) fn add_served(&self, conn: ConnId, owner: Owner) {
-        let mut state = self.state();
-        let Some(cli) = state.connections.cli(conn) else { return };
-        if state.connections.of_owner(&owner).contains(&conn) {
+        let mut turn = self.turn();
+        let Some(cli) = turn.connections.cli(conn) else { return };
+        if turn.connections.of_owner(&owner).contains(&conn) {
             return;
         }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
-        match state.within_attachment(cli, &owner) {
-            Some(cli) => self.set_served(&mut state, conn, cli),
+        match turn.within_attachment(cli, &owner) {
+            Some(cli) => turn.set_served(conn, cli),
             None => {
-                drop(state);
+                drop(turn);
                 let subject = (Kind::of(&owner).noun(), owner.id());
                 let error = error_event(conn, TOO_MANY_SERVED, "too-many-served", Some(subject));
                 self.run_effects_without_commit(vec![error]);
@@ -141,42 +142,13 @@ impl Hub {
         }
     }
 
-    /// Stores what a socket serves, and unregisters its methods of what it no longer serves.
-    fn set_served(&self, state: &mut State, conn: ConnId, cli: Cli) {
-        let before = state.connections.cli(conn).map_or(&[][..], |before| &before.others);
-        let is_removed = |other: &&Other| !cli.others.iter().any(|Other(kept, ..)| *kept == other.0);
-        let removed: Vec<Other> = before.iter().filter(is_removed).cloned().collect();
-        for Other(owner, methods, _) in removed {
-            for method in methods {
-                state.rpc.unregister(owner.clone(), self.config.vocabulary.method(&method), conn);
-            }
-        }
-        self.set_cli_in_burst(state, conn, cli);
-    }
-
-    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
-    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::ports::Runtime::spawn) closes the sockets.
-    fn set_cli_in_burst(&self, state: &mut State, conn: ConnId, cli: Cli) {
-        state.connections.insert(conn, Peer::Cli(cli));
-        state.unwritten_attachments.push(conn);
-        if state.unwritten_attachments.len() > 1 {
-            return;
-        }
-        let hub = Weak::clone(&self.this);
-        self.rt.spawn(Box::pin(async move {
-            if let Some(hub) = hub.upgrade() {
-                hub.write_attachments_after_burst().await;
-            }
-        }));
-    }
-
     /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
     async fn write_attachments_after_burst(&self) {
-        self.await_burst(1, |state| state.unwritten_attachments.len()).await;
-        let mut state = self.state();
-        let conns: BTreeSet<ConnId> = std::mem::take(&mut state.unwritten_attachments).into_iter().collect();
+        self.await_burst(1, |turn| turn.unwritten_attachments.len()).await;
+        let mut turn = self.turn();
+        let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
         for conn in conns {
-            if let Some(connection) = state.connections.get(conn) {
+            if let Some(connection) = turn.connections.get(conn) {
                 self.write_attachment(conn, &connection.peer);
             }
         }
@@ -184,30 +156,61 @@ impl Hub {
 
     /// Records that a socket has ended a session.
     pub(in crate::hub) fn remove_served(&self, conn: ConnId, session: &Owner) {
-        let mut state = self.state();
-        if !state.connections.of_owner(session).contains(&conn) {
+        let mut turn = self.turn();
+        if !turn.connections.of_owner(session).contains(&conn) {
             return;
         }
-        let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
+        let Some(mut cli) = turn.connections.cli(conn).cloned() else { return };
         cli.record_session_end(session);
-        self.set_peer(&mut state, conn, Peer::Cli(cli));
-        state.activation_waiters.cancel_report_waiters(session.id());
+        turn.set_peer(conn, Peer::Cli(cli));
+        turn.activation_waiters.cancel_report_waiters(session.id());
     }
 
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
-        let mut state = self.state();
+        let mut turn = self.turn();
         if let Some((owner, method)) =
-            state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.config.vocabulary))
+            turn.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.config.vocabulary))
         {
-            state.rpc.unregister(owner, method, conn);
+            turn.rpc.unregister(owner, method, conn);
         }
-        self.remove_method(&mut state, conn, name);
+        turn.remove_method(conn, name);
+    }
+}
+
+impl Turn<'_> {
+    /// Stores what a socket serves, and unregisters its methods of what it no longer serves.
+    fn set_served(&mut self, conn: ConnId, cli: Cli) {
+        let before = self.state.connections.cli(conn).map_or(&[][..], |before| &before.others);
+        let is_removed = |other: &&Other| !cli.others.iter().any(|Other(kept, ..)| *kept == other.0);
+        let removed: Vec<Other> = before.iter().filter(is_removed).cloned().collect();
+        for Other(owner, methods, _) in removed {
+            for method in methods {
+                self.state.rpc.unregister(owner.clone(), self.hub.config.vocabulary.method(&method), conn);
+            }
+        }
+        self.set_cli_in_burst(conn, cli);
     }
 
-    fn remove_method(&self, state: &mut State, conn: ConnId, name: &str) {
-        let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
-        cli.remove_method(name, &self.config.vocabulary);
-        self.set_cli_in_burst(state, conn, cli);
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
+    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::ports::Runtime::spawn) closes the sockets.
+    fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
+        self.state.connections.insert(conn, Peer::Cli(cli));
+        self.state.unwritten_attachments.push(conn);
+        if self.state.unwritten_attachments.len() > 1 {
+            return;
+        }
+        let hub = Weak::clone(&self.hub.this);
+        self.hub.rt.spawn(Box::pin(async move {
+            if let Some(hub) = hub.upgrade() {
+                hub.write_attachments_after_burst().await;
+            }
+        }));
+    }
+
+    fn remove_method(&mut self, conn: ConnId, name: &str) {
+        let Some(mut cli) = self.state.connections.cli(conn).cloned() else { return };
+        cli.remove_method(name, &self.hub.config.vocabulary);
+        self.set_cli_in_burst(conn, cli);
     }
 }
 

@@ -19,24 +19,24 @@ use crate::store::machines as store;
 impl Hub {
     /// Loads the machines of the namespace, unless they are cached.
     pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        let (mut machines, mut state) = loop {
-            if self.state().cache.machines().is_some() {
+        let (mut machines, mut turn) = loop {
+            if self.turn().cache.machines().is_some() {
                 return Ok(());
             }
             self.flushed().await?;
-            let generation = self.state().cache.evictions.generation();
+            let generation = self.turn().cache.evictions.generation();
             let machines = store::load_all(&self.db, &self.config.namespace).await?;
-            let state = self.state();
-            if !state.cache.evictions.cleared_since(generation) {
-                break (machines, state);
+            let turn = self.turn();
+            if !turn.cache.evictions.cleared_since(generation) {
+                break (machines, turn);
             }
         };
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(state.liveness.active_at(&owner));
-            self.start_timeout(&mut state, owner);
+            machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
+            turn.start_timeout(owner);
         }
-        state.cache.insert_loaded_machines(machines);
+        turn.cache.insert_loaded_machines(machines);
         Ok(())
     }
 
@@ -46,14 +46,14 @@ impl Hub {
             loop {
                 self.load_machines().await?;
                 let generation = {
-                    let state = self.state();
-                    if state.cache.machine(id).is_ok() {
+                    let turn = self.turn();
+                    if turn.cache.machine(id).is_ok() {
                         return Ok(());
                     }
-                    state.cache.evictions.generation()
+                    turn.cache.evictions.generation()
                 };
                 let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.state().cache.evictions.cleared_since(generation) {
+                if self.turn().cache.evictions.cleared_since(generation) {
                     continue;
                 }
                 return match owner {
@@ -68,11 +68,11 @@ impl Hub {
     /// stalled, these are the last committed states. Of large values, only the length is included.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let has_changes = self.state().cache.has_changed_machine();
+        let has_changes = self.turn().cache.has_changed_machine();
         if has_changes {
             self.flushed_or_stalled().await?;
         }
-        Ok(self.state().online_machines())
+        Ok(self.turn().online_machines())
     }
 
     /// Registers a machine, or updates what changed since its last registration (`POST /cli/machines`).
@@ -93,25 +93,25 @@ impl Hub {
             Err(error) => return Err(error),
         }
         let committed = {
-            let mut state = self.state();
-            state.ensure_write_queue_has_room(0)?;
+            let mut turn = self.turn();
+            turn.ensure_write_queue_has_room(0)?;
             let now = self.rt.now();
-            let is_new = state.cache.machine(id).is_err();
+            let is_new = turn.cache.machine(id).is_err();
             if is_new {
-                state.make_room_for_machine()?;
+                turn.make_room_for_machine()?;
                 let machine = Machine::new(id.to_owned(), self.config.namespace.clone(), now);
-                state.cache.insert_machine(machine);
+                turn.cache.insert_machine(machine);
             }
             for (field, value) in fields {
-                let current = field.get(state.cache.machine(id)?);
+                let current = field.get(turn.cache.machine(id)?);
                 // A large value is not in memory, so it can't be compared and counts as changed.
                 if current.value != Some(&value) || current.large.is_some() {
                     let version = current.version + u64::from(!is_new);
-                    self.set_machine_field(&mut state, id, field, version, Some(value))?;
+                    turn.set_machine_field(id, field, version, Some(value))?;
                 }
             }
-            state.record_machine_change(id, now)?;
-            state.commit_waiter()
+            turn.record_machine_change(id, now)?;
+            turn.commit_waiter()
         };
         self.wait_for_commit(committed).await
     }

@@ -21,18 +21,18 @@ impl Hub {
         at: u64,
     ) -> Result<AckTiming, Error> {
         let owner = Owner::Machine(id.to_owned());
-        self.record_arrival(&mut self.state(), owner.clone(), from, at);
+        self.turn().record_arrival(owner.clone(), from, at);
         self.load_machine(id).await?;
         let timing = {
-            let mut state = self.state();
-            self.record_keep_alive(&mut state, owner, from, at);
-            let machine = state.cache.machine_mut(id)?;
+            let mut turn = self.turn();
+            turn.record_keep_alive(owner, from, at);
+            let machine = turn.cache.machine_mut(id)?;
             machine.active_at = machine.active_at.max(at);
             let was_active = std::mem::replace(&mut machine.active, true);
             if !was_active {
-                state.record_machine_change(id, self.rt.now())?;
+                turn.record_machine_change(id, self.rt.now())?;
             }
-            state.ack_timing(!was_active)
+            turn.ack_timing(!was_active)
         };
         self.start_commit();
         Ok(timing)
@@ -42,16 +42,16 @@ impl Hub {
     pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
         self.load_machine(id).await?;
-        let mut state = self.state();
-        if !state.liveness.is_expired(&owner) {
+        let mut turn = self.turn();
+        if !turn.liveness.is_expired(&owner) {
             return Ok(());
         }
-        let machine = state.cache.machine_mut(id)?;
+        let machine = turn.cache.machine_mut(id)?;
         let was_active = std::mem::replace(&mut machine.active, false);
-        state.liveness.stop(&owner);
+        turn.liveness.stop(&owner);
         if was_active {
-            state.record_machine_change(id, self.rt.now())?;
-            state.journal.on_commit(Effect::DeleteTimer(owner));
+            turn.record_machine_change(id, self.rt.now())?;
+            turn.journal.on_commit(Effect::DeleteTimer(owner));
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }

@@ -58,7 +58,7 @@ impl Hub {
             return Err(Error::ModeForbidden("yolo"));
         }
         let vocabulary = &self.config.vocabulary;
-        let is_listed = self.state().cache.machine(machine)?.has_agent(&params.agent);
+        let is_listed = self.turn().cache.machine(machine)?.has_agent(&params.agent);
         if !is_listed {
             vocabulary.agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
         }

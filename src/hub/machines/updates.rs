@@ -1,6 +1,7 @@
 //! Versioned fields of a machine: metadata and runner state. An update names the version it is based on (optimistic
 //! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -109,21 +110,21 @@ impl Hub {
         check_size(field.name(), &value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
         let large = {
-            let mut state = self.state();
-            state.ensure_write_queue_has_room(value.text().len())?;
-            let current = field.get(state.cache.machine(id)?);
+            let mut turn = self.turn();
+            turn.ensure_write_queue_has_room(value.text().len())?;
+            let current = field.get(turn.cache.machine(id)?);
             let version = current.version;
             if version == expected {
                 let value = Some(value).filter(|value| !value.is_null());
-                let result = self.apply_machine_update(&mut state, id, field, version + 1, value, from)?;
-                make_reply(&result).into_iter().for_each(|reply| state.journal.on_commit(reply));
+                let result = turn.apply_machine_update(id, field, version + 1, value, from)?;
+                make_reply(&result).into_iter().for_each(|reply| turn.journal.on_commit(reply));
                 None
             } else if let Some(large) = current.large {
                 Some((large.clone(), version))
             } else {
                 let value = TextParts::value(current.value.cloned());
                 let reply = make_reply(&UpdateResult::Mismatch { version, value });
-                reply.into_iter().for_each(|reply| state.journal.on_commit(reply));
+                reply.into_iter().for_each(|reply| turn.journal.on_commit(reply));
                 None
             }
         };
@@ -136,20 +137,21 @@ impl Hub {
         self.start_commit();
         Ok(())
     }
+}
 
+impl Turn<'_> {
     /// Sets a field, and queues the write, the update for CLIs other than `from`, and the event.
     fn apply_machine_update(
-        &self,
-        state: &mut State,
+        &mut self,
         id: &str,
         field: MachineField,
         version: u64,
         value: Option<Json>,
         from: ConnId,
     ) -> Result<UpdateResult, Error> {
-        let now = self.rt.now();
-        self.set_machine_field(state, id, field, version, value.clone())?;
-        state.record_machine_change(id, now)?;
+        let now = self.hub.rt.now();
+        self.set_machine_field(id, field, version, value.clone())?;
+        self.state.record_machine_change(id, now)?;
         let value = TextParts::journaled_value(field.field(), value);
         let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
@@ -157,30 +159,33 @@ impl Hub {
             MachineField::RunnerState => (None, versioned),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
-        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
+        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
         let parts = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
-        state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), parts });
+        self.state.journal.on_commit(Effect::Update {
+            owner: Owner::Machine(id.to_owned()),
+            except: Some(from),
+            parts,
+        });
         Ok(UpdateResult::Success { version, value })
     }
 
     /// Sets a field. If the machines would occupy more than [`MAX_MACHINE_BYTES`], a value above [`SMALL_VALUE_BYTES`]
     /// is stored externally.
     pub(super) fn set_machine_field(
-        &self,
-        state: &mut State,
+        &mut self,
         id: &str,
         field: MachineField,
         new_version: u64,
         new_value: Option<Json>,
     ) -> Result<(), Error> {
-        let State { cache, journal, .. } = state;
+        let State { cache, journal, .. } = &mut *self.state;
         let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
         let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
         *version = new_version;
         let owner = (id, field.field());
-        self.set_value_within(max_inline_bytes, journal, owner, new_version, (value, large), new_value);
+        self.hub.set_value_within(max_inline_bytes, journal, owner, new_version, (value, large), new_value);
         Ok(())
     }
 }

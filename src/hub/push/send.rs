@@ -1,5 +1,6 @@
 //! Queues notifications and sends them: as a toast to visible web clients, else to the push services of all subscribers.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,38 +59,6 @@ impl Hub {
         Notification::ready(&session.id, &session.title(), &agent)
     }
 
-    /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
-    /// is at most a toast.
-    pub(in crate::hub) fn notify(&self, state: &mut State, notification: Notification) {
-        let now = self.rt.now();
-        let push = &mut state.push;
-        let is_recorded = !push.subscribers.is_assumed_empty(now);
-        if !is_recorded && !state.connections.has_visible_client(now) {
-            return;
-        }
-        let (kind, session) = (notification.kind, notification.session_id.clone());
-        match push.queue.enqueue(notification.clone(), now, is_recorded) {
-            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
-            EnqueueResult::InCooldown => self.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
-            EnqueueResult::Full => self.log_dropped(push, notification, DeliveryOutcome::Overloaded),
-            EnqueueResult::Queued { id, replaced } => {
-                for (id, delivery) in replaced {
-                    self.rt.kv_delete(&delivery_key(id));
-                    push.log.put_replaced(&*self.rt, id, delivery);
-                }
-                if kind == NotificationKind::Ready && is_recorded {
-                    self.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
-                }
-                if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
-                    self.rt.kv_put(&delivery_key(id), &encode(delivery));
-                    push.log.put(&*self.rt, id, delivery, DeliveryOutcome::Waiting);
-                }
-                let next = push.queue.next_deadline();
-                self.request_alarm(state, next);
-            }
-        }
-    }
-
     fn log_dropped(&self, push: &mut PushState, notification: Notification, outcome: DeliveryOutcome) {
         let now = self.rt.now();
         let id = push.queue.next_id(now);
@@ -104,11 +73,11 @@ impl Hub {
     /// Starts the deliveries that are due, each in a task of its own.
     pub(in crate::hub) fn send_due(self: &Arc<Self>, now: u64) {
         let due = {
-            let mut state = self.state();
-            for session in state.push.queue.remove_expired_cooldowns(now) {
+            let mut turn = self.turn();
+            for session in turn.push.queue.remove_expired_cooldowns(now) {
                 self.rt.kv_delete(&cooldown_key(&session));
             }
-            state.push.queue.start_due(now)
+            turn.push.queue.start_due(now)
         };
         for (id, delivery) in due {
             let hub = Arc::clone(self);
@@ -138,8 +107,8 @@ impl Hub {
             }
         }
         delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
-        if !self.state().push.queue.begin_attempts(id, &delivery.targets) {
-            return self.state().push.log.put_replaced(&*self.rt, id, delivery);
+        if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
+            return self.turn().push.log.put_replaced(&*self.rt, id, delivery);
         }
         let due = delivery.take_due_targets(self.rt.now());
         let attempts = due.into_iter().filter_map(|target| {
@@ -148,7 +117,7 @@ impl Hub {
         });
         let results = join_all(attempts).await;
         let now = self.rt.now();
-        let rate_limiter = self.state().push.rate_limiter.encode();
+        let rate_limiter = self.turn().push.rate_limiter.encode();
         self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
         let mut gone = Vec::new();
         for (target, result, failure) in results {
@@ -181,9 +150,9 @@ impl Hub {
             }
             Err(_) => return Decision::Unknown,
         }
-        let mut state = self.state();
+        let mut turn = self.turn();
         if let Some(request) = &notification.request_id {
-            let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
+            let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
                 let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
@@ -192,8 +161,8 @@ impl Hub {
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
             *notification = pending;
         }
-        if state.connections.has_visible_client(self.rt.now()) {
-            self.send_toast(&mut state, notification);
+        if turn.connections.has_visible_client(self.rt.now()) {
+            turn.send_toast(notification);
             return Decision::Finish(DeliveryOutcome::Toast);
         }
         Decision::Send
@@ -211,10 +180,10 @@ impl Hub {
         target: Target,
         Subscriber { service, .. }: &Subscriber,
     ) -> (Target, SendResult, Failure) {
-        let granted = self.state().push.slots.acquire(service);
+        let granted = self.turn().push.slots.acquire(service);
         // Cannot fail: the senders are dropped only with the hub.
         let _ = granted.await;
-        let acquired = self.state().push.rate_limiter.try_acquire(self.rt.now());
+        let acquired = self.turn().push.rate_limiter.try_acquire(self.rt.now());
         let (result, status, reason) = match acquired {
             // Boxed, because thousands of these futures may wait for a slot.
             Ok(()) => Box::pin(self.send_push(notification, keys, &target)).await,
@@ -223,7 +192,7 @@ impl Hub {
                 (SendResult::RateLimited(until), None, reason)
             }
         };
-        self.state().push.slots.release(service);
+        self.turn().push.slots.release(service);
         (target, result, Failure { service: service.clone(), status, reason })
     }
 
@@ -281,7 +250,7 @@ impl Hub {
         let keys = keys.map_err(|_| "The keys of the subscription are invalid.")?;
         let subject = self.config.push.subject.as_deref().or(subscription.hub.as_deref());
         let now = self.rt.now() / 1000;
-        let tokens = &mut self.state().push.subscribers.tokens;
+        let tokens = &mut self.turn().push.subscribers.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = Message {
             payload: notification.payload(if is_short { SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES }),
@@ -305,24 +274,58 @@ impl Hub {
 
     /// Returns a delivery to the queue until its next round.
     fn put_back(&self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        let mut state = self.state();
-        let PushState { queue, log, .. } = &mut state.push;
+        let mut turn = self.turn();
+        let PushState { queue, log, .. } = &mut turn.push;
         if let Some(replaced) = queue.put_back(id, delivery) {
             log.put_replaced(&*self.rt, id, replaced);
         } else if let Some(delivery) = queue.get(id) {
             self.rt.kv_put(&delivery_key(id), &encode(delivery));
             log.put(&*self.rt, id, delivery, outcome);
         }
-        let next = state.push.queue.next_deadline();
-        self.request_alarm(&mut state, next);
+        let next = turn.push.queue.next_deadline();
+        turn.request_alarm(next);
     }
 
     /// Removes a delivery from the queue and logs its outcome.
     fn finish(&self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        let mut state = self.state();
-        state.push.queue.remove(id);
+        let mut turn = self.turn();
+        turn.push.queue.remove(id);
         self.rt.kv_delete(&delivery_key(id));
-        state.push.log.put(&*self.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
+        turn.push.log.put(&*self.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
+    }
+}
+
+impl Turn<'_> {
+    /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
+    /// is at most a toast.
+    pub(in crate::hub) fn notify(&mut self, notification: Notification) {
+        let now = self.hub.rt.now();
+        let State { push, connections, .. } = &mut *self.state;
+        let is_recorded = !push.subscribers.is_assumed_empty(now);
+        if !is_recorded && !connections.has_visible_client(now) {
+            return;
+        }
+        let (kind, session) = (notification.kind, notification.session_id.clone());
+        match push.queue.enqueue(notification.clone(), now, is_recorded) {
+            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
+            EnqueueResult::InCooldown => self.hub.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
+            EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
+            EnqueueResult::Queued { id, replaced } => {
+                for (id, delivery) in replaced {
+                    self.hub.rt.kv_delete(&delivery_key(id));
+                    push.log.put_replaced(&*self.hub.rt, id, delivery);
+                }
+                if kind == NotificationKind::Ready && is_recorded {
+                    self.hub.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
+                }
+                if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
+                    self.hub.rt.kv_put(&delivery_key(id), &encode(delivery));
+                    push.log.put(&*self.hub.rt, id, delivery, DeliveryOutcome::Waiting);
+                }
+                let next = push.queue.next_deadline();
+                self.request_alarm(next);
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 impl Hub {
     /// Returns the configured key pair, or the one in the database. Generates it when there is none.
     pub(in crate::hub) async fn vapid_keys(&self) -> Result<VapidKeys, Error> {
-        let known = self.config.push.keys.clone().or_else(|| self.state().push.subscribers.keys.clone());
+        let known = self.config.push.keys.clone().or_else(|| self.turn().push.subscribers.keys.clone());
         if let Some(keys) = known {
             return Ok(keys);
         }
@@ -32,7 +32,7 @@ impl Hub {
             Error::Unavailable("The VAPID private key in the database is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.".into())
         };
         let keys = VapidKeys::parse(&stored).ok_or_else(malformed)?;
-        self.state().push.subscribers.keys = Some(keys.clone());
+        self.turn().push.subscribers.keys = Some(keys.clone());
         Ok(keys)
     }
 
@@ -84,10 +84,10 @@ impl Hub {
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
         // Before the commit, so that no read that is running puts the old subscriptions into the cache during the commit.
-        self.state().push.subscribers.invalidate();
+        self.turn().push.subscribers.invalidate();
         let result = self.commit(statements).await;
         // After it, because a read that began during the commit may have found the old ones.
-        self.state().push.subscribers.invalidate();
+        self.turn().push.subscribers.invalidate();
         result
     }
 
@@ -95,7 +95,7 @@ impl Hub {
     pub(in crate::hub) async fn push_subscribers(&self) -> Result<Arc<[Subscriber]>, DbError> {
         loop {
             let generation = {
-                let cache = &self.state().push.subscribers;
+                let cache = &self.turn().push.subscribers;
                 if let Some(cached) = cache.get(self.rt.now()) {
                     return Ok(cached);
                 }
@@ -103,7 +103,7 @@ impl Hub {
             };
             let read = push::load_all(&self.db, &self.config.namespace).await?;
             let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
-            if self.state().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
+            if self.turn().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
                 match read.is_empty() {
                     true => self.begin_assuming_no_subscribers(),
                     false => self.end_assuming_no_subscribers(),
@@ -115,13 +115,13 @@ impl Hub {
 
     /// Begins to assume that there are no subscribers, which saves a read of the database per notification.
     fn begin_assuming_no_subscribers(&self) {
-        let until = self.state().push.subscribers.begin_assuming_empty(self.rt.now());
+        let until = self.turn().push.subscribers.begin_assuming_empty(self.rt.now());
         self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
     }
 
     /// Ends the assumption that there are no subscribers.
     fn end_assuming_no_subscribers(&self) {
-        if self.state().push.subscribers.end_assuming_empty() {
+        if self.turn().push.subscribers.end_assuming_empty() {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }
     }

@@ -34,7 +34,7 @@ impl Hub {
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
-        let reports = self.state().liveness.reports();
+        let reports = self.turn().liveness.reports();
         self.command(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) })).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flushed().await
@@ -44,9 +44,9 @@ impl Hub {
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
-        self.with_session(id, |state| {
-            state.cache.require_entry_mut(id)?.session.mode = Some(ControlMode::Remote);
-            state.record_presence(id)
+        self.with_session(id, |turn| {
+            turn.cache.require_entry_mut(id)?.session.mode = Some(ControlMode::Remote);
+            turn.record_presence(id)
         })
         .await
     }
@@ -60,11 +60,11 @@ impl Hub {
         let killed = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
-            .with_field(id, large::metadata, |state, metadata| {
+            .with_field(id, large::metadata, |turn, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
-                self.set_metadata(state, id, metadata, None)?;
-                self.clear_reactivation(state, id);
-                self.deactivate_if_archived(state, id)
+                turn.set_metadata(id, metadata, None)?;
+                turn.clear_reactivation(id);
+                turn.deactivate_if_archived(id)
             })
             .await?;
         if was_active_again {
@@ -85,10 +85,10 @@ impl Hub {
             // If the session cannot be read, the CLI is called when it registers the method again.
             let _ = hub.load_session(&id).await;
             let must_end = {
-                let state = hub.state();
+                let turn = hub.turn();
                 let is_archived = |entry: &Entry| entry.session.metadata_fields().is_archived();
-                state.cache.entry(&id).is_some_and(is_archived)
-                    && !state.in_flight.expects_reactivation(&id, hub.rt.now())
+                turn.cache.entry(&id).is_some_and(is_archived)
+                    && !turn.in_flight.expects_reactivation(&id, hub.rt.now())
             };
             if must_end {
                 hub.send_without_result(&Owner::Session(id), None, Method::KillSession, "{}");
@@ -99,11 +99,11 @@ impl Hub {
     /// Loads a session, and fails unless it is active.
     pub(in crate::hub) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
-        if self.is_active(id) { Ok(()) } else { Err(self.state().inactive_error(id, Error::SessionInactive)) }
+        if self.is_active(id) { Ok(()) } else { Err(self.turn().inactive_error(id, Error::SessionInactive)) }
     }
 
     pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
-        self.state().cache.entry(id).is_some_and(|entry| entry.session.active)
+        self.turn().cache.entry(id).is_some_and(|entry| entry.session.active)
     }
 
     /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.

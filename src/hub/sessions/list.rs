@@ -18,13 +18,13 @@ impl Hub {
         let deadline = self.rt.now() + MEMORY_TIMEOUT_MS;
         let (mut turn, mut keep_json) = (None, None);
         loop {
-            let generation = self.state().cache.evictions.generation();
+            let generation = self.turn().cache.evictions.generation();
             self.flushed_or_stalled().await?;
-            let listed = self.state().cache.list_page(request);
+            let listed = self.turn().cache.list_page(request);
             let selection = match listed {
                 Ok(page) => {
                     drop(keep_json);
-                    self.state().evict_sessions();
+                    self.turn().evict_sessions();
                     return Ok(page);
                 }
                 Err(selection) => selection,
@@ -36,7 +36,7 @@ impl Hub {
             }
             if matches!(selection, Selection::Ids(_)) {
                 // The JSON that is read for a page stays in memory until the page is complete.
-                keep_json = Some(self.state().cache.list.keep_json());
+                keep_json = Some(self.turn().cache.list.keep_json());
             }
             // The memory of the rows and of the summaries made from them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
@@ -48,28 +48,28 @@ impl Hub {
 
     /// Adds summaries that were read from the database in the given generation to the list.
     fn insert_summaries(&self, generation: Generation, selection: Selection, read: Summaries) {
-        let mut state = self.state();
-        if state.cache.evictions.forgotten_since(generation) {
+        let mut turn = self.turn();
+        if turn.cache.evictions.forgotten_since(generation) {
             return;
         }
         for mut fields in read.fields {
-            if fields.active && state.cache.entry(&fields.id).is_none() {
+            if fields.active && turn.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
-                fields.active_at = fields.active_at.max(state.liveness.active_at(&owner));
-                self.start_timeout(&mut state, owner);
+                fields.active_at = fields.active_at.max(turn.liveness.active_at(&owner));
+                turn.start_timeout(owner);
             }
             let summary = SessionSummary::of(&fields);
-            state.cache.insert_summary(generation, fields.id, summary);
+            turn.cache.insert_summary(generation, fields.id, summary);
         }
         match selection {
-            Selection::After(_) => state.cache.list.set_read(read.last_tag, read.is_complete),
+            Selection::After(_) => turn.cache.list.set_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
-                let is_deleted = |id: &&String| !state.cache.evictions.contains_since(generation, Key::Id(id));
+                let is_deleted = |id: &&String| !turn.cache.evictions.contains_since(generation, Key::Id(id));
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
-                deleted.into_iter().for_each(|id| state.cache.list.remove_unread(id));
+                deleted.into_iter().for_each(|id| turn.cache.list.remove_unread(id));
             }
             Selection::Ids(_) => {}
         }
-        state.evict_sessions();
+        turn.evict_sessions();
     }
 }

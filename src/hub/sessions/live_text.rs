@@ -13,11 +13,11 @@ impl Hub {
     pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
         let cli::MessageDelta { sid, id, text, offset, kind } = delta;
         self.load_session(sid).await?;
-        let mut state = self.state();
-        let received = state.live_texts.receive(sid, id, *offset, text, self.rt.now());
+        let mut turn = self.turn();
+        let received = turn.live_texts.receive(sid, id, *offset, text, self.rt.now());
         let Some((offset, text)) = received else { return Ok(()) };
-        if state.ensure_write_queue_has_room(0).is_ok() {
-            self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind });
+        if turn.ensure_write_queue_has_room(0).is_ok() {
+            turn.send_delta(&MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind });
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! The database lacks what is still queued in the journal, so the journal is flushed before each read. If the session changes
 //! or is evicted during the read, the result may be stale, and the read is repeated.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join};
@@ -62,7 +63,7 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.read_session(id, details).await?;
-                let unlocked = self.state().in_flight.until_seqs_unlocked(id);
+                let unlocked = self.turn().in_flight.until_seqs_unlocked(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
@@ -86,10 +87,10 @@ impl Hub {
     fn read_session<'a>(self: &'a Arc<Self>, id: &'a str, details: Details) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
-                if self.state().cache.touch(id) {
+                if self.turn().cache.touch(id) {
                     return Ok(());
                 }
-                let generation = self.state().cache.evictions.generation();
+                let generation = self.turn().cache.evictions.generation();
                 self.flushed().await?;
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
@@ -112,15 +113,15 @@ impl Hub {
                 let (results, ()) = join(read, sync_log).await;
                 let mut results = results?.into_iter();
                 let found = store::read_found(namespace, &mut results)?;
-                let mut state = self.state();
-                if state.cache.evictions.contains_since(generation, Key::Id(id)) {
+                let mut turn = self.turn();
+                if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
                     continue;
                 }
                 return match found {
                     Found::Owned(session) => {
-                        let is_new = state.cache.entry(id).is_none();
-                        self.insert_loaded(&mut state, session);
-                        if is_new { insert_details(&mut state, id, details, results) } else { Ok(()) }
+                        let is_new = turn.cache.entry(id).is_none();
+                        turn.insert_loaded(session);
+                        if is_new { insert_details(&mut turn, id, details, results) } else { Ok(()) }
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -129,48 +130,38 @@ impl Hub {
         })
     }
 
-    fn insert_loaded(&self, state: &mut State, mut session: Session) {
-        if session.active {
-            let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(state.liveness.active_at(&owner));
-            self.start_timeout(state, owner);
-        }
-        state.cache.insert_loaded(session);
-        state.evict_sessions();
-    }
-
     /// Loads the session of a tag, if there is one, and waits while its seqs are locked. Without such a session, also
     /// counts the sessions of the namespace if that was not done before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
-            let cached = self.state().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
+            let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.state().in_flight.until_seqs_unlocked(&id);
+                let unlocked = self.turn().in_flight.until_seqs_unlocked(&id);
                 match unlocked {
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
                 continue;
             }
-            let generation = self.state().cache.evictions.generation();
+            let generation = self.turn().cache.evictions.generation();
             self.flushed().await?;
             let namespace = &self.config.namespace;
             let mut statements = vec![store::select_by_tag(namespace, tag)];
-            if self.state().cache.session_count().is_none() {
+            if self.turn().cache.session_count().is_none() {
                 statements.push(summaries::count_without_tag(namespace, tag));
             }
             let mut results = self.look_up(statements).await?.into_iter();
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
             let count = results.next().map(summaries::read_count).transpose()?;
-            let mut state = self.state();
-            if state.cache.evictions.contains_since(generation, Key::Tag(tag)) {
+            let mut turn = self.turn();
+            if turn.cache.evictions.contains_since(generation, Key::Tag(tag)) {
                 continue;
             }
             match found {
-                Some(session) => self.insert_loaded(&mut state, session),
+                Some(session) => turn.insert_loaded(session),
                 None => {
                     if let Some(count) = count {
-                        state.cache.set_session_count(count);
+                        turn.cache.set_session_count(count);
                     }
                     return Ok(());
                 }
@@ -183,26 +174,26 @@ impl Hub {
         loop {
             self.load_session_with(id, Details::CompletedRequests).await?;
             let (version, generation) = {
-                let state = self.state();
-                match state.cache.entry(id) {
+                let turn = self.turn();
+                match turn.cache.entry(id) {
                     Some(entry) if entry.completed.is_some() => return Ok(()),
-                    Some(entry) => (entry.session.agent_state_version, state.cache.evictions.generation()),
+                    Some(entry) => (entry.session.agent_state_version, turn.cache.evictions.generation()),
                     None => continue,
                 }
             };
             self.flushed().await?;
             let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
-            let mut state = self.state();
+            let mut turn = self.turn();
             // A merge adds completed requests without a new version, and counts as an eviction.
-            if state.cache.evictions.contains_since(generation, Key::Id(id)) {
+            if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
                 continue;
             }
-            if state
+            if turn
                 .cache
                 .entry(id)
                 .is_some_and(|entry| entry.session.agent_state_version == version && entry.completed.is_none())
             {
-                insert_details(&mut state, id, Details::CompletedRequests, vec![rows])?;
+                insert_details(&mut turn, id, Details::CompletedRequests, vec![rows])?;
             }
         }
     }
@@ -223,7 +214,7 @@ impl Hub {
     /// Returns whether it searched.
     async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let needs_search = self
-            .state()
+            .turn()
             .cache
             .entry(id)
             .is_some_and(|entry| !entry.todos_searched && entry.session.todos.is_none() && entry.session.seq > 0);
@@ -232,13 +223,13 @@ impl Hub {
         }
         let todos = self.search_todos(id).await?;
         {
-            let mut state = self.state();
-            let Some(entry) = state.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
+            let mut turn = self.turn();
+            let Some(entry) = turn.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
-            let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
+            let Some(entry) = turn.cache.entry_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
-            state.journal.queue_session(id, Extent::Whole);
+            turn.journal.queue_session(id, Extent::Whole);
         }
         self.start_commit();
         Ok(true)
@@ -265,19 +256,31 @@ impl Hub {
 
     /// Loads the local ids of a session's last messages.
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        let generation = self.state().cache.evictions.generation();
+        let generation = self.turn().cache.evictions.generation();
         self.flushed().await?;
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
         let rows = query(&self.db, select).await?;
-        let mut state = self.state();
-        if state.cache.evictions.contains_since(generation, Key::Id(session)) {
+        let mut turn = self.turn();
+        if turn.cache.evictions.contains_since(generation, Key::Id(session)) {
             return Ok(());
         }
         // Until the local ids are loaded, only messages without one are added, so the result is still complete.
-        match state.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut state, session, Details::LocalIds, vec![rows]),
+        match turn.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
+            true => insert_details(&mut turn, session, Details::LocalIds, vec![rows]),
             false => Ok(()),
         }
+    }
+}
+
+impl Turn<'_> {
+    fn insert_loaded(&mut self, mut session: Session) {
+        if session.active {
+            let owner = Owner::Session(session.id.clone());
+            session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
+            self.start_timeout(owner);
+        }
+        self.state.cache.insert_loaded(session);
+        self.state.evict_sessions();
     }
 }
 

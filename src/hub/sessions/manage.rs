@@ -1,12 +1,13 @@
 //! Creating, renaming and deleting sessions.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
+use crate::hub::Hub;
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, without_large};
 use crate::hub::sessions::updates::split_agent_state;
 use crate::hub::state::effect::Effect;
-use crate::hub::{Hub, State};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS, MAX_TAG_BYTES};
 use crate::model::agent_state::ReceivedState;
 use crate::model::event::Event;
@@ -37,78 +38,31 @@ impl Hub {
         let agent_state = new.agent_state.as_ref().map_or(Ok(ReceivedState::default()), split_agent_state)?;
         self.load_by_tag(&new.tag).await?;
         let (id, committed) = {
-            let mut state = self.state();
-            state.ensure_write_queue_has_room(0)?;
-            let id = match state.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
-                Some(id) => self.reopen_if_archived(&mut state, &id, &metadata)?,
-                None => self.create(&mut state, new, metadata, &agent_state)?,
+            let mut turn = self.turn();
+            turn.ensure_write_queue_has_room(0)?;
+            let id = match turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
+                Some(id) => turn.reopen_if_archived(&id, &metadata)?,
+                None => turn.create(new, metadata, &agent_state)?,
             };
-            (id, state.commit_waiter())
+            (id, turn.commit_waiter())
         };
         self.wait_for_commit(committed).await?;
         Ok(id)
     }
 
-    /// If a session is archived, replaces its metadata with the CLI's, which ends the archived state. Its name is kept.
-    /// Returns the id.
-    fn reopen_if_archived(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = state.cache.require_entry(id)?;
-        if entry.session.metadata_fields().is_archived() {
-            let metadata = entry.session.metadata_keeping_name(metadata);
-            self.set_metadata(state, id, metadata, None)?;
-        }
-        Ok(id.to_owned())
-    }
-
-    fn create(
-        &self,
-        state: &mut State,
-        new: &NewSession,
-        new_metadata: Json,
-        agent_state: &ReceivedState<'_>,
-    ) -> Result<String, Error> {
-        if state.cache.session_count().is_some_and(|count| count >= MAX_SESSIONS) {
-            return Err(Error::TooManySessions(MAX_SESSIONS));
-        }
-        let namespace = self.config.namespace.clone();
-        let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
-        let (id, journal) = (session.id.clone(), &mut state.journal);
-        let metadata = (&mut session.metadata, &mut session.metadata_large);
-        self.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
-        let current = (&mut session.agent_state, &mut session.agent_state_large);
-        self.set_value(
-            journal,
-            (&id, Field::AgentState),
-            session.agent_state_version,
-            current,
-            agent_state.base.clone(),
-        );
-        session.model_mode.clone_from(&new.model);
-        state.journal.queue_session(&id, Extent::Whole);
-        let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
-        state.cache.insert_created(session);
-        let now = self.rt.now();
-        let completed = state.select_completed_requests(&id, agent_state, now);
-        state.add_completed_requests(&id, completed, now);
-        self.keep_requests_if_inactive(state, &id)?;
-        state.evict_sessions();
-        Ok(id)
-    }
-
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.with_field(id, large::metadata, |state, metadata| {
-            state.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = state.cache.require_entry(id)?;
+        let renamed = self.with_field(id, large::metadata, |turn, metadata| {
+            turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+            let entry = turn.cache.require_entry(id)?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
             }
             let metadata = with_name(metadata.as_ref(), name);
             check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
-            let version = self.set_metadata(state, id, metadata, None)?;
-            Ok((state.commit_waiter(), version))
+            let version = turn.set_metadata(id, metadata, None)?;
+            Ok((turn.commit_waiter(), version))
         });
         let (committed, version) = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
@@ -118,21 +72,69 @@ impl Hub {
 
     /// Deletes an inactive session, unless its CLI is still connected. Its messages are deleted later ([`sweep`](super::sweep)).
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.with_session(id, |state| {
-            if state.cache.require_entry(id)?.session.active {
+        self.with_session(id, |turn| {
+            if turn.cache.require_entry(id)?.session.active {
                 return Err(Error::SessionActive);
             }
-            if state.awaits_report(id, self.rt.now()) {
+            if turn.awaits_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            state.cache.remove(id);
-            self.clear_reactivation(state, id);
-            state.journal.delete_session(id);
-            state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
-            self.schedule_sweep(state);
+            turn.cache.remove(id);
+            turn.clear_reactivation(id);
+            turn.journal.delete_session(id);
+            turn.journal.on_commit(Effect::Publish(Event::session_removed(id)));
+            turn.schedule_sweep();
             Ok(())
         })
         .await
+    }
+}
+
+impl Turn<'_> {
+    /// If a session is archived, replaces its metadata with the CLI's, which ends the archived self. Its name is kept.
+    /// Returns the id.
+    fn reopen_if_archived(&mut self, id: &str, metadata: &Json) -> Result<String, Error> {
+        let entry = self.state.cache.require_entry(id)?;
+        if entry.session.metadata_fields().is_archived() {
+            let metadata = entry.session.metadata_keeping_name(metadata);
+            self.set_metadata(id, metadata, None)?;
+        }
+        Ok(id.to_owned())
+    }
+
+    fn create(
+        &mut self,
+        new: &NewSession,
+        new_metadata: Json,
+        agent_state: &ReceivedState<'_>,
+    ) -> Result<String, Error> {
+        if self.state.cache.session_count().is_some_and(|count| count >= MAX_SESSIONS) {
+            return Err(Error::TooManySessions(MAX_SESSIONS));
+        }
+        let namespace = self.hub.config.namespace.clone();
+        let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
+        let (id, journal) = (session.id.clone(), &mut self.state.journal);
+        let metadata = (&mut session.metadata, &mut session.metadata_large);
+        self.hub.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
+        let current = (&mut session.agent_state, &mut session.agent_state_large);
+        self.hub.set_value(
+            journal,
+            (&id, Field::AgentState),
+            session.agent_state_version,
+            current,
+            agent_state.base.clone(),
+        );
+        session.model_mode.clone_from(&new.model);
+        self.state.journal.queue_session(&id, Extent::Whole);
+        let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
+        self.state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
+        self.state.cache.insert_created(session);
+        let now = self.hub.rt.now();
+        let completed = self.state.select_completed_requests(&id, agent_state, now);
+        self.state.add_completed_requests(&id, completed, now);
+        self.keep_requests_if_inactive(&id)?;
+        self.state.evict_sessions();
+        Ok(id)
     }
 }
 

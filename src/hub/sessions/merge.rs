@@ -27,21 +27,18 @@ impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Pending requests of
     /// `old` are canceled: its CLI is not the one that serves `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
-        match self
-            .with_field(old, large::state_if_pending, |state, stored| self.cancel_pending(state, old, stored))
-            .await
-        {
+        match self.with_field(old, large::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
             // A deleted session needs no merge.
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,
         }
         let memory = self.reserve_for_metadata(new).await?;
         for id in [old, new] {
-            self.state().in_flight.lock_seqs(id);
+            self.turn().in_flight.lock_seqs(id);
         }
         let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
-            self.state().in_flight.unlock_seqs(id, None);
+            self.turn().in_flight.unlock_seqs(id, None);
         }
         self.start_commit();
         merged
@@ -52,8 +49,8 @@ impl Hub {
     async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
         self.load_session(id).await?;
         let bytes = {
-            let state = self.state();
-            let large = state.cache.entry(id).and_then(|entry| entry.session.metadata_large.as_ref());
+            let turn = self.turn();
+            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata_large.as_ref());
             large.map_or(0, |large| large.bytes)
         };
         self.wait_for_memory(bytes).await
@@ -70,8 +67,8 @@ impl Hub {
             self.load_session_unlocked(new).await?;
             self.lock_journal().await;
             let sessions = {
-                let state = self.state();
-                let session = |id| state.cache.entry(id).map(|entry| entry.session.clone());
+                let turn = self.turn();
+                let session = |id| turn.cache.entry(id).map(|entry| entry.session.clone());
                 session(old).zip(session(new))
             };
             let merged = match sessions {
@@ -79,7 +76,7 @@ impl Hub {
                 // The flush before the lock failed, and the cache was dropped.
                 None => None,
             };
-            self.state().journal.unlock();
+            self.turn().journal.unlock();
             match merged {
                 Some(merged) => return merged,
                 None => self.start_commit(),
@@ -91,8 +88,8 @@ impl Hub {
     async fn lock_journal(self: &Arc<Self>) {
         loop {
             let locked = {
-                let mut state = self.state();
-                let State { journal, cache, .. } = &mut *state;
+                let mut turn = self.turn();
+                let State { journal, cache, .. } = &mut *turn;
                 journal.lock(&self.config.namespace, cache)
             };
             self.start_commit();
@@ -141,7 +138,7 @@ impl Hub {
             Err(error) => {
                 self.discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_have_committed {
-                    let clis = [&old.id, &new_id].map(|id| self.state().connections.of_session(id).to_vec());
+                    let clis = [&old.id, &new_id].map(|id| self.turn().connections.of_session(id).to_vec());
                     self.disconnect_to_resync(clis.into_iter().flatten());
                 }
                 self.handle_failed_batch(&DbError::Retryable(error.to_string()));
@@ -152,7 +149,7 @@ impl Hub {
 
     async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {
         // A change may have been queued while the merge waited for the lock.
-        if let Some(queued) = self.state().journal.find_queued_value(large) {
+        if let Some(queued) = self.turn().journal.find_queued_value(large) {
             return Ok(queued);
         }
         if large.bytes > memory.bytes() {
@@ -172,23 +169,23 @@ impl Hub {
         event_numbers: (u64, u64),
     ) -> Result<(), Error> {
         let new = &merged.id;
-        let mut state = self.state();
+        let mut turn = self.turn();
         // Drops what is queued for the old session, whose row is gone.
-        state.journal.delete_session(&old.id);
-        state.cache.remove(&old.id);
+        turn.journal.delete_session(&old.id);
+        turn.cache.remove(&old.id);
         let owner = Owner::Session(old.id.clone());
-        state.liveness.stop(&owner);
+        turn.liveness.stop(&owner);
         self.rt.kv_delete(&alive_key(&owner));
         let (removal, gap) = event_numbers;
-        self.publish(&mut state, Some(removal), || Event::session_removed(&old.id));
-        if let Some(log) = &mut state.log {
+        turn.publish(Some(removal), || Event::session_removed(&old.id));
+        if let Some(log) = &mut turn.log {
             log.push_gap(gap);
         }
-        state.event_numbers.set_published(gap);
+        turn.event_numbers.set_published(gap);
         // Web clients of the new session have messages with outdated seqs.
-        self.send_gap_notice(&mut state, Some(new));
-        state.cache.evictions.record(&[Key::Id(new)]);
-        let State { cache, journal, .. } = &mut *state;
+        turn.send_gap_notice(Some(new));
+        turn.cache.evictions.record(&[Key::Id(new)]);
+        let State { cache, journal, .. } = &mut *turn;
         let entry = cache.require_entry_mut(new)?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
@@ -201,10 +198,10 @@ impl Hub {
         let metadata = merge_metadata(old, current.as_ref());
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
-        state.journal.queue_session(new, Extent::Whole);
-        state.journal.on_commit(Effect::Publish(event));
-        self.set_metadata(&mut state, new, metadata, None)?;
-        state.cache.record_merged(&old.id, merged);
+        turn.journal.queue_session(new, Extent::Whole);
+        turn.journal.on_commit(Effect::Publish(event));
+        turn.set_metadata(new, metadata, None)?;
+        turn.cache.record_merged(&old.id, merged);
         Ok(())
     }
 

@@ -1,9 +1,11 @@
 //! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
 
+use crate::hub::Hub;
 use crate::hub::error::{Error, check_size};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
@@ -12,7 +14,6 @@ use crate::hub::state::effect::Effect;
 use crate::hub::state::evictions::Key;
 use crate::hub::state::local_ids::Seen;
 use crate::hub::state::lookup::UnknownLocalId;
-use crate::hub::{Hub, State};
 use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -101,7 +102,7 @@ impl Hub {
             }
         };
         if let Some(effect) = on_commit(&message) {
-            self.state().journal.on_commit(effect);
+            self.turn().journal.on_commit(effect);
         }
         self.start_commit();
         Ok(message)
@@ -118,19 +119,19 @@ impl Hub {
     /// Refuses a large message before it is copied out of its frame, when there is no memory for the copy.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
-            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().ensure_write_queue_has_room(bytes),
+            bytes if bytes > LARGE_MESSAGE_BYTES => self.turn().ensure_write_queue_has_room(bytes),
             _ => Ok(()),
         }
     }
 
     fn try_append(&self, draft: &Draft) -> Result<Attempt, Error> {
-        let mut state = self.state();
-        if let Some(unlocked) = state.in_flight.until_seqs_unlocked(&draft.session) {
+        let mut turn = self.turn();
+        if let Some(unlocked) = turn.in_flight.until_seqs_unlocked(&draft.session) {
             return Ok(Attempt::SeqsLocked(unlocked));
         }
-        let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
+        let Some(entry) = turn.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {
-            return Err(state.inactive_error(&draft.session, Error::SessionInactive));
+            return Err(turn.inactive_error(&draft.session, Error::SessionInactive));
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
@@ -143,18 +144,20 @@ impl Hub {
                 Some(Seen::Never) => {}
             }
         }
-        state.ensure_write_queue_has_room(draft.content.text().len())?;
-        self.queue_message(&mut state, draft).map(Attempt::Done)
+        turn.ensure_write_queue_has_room(draft.content.text().len())?;
+        turn.queue_message(draft).map(Attempt::Done)
     }
+}
 
+impl Turn<'_> {
     /// Assigns the message its seq, and queues its write and its effects.
-    fn queue_message(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
-        let now = self.rt.now();
-        let entry = state.cache.require_entry_mut(&draft.session)?;
+    fn queue_message(&mut self, draft: &Draft) -> Result<MessageRef, Error> {
+        let now = self.hub.rt.now();
+        let entry = self.state.cache.require_entry_mut(&draft.session)?;
         entry.session.seq += 1;
         entry.session.updated_at = now;
         let message = Message {
-            id: self.new_id(),
+            id: self.hub.new_id(),
             seq: entry.session.seq,
             local_id: draft.local_id.clone(),
             content: draft.content.clone(),
@@ -164,30 +167,30 @@ impl Hub {
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
             && ids.insert(local_id.clone(), Some(message_ref.clone()))
         {
-            state.cache.evictions.record(&[Key::Id(&draft.session)]);
+            self.state.cache.evictions.record(&[Key::Id(&draft.session)]);
         }
         if draft.from.is_some() {
-            self.update_todos(state, draft, now)?;
+            self.update_todos(draft, now)?;
         }
-        let session = &state.cache.require_entry(&draft.session)?.session;
+        let session = &self.state.cache.require_entry(&draft.session)?.session;
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
-        let notification = is_ready.then(|| self.ready_notification(session));
-        let (session, update_seq) = (draft.session.clone(), state.event_numbers.allocate(now));
-        state.journal.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
-        state.journal.queue_message(&draft.session, message);
-        notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
+        let notification = is_ready.then(|| self.hub.ready_notification(session));
+        let (session, update_seq) = (draft.session.clone(), self.state.event_numbers.allocate(now));
+        self.state.journal.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
+        self.state.journal.queue_message(&draft.session, message);
+        notification.into_iter().for_each(|notification| self.state.journal.on_commit(Effect::Notify(notification)));
         Ok(message_ref)
     }
 
     /// Stores the todo list that a message contains. One that is too large is ignored.
-    fn update_todos(&self, state: &mut State, draft: &Draft, now: u64) -> Result<(), Error> {
-        let todos = todo::extract(draft.content.text(), &self.config.vocabulary).map(|todos| Json::of(&todos));
+    fn update_todos(&mut self, draft: &Draft, now: u64) -> Result<(), Error> {
+        let todos = todo::extract(draft.content.text(), &self.hub.config.vocabulary).map(|todos| Json::of(&todos));
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
         let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
         let event = Event::session_updated(&draft.session, &changes);
-        state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
-        state.journal.queue_session(&draft.session, Extent::Whole);
-        state.journal.on_commit(Effect::Publish(event));
+        self.state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
+        self.state.journal.queue_session(&draft.session, Extent::Whole);
+        self.state.journal.on_commit(Effect::Publish(event));
         Ok(())
     }
 }

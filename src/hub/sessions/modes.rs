@@ -46,23 +46,23 @@ impl Hub {
     pub async fn set_mode(self: &Arc<Self>, id: &str, setting: Setting) -> Result<(), Error> {
         self.load_session(id).await?;
         {
-            let state = self.state();
-            let session = &state.cache.require_entry(id)?.session;
+            let turn = self.turn();
+            let session = &turn.cache.require_entry(id)?.session;
             match &setting {
                 Setting::PermissionMode(mode) => self.check_permission_mode(session, mode)?,
                 Setting::Model(model) => self.check_model(session, model)?,
             }
             if !session.active {
-                return Err(state.inactive_error(id, Error::SessionInactive));
+                return Err(turn.inactive_error(id, Error::SessionInactive));
             }
         }
         let applied = self.apply(id, &setting).await?;
-        self.with_session(id, |state| {
-            let s = &mut state.cache.require_entry_mut(id)?.session;
+        self.with_session(id, |turn| {
+            let s = &mut turn.cache.require_entry_mut(id)?.session;
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
             s.model_mode = applied.model_mode.or(s.model_mode.take());
             s.updated_at = self.rt.now();
-            state.record_presence(id)
+            turn.record_presence(id)
         })
         .await
     }
@@ -87,7 +87,7 @@ impl Hub {
 
     /// Calls the CLI. Returns what it applied, which must include the setting.
     async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
-        let params = self.config_params(&self.state().cache.require_entry(id)?.session, setting);
+        let params = self.config_params(&self.turn().cache.require_entry(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;
         let result: ConfigResult<'_> =

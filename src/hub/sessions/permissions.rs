@@ -1,13 +1,14 @@
 //! Answers to permission requests. The CLI is called first; once it acknowledges, the request moves to the completed ones,
 //! unless the CLI moved it there itself. Of two concurrent answers to one request the first wins.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::state_if_pending;
-use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;
@@ -49,7 +50,7 @@ impl Hub {
         request: &str,
         mut answer: PermissionAnswer,
     ) -> Result<(), Error> {
-        let begin = |state: &mut State, stored: Option<Json>| self.begin_answer(state, id, stored, request, &answer);
+        let begin = |turn: &mut Turn<'_>, stored: Option<Json>| turn.begin_answer(id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
         if !answer.approved {
             // What only an approval grants.
@@ -58,70 +59,16 @@ impl Hub {
         let params = Json::of(&Params { id: request, answer: &answer });
         let commit = match self.command(id, Method::Permission, &params).await {
             Ok(()) => {
-                let complete = |state: &mut State, stored: Option<Json>| {
-                    self.complete_request(state, id, stored, request, &answer)?;
-                    Ok(state.commit_waiter())
+                let complete = |turn: &mut Turn<'_>, stored: Option<Json>| {
+                    turn.complete_request(id, stored, request, &answer)?;
+                    Ok(turn.commit_waiter())
                 };
                 self.with_field(id, state_if_pending, complete).await
             }
             Err(error) => Err(error),
         };
-        self.state().in_flight.end_answer(id, request);
+        self.turn().in_flight.end_answer(id, request);
         self.wait_for_commit(commit?).await
-    }
-
-    /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
-    fn begin_answer(
-        &self,
-        state: &mut State,
-        id: &str,
-        stored: Option<Json>,
-        request: &str,
-        answer: &PermissionAnswer,
-    ) -> Result<(), Error> {
-        let session = &state.cache.require_entry(id)?.session;
-        answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
-        let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
-        if self.config.forbidden_modes.forbids_never_asking()
-            && answer.answers.as_ref().is_some_and(chooses_never_asking)
-        {
-            return Err(Error::ModeForbidden("answers"));
-        }
-        // The answer is stored by a write of the whole agent state.
-        state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
-        if !session.active {
-            return Err(state.inactive_error(id, Error::CliAway));
-        }
-        if !agent_state::is_pending(stored.as_ref(), request) || !state.in_flight.begin_answer(id, request) {
-            return Err(Error::NotFound(Kind::Request));
-        }
-        Ok(())
-    }
-
-    /// Moves an answered request of the agent state `stored` to the completed ones, unless the CLI did so while it was called.
-    fn complete_request(
-        &self,
-        state: &mut State,
-        id: &str,
-        stored: Option<Json>,
-        request: &str,
-        answer: &PermissionAnswer,
-    ) -> Result<(), Error> {
-        let session = &mut state.cache.require_entry_mut(id)?.session;
-        if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
-            session.permission_mode.clone_from(&answer.mode);
-            session.updated_at = self.rt.now();
-            // Writes and publishes the new mode, with the rest of what the session list shows.
-            state.record_presence(id)?;
-        }
-        let record = self.recorded_answer(answer, state.cache.require_entry(id)?.session.permission_mode.as_deref());
-        if let Some((without_request, entry)) =
-            stored.and_then(|stored| agent_state::complete(&stored, request, &record))
-        {
-            let completed = vec![(request.to_owned(), entry)];
-            self.set_agent_state(state, id, AgentState { base: Some(without_request), completed }, None)?;
-        }
-        Ok(())
     }
 
     fn recorded_answer(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {
@@ -139,17 +86,67 @@ impl Hub {
             answers: answer.answers.clone(),
         }
     }
+}
 
-    /// Cancels all pending requests of a session that ends. `stored` is its agent state, if it has pending requests.
-    pub(in crate::hub) fn cancel_pending(
-        &self,
-        state: &mut State,
+impl Turn<'_> {
+    /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
+    fn begin_answer(
+        &mut self,
         id: &str,
         stored: Option<Json>,
+        request: &str,
+        answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
+        let session = &self.state.cache.require_entry(id)?.session;
+        answer.mode.iter().try_for_each(|mode| self.hub.check_permission_mode(session, mode))?;
+        let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
+        if self.hub.config.forbidden_modes.forbids_never_asking()
+            && answer.answers.as_ref().is_some_and(chooses_never_asking)
+        {
+            return Err(Error::ModeForbidden("answers"));
+        }
+        // The answer is stored by a write of the whole agent self.
+        self.state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
+        if !session.active {
+            return Err(self.state.inactive_error(id, Error::CliAway));
+        }
+        if !agent_state::is_pending(stored.as_ref(), request) || !self.state.in_flight.begin_answer(id, request) {
+            return Err(Error::NotFound(Kind::Request));
+        }
+        Ok(())
+    }
+
+    /// Moves an answered request of the agent state `stored` to the completed ones, unless the CLI did so while it was called.
+    fn complete_request(
+        &mut self,
+        id: &str,
+        stored: Option<Json>,
+        request: &str,
+        answer: &PermissionAnswer,
+    ) -> Result<(), Error> {
+        let session = &mut self.state.cache.require_entry_mut(id)?.session;
+        if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
+            session.permission_mode.clone_from(&answer.mode);
+            session.updated_at = self.hub.rt.now();
+            // Writes and publishes the new mode, with the rest of what the session list shows.
+            self.state.record_presence(id)?;
+        }
+        let record =
+            self.hub.recorded_answer(answer, self.state.cache.require_entry(id)?.session.permission_mode.as_deref());
+        if let Some((without_request, entry)) =
+            stored.and_then(|stored| agent_state::complete(&stored, request, &record))
+        {
+            let completed = vec![(request.to_owned(), entry)];
+            self.set_agent_state(id, AgentState { base: Some(without_request), completed }, None)?;
+        }
+        Ok(())
+    }
+
+    /// Cancels all pending requests of a session that ends. `stored` is its agent state, if it has pending requests.
+    pub(in crate::hub) fn cancel_pending(&mut self, id: &str, stored: Option<Json>) -> Result<(), Error> {
+        let answer = Answer { completed_at: self.hub.rt.now(), status: Status::Canceled, ..Answer::default() };
         if let Some(canceled) = stored.and_then(|stored| agent_state::complete_all(&stored, &answer)) {
-            self.set_agent_state(state, id, canceled, None)?;
+            self.set_agent_state(id, canceled, None)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Whether a session is active and its agent thinking, as reported by its CLI's `session-alive` and `session-end`
 //! (PROTOCOL.md "Liveness"). Only changes are written to the database.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::commit::AckTiming;
@@ -43,53 +44,12 @@ impl Hub {
         from: ConnId,
         at: u64,
     ) -> Result<AckTiming, Error> {
-        self.record_arrival(&mut self.state(), Owner::Session(alive.sid.clone()), from, at);
+        self.turn().record_arrival(Owner::Session(alive.sid.clone()), from, at);
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
-        let ack_timing = self.apply_alive(&mut self.state(), alive, (from, at), archived_metadata)?;
+        let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
         self.start_commit();
         Ok(ack_timing)
-    }
-
-    fn apply_alive(
-        &self,
-        state: &mut State,
-        alive: &SessionAlive,
-        (from, at): (ConnId, u64),
-        archived_metadata: Option<Json>,
-    ) -> Result<AckTiming, Error> {
-        let (id, now) = (&alive.sid, self.rt.now());
-        if archived_metadata.is_none() && state.cache.require_entry(id)?.session.metadata_fields().is_archived() {
-            return Ok(AckTiming::Now);
-        }
-        let owner = Owner::Session(id.clone());
-        self.record_keep_alive(state, owner.clone(), from, at);
-        state.liveness.record_report(&owner);
-        state.ensure_write_queue_has_room(0)?;
-        if let Some(metadata) = archived_metadata {
-            self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
-        }
-        let is_reminder_allowed = state.reminders.is_allowed(now);
-        let entry = state.cache.require_entry_mut(id)?;
-        let is_changed = update_presence(&mut entry.session, alive, at, now);
-        let is_reminder =
-            !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
-        if is_changed || is_reminder {
-            entry.presence_published_at = now;
-        }
-        if is_changed {
-            state.record_presence(id)?;
-        }
-        if is_reminder {
-            // Published on commit, because it contains counters whose write may be queued.
-            let event = Event::session_updated(id, &Changes::presence(&state.cache.require_entry(id)?.session));
-            state.journal.on_commit(Effect::Publish(event));
-            let web_clients = state.connections.subscriptions().count();
-            state.reminders.record(web_clients, now);
-        }
-        self.clear_reactivation(state, id);
-        state.activation_waiters.complete(id, &Ok(id.clone()));
-        Ok(state.ack_timing(is_changed))
     }
 
     /// Returns the metadata of an archived session that a keep-alive reopens: after a resume, or when a CLI asked for it by
@@ -100,7 +60,7 @@ impl Hub {
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
                 && state.in_flight.expects_reactivation(id, self.rt.now())
         };
-        if !may_reopen(&self.state()) {
+        if !may_reopen(&self.turn()) {
             return Ok(None);
         }
         self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
@@ -108,7 +68,7 @@ impl Hub {
 
     /// Handles `session-end`. While another socket serves the session, the session ends only when its timeout passes.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
-        self.state().ensure_write_queue_has_room(0)?;
+        self.turn().ensure_write_queue_has_room(0)?;
         self.end_session(&end.sid, EndCause::LeftBy(from)).await?;
         Ok(AckTiming::OnCommit)
     }
@@ -116,18 +76,18 @@ impl Hub {
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, large::state_if_pending, |state, stored| {
+        self.with_field(id, large::state_if_pending, |turn, stored| {
             match cause {
-                EndCause::LeftBy(cli) if state.is_served(&owner, Some(cli), self.rt.now()) => {
-                    if state.liveness.request_end(&owner) {
-                        self.store_timer(state, &owner);
+                EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
+                    if turn.liveness.request_end(&owner) {
+                        turn.store_timer(&owner);
                     }
                     return Ok(());
                 }
-                EndCause::Aborted { reports } if state.liveness.keep_if_reported_after(&owner, reports) => {}
-                _ => self.deactivate(state, id)?,
+                EndCause::Aborted { reports } if turn.liveness.keep_if_reported_after(&owner, reports) => {}
+                _ => turn.deactivate(id)?,
             }
-            self.cancel_pending(state, id, stored)
+            turn.cancel_pending(id, stored)
         })
         .await?;
         self.start_commit();
@@ -139,69 +99,112 @@ impl Hub {
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.load_session(id).await?;
-        if self.state().liveness.stored(&owner).is_end_requested {
-            let end = |state: &mut State, stored| {
-                if !state.liveness.is_expired(&owner) {
+        if self.turn().liveness.stored(&owner).is_end_requested {
+            let end = |turn: &mut Turn<'_>, stored| {
+                if !turn.liveness.is_expired(&owner) {
                     return Ok(());
                 }
-                self.deactivate(state, id)?;
-                self.cancel_pending(state, id, stored)
+                turn.deactivate(id)?;
+                turn.cancel_pending(id, stored)
             };
             return self.with_field(id, large::state_if_pending, end).await;
         }
-        let mut state = self.state();
-        if state.liveness.is_expired(&owner) {
-            self.deactivate(&mut state, id)?;
-            self.keep_requests_if_inactive(&mut state, id)?;
+        let mut turn = self.turn();
+        if turn.liveness.is_expired(&owner) {
+            turn.deactivate(id)?;
+            turn.keep_requests_if_inactive(id)?;
         }
         Ok(())
-    }
-
-    /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
-    /// active; then [`Hub::cancel_archived`] must follow.
-    pub(in crate::hub) fn deactivate_if_archived(&self, state: &mut State, id: &str) -> Result<bool, Error> {
-        let session = &state.cache.require_entry(id)?.session;
-        let must_end = session.active && session.metadata_fields().is_archived();
-        if must_end {
-            self.deactivate(state, id)?;
-            // In case the object is destroyed before it has canceled them.
-            self.keep_requests_if_inactive(state, id)?;
-        }
-        Ok(must_end)
     }
 
     /// Cancels the pending requests of a session after [`Hub::deactivate_if_archived`]. If that fails, it is tried again later.
     pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
         if self.end_session(id, EndCause::Archived).await.is_err() {
             let until = self.rt.now() + SESSION_TIMEOUT_MS;
-            let mut state = self.state();
-            state.kept_requests.set(id, until);
-            self.request_alarm(&mut state, Some(until));
+            let mut turn = self.turn();
+            turn.kept_requests.set(id, until);
+            turn.request_alarm(Some(until));
         }
+    }
+}
+
+impl Turn<'_> {
+    fn apply_alive(
+        &mut self,
+        alive: &SessionAlive,
+        (from, at): (ConnId, u64),
+        archived_metadata: Option<Json>,
+    ) -> Result<AckTiming, Error> {
+        let (id, now) = (&alive.sid, self.hub.rt.now());
+        if archived_metadata.is_none() && self.state.cache.require_entry(id)?.session.metadata_fields().is_archived() {
+            return Ok(AckTiming::Now);
+        }
+        let owner = Owner::Session(id.clone());
+        self.record_keep_alive(owner.clone(), from, at);
+        self.state.liveness.record_report(&owner);
+        self.state.ensure_write_queue_has_room(0)?;
+        if let Some(metadata) = archived_metadata {
+            self.set_metadata(id, mark_running(Some(&metadata), now), None)?;
+        }
+        let is_reminder_allowed = self.state.reminders.is_allowed(now);
+        let entry = self.state.cache.require_entry_mut(id)?;
+        let is_changed = update_presence(&mut entry.session, alive, at, now);
+        let is_reminder =
+            !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
+        if is_changed || is_reminder {
+            entry.presence_published_at = now;
+        }
+        if is_changed {
+            self.state.record_presence(id)?;
+        }
+        if is_reminder {
+            // Published on commit, because it contains counters whose write may be queued.
+            let event = Event::session_updated(id, &Changes::presence(&self.state.cache.require_entry(id)?.session));
+            self.state.journal.on_commit(Effect::Publish(event));
+            let web_clients = self.state.connections.subscriptions().count();
+            self.state.reminders.record(web_clients, now);
+        }
+        self.clear_reactivation(id);
+        self.state.activation_waiters.complete(id, &Ok(id.clone()));
+        Ok(self.state.ack_timing(is_changed))
+    }
+
+    /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
+    /// active; then [`Hub::cancel_archived`] must follow.
+    pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        let must_end = session.active && session.metadata_fields().is_archived();
+        if must_end {
+            self.deactivate(id)?;
+            // In case the object is destroyed before it has canceled them.
+            self.keep_requests_if_inactive(id)?;
+        }
+        Ok(must_end)
     }
 
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
-    pub(in crate::hub) fn keep_requests_if_inactive(&self, state: &mut State, id: &str) -> Result<(), Error> {
-        let session = &state.cache.require_entry(id)?.session;
+    pub(in crate::hub) fn keep_requests_if_inactive(&mut self, id: &str) -> Result<(), Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
-            let until = state.kept_requests.keep(id, self.rt.now());
-            self.rt.kv_put(&kept_requests_key(id), &until.to_string());
-            self.request_alarm(state, Some(until));
+            let until = self.state.kept_requests.keep(id, self.hub.rt.now());
+            self.hub.rt.kv_put(&kept_requests_key(id), &until.to_string());
+            self.request_alarm(Some(until));
         }
         Ok(())
     }
 
-    fn deactivate(&self, state: &mut State, id: &str) -> Result<(), Error> {
-        let (owner, now) = (Owner::Session(id.to_owned()), self.rt.now());
-        let s = &mut state.cache.require_entry_mut(id)?.session;
-        state.liveness.stop(&owner);
+    fn deactivate(&mut self, id: &str) -> Result<(), Error> {
+        let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
+        let State { cache, liveness, .. } = &mut *self.state;
+        let s = &mut cache.require_entry_mut(id)?.session;
+        liveness.stop(&owner);
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
             (s.active, s.thinking, s.updated_at) = (false, false, now);
-            state.record_presence(id)?;
+            self.state.record_presence(id)?;
         }
         // Also for a session that is inactive already, and only on commit: its inactivity may not be durable yet.
-        state.journal.on_commit(Effect::DeleteTimer(owner));
+        self.state.journal.on_commit(Effect::DeleteTimer(owner));
         Ok(())
     }
 }

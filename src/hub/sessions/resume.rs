@@ -1,6 +1,7 @@
 //! Resuming a session: a machine starts its agent again, which continues the conversation. If the CLI comes back under
 //! another session id, the two sessions are [merged](crate::hub::sessions::merge).
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -46,7 +47,7 @@ impl Hub {
             }
             self.load_machines().await?;
             // The session may have been evicted or resumed during the read.
-            let is_active = self.state().cache.entry(id).map(|entry| entry.session.active);
+            let is_active = self.turn().cache.entry(id).map(|entry| entry.session.active);
             if is_active == Some(false) {
                 break self.begin_resume(id)?;
             }
@@ -55,12 +56,12 @@ impl Hub {
             None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
                 let resumed = self.spawn_agent(id, &machine, &params).await;
-                let mut state = self.state();
-                state.in_flight.end_resume(id);
+                let mut turn = self.turn();
+                turn.in_flight.end_resume(id);
                 if let Err(error) = &resumed {
-                    state.activation_waiters.complete(id, &Err(error.clone()));
+                    turn.activation_waiters.complete(id, &Err(error.clone()));
                 }
-                drop(state);
+                drop(turn);
                 resumed?
             }
         };
@@ -72,24 +73,24 @@ impl Hub {
     /// second process. `None` if no CLI serves the session. The receiver is canceled at the deadline, or when a CLI leaves the
     /// session.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
-        let (mut state, now) = (self.state(), self.rt.now());
-        if !state.awaits_report(id, now) {
+        let (mut turn, now) = (self.turn(), self.rt.now());
+        if !turn.awaits_report(id, now) {
             return Ok(None);
         }
         if now >= deadline {
             return Err(Error::ResumeFailed);
         }
-        self.request_alarm(&mut state, Some(deadline));
-        Ok(Some(state.activation_waiters.wait(vec![id.to_owned()], Some(deadline), true)))
+        turn.request_alarm(Some(deadline));
+        Ok(Some(turn.activation_waiters.wait(vec![id.to_owned()], Some(deadline), true)))
     }
 
     /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
     fn begin_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
-        let mut state = self.state();
-        let session = &state.cache.require_entry(id)?.session;
+        let mut turn = self.turn();
+        let session = &turn.cache.require_entry(id)?.session;
         let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&state, session, self.rt.now()).ok_or(Error::NoMachineOnline)?;
-        Ok(state.in_flight.begin_resume(id).then_some((machine, params)))
+        let machine = choose_machine(&turn, session, self.rt.now()).ok_or(Error::NoMachineOnline)?;
+        Ok(turn.in_flight.begin_resume(id).then_some((machine, params)))
     }
 
     /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
@@ -116,9 +117,9 @@ impl Hub {
         if active != id {
             self.merge(id, &active).await?;
         }
-        let mut state = self.state();
-        self.clear_reactivation(&mut state, id);
-        state.activation_waiters.complete(id, &Ok(active.clone()));
+        let mut turn = self.turn();
+        turn.clear_reactivation(id);
+        turn.activation_waiters.complete(id, &Ok(active.clone()));
         Ok(active)
     }
 
@@ -126,13 +127,13 @@ impl Hub {
     /// decides.
     async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
-            let mut state = self.state();
-            let is_active = |id: &&String| state.cache.entry(id).is_some_and(|entry| entry.session.active);
+            let mut turn = self.turn();
+            let is_active = |id: &&String| turn.cache.entry(id).is_some_and(|entry| entry.session.active);
             if let Some(id) = ids.iter().find(is_active) {
                 return Ok(id.clone());
             }
-            self.request_alarm(&mut state, deadline);
-            state.activation_waiters.wait(ids, deadline, false)
+            turn.request_alarm(deadline);
+            turn.activation_waiters.wait(ids, deadline, false)
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
@@ -141,24 +142,26 @@ impl Hub {
     /// agent has started.
     fn expect_reactivation(&self, id: &str) {
         let until = self.rt.now() + REOPEN_MS;
-        self.state().in_flight.expect_reactivation(id, until);
+        self.turn().in_flight.expect_reactivation(id, until);
         self.rt.kv_put(&reactivation_key(id), &until.to_string());
-    }
-
-    /// Withdraws [`Hub::expect_reactivation`]: the session is active, has ended, or was deleted.
-    pub(in crate::hub) fn clear_reactivation(&self, state: &mut State, id: &str) {
-        if state.in_flight.clear_reactivation(id) {
-            self.rt.kv_delete(&reactivation_key(id));
-        }
     }
 
     /// Fails resumes whose session did not become active in time.
     pub(in crate::hub) fn expire_resumes(&self, now: u64) {
-        let mut state = self.state();
-        for id in state.in_flight.expire(now) {
+        let mut turn = self.turn();
+        for id in turn.in_flight.expire(now) {
             self.rt.kv_delete(&reactivation_key(&id));
         }
-        state.activation_waiters.expire(now);
+        turn.activation_waiters.expire(now);
+    }
+}
+
+impl Turn<'_> {
+    /// Withdraws [`Hub::expect_reactivation`]: the session is active, has ended, or was deleted.
+    pub(in crate::hub) fn clear_reactivation(&mut self, id: &str) {
+        if self.state.in_flight.clear_reactivation(id) {
+            self.hub.rt.kv_delete(&reactivation_key(id));
+        }
     }
 }
 

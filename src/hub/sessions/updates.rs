@@ -1,6 +1,7 @@
 //! Versioned fields of a session: metadata and agent state. An update names the version it is based on (optimistic
 //! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -62,9 +63,9 @@ impl Hub {
         let value = if value.is_null() { value } else { fit_metadata(&value)? };
         self.load_session(id).await?;
         let mut was_active = false;
-        self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |state| {
-            let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            was_active = self.deactivate_if_archived(state, id)?;
+        self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |turn| {
+            let version = turn.set_metadata(id, value.clone(), Some(from))?;
+            was_active = turn.deactivate_if_archived(id)?;
             Ok(UpdateResult::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await?;
@@ -92,10 +93,10 @@ impl Hub {
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
-        self.update(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |state| {
-            let completed = state.select_completed_requests(id, &received, self.rt.now());
+        self.update(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |turn| {
+            let completed = turn.select_completed_requests(id, &received, self.rt.now());
             let new = AgentState { base: received.base.clone(), completed };
-            let version = self.set_agent_state(state, id, new, Some(from))?;
+            let version = turn.set_agent_state(id, new, Some(from))?;
             Ok(UpdateResult::Success { version, value: text })
         })
         .await
@@ -109,24 +110,24 @@ impl Hub {
         expected_version: u64,
         bytes: usize,
         make_reply: MakeReply<'_>,
-        apply: impl FnOnce(&mut State) -> Result<UpdateResult, Error>,
+        apply: impl FnOnce(&mut Turn<'_>) -> Result<UpdateResult, Error>,
     ) -> Result<(), Error> {
         let result = {
-            let mut state = self.state();
-            let entry = state.cache.require_entry(id)?;
+            let mut turn = self.turn();
+            let entry = turn.cache.require_entry(id)?;
             let current = (field.get)(&entry.session);
             let version = current.version;
             let result = if version == expected_version {
-                state.ensure_write_queue_has_room(bytes)?;
-                Some(apply(&mut state)?)
+                turn.ensure_write_queue_has_room(bytes)?;
+                Some(apply(&mut turn)?)
             } else if current.large.is_none() {
-                state.ensure_write_queue_has_room(0)?;
+                turn.ensure_write_queue_has_room(0)?;
                 Some(UpdateResult::Mismatch { version, value: (field.to_text)(entry, current.value.cloned()) })
             } else {
                 // The value must be read from the database.
                 None
             };
-            result.iter().filter_map(make_reply).for_each(|reply| state.journal.on_commit(reply));
+            result.iter().filter_map(make_reply).for_each(|reply| turn.journal.on_commit(reply));
             result
         };
         if result.is_none() {
@@ -160,25 +161,21 @@ impl Hub {
             return Ok(());
         }
     }
+}
 
+impl Turn<'_> {
     /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
     /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
-    pub(in crate::hub) fn set_metadata(
-        &self,
-        state: &mut State,
-        id: &str,
-        value: Json,
-        from: Option<ConnId>,
-    ) -> Result<u64, Error> {
-        let now = self.rt.now();
-        let State { cache, journal, .. } = state;
+    pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
+        let now = self.hub.rt.now();
+        let State { cache, journal, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
         let current = (&mut s.metadata, &mut s.metadata_large);
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.set_value(journal, (id, Field::Metadata), version, current, stored);
+        self.hub.set_value(journal, (id, Field::Metadata), version, current, stored);
         let large = s.metadata_large.as_ref();
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
@@ -192,28 +189,27 @@ impl Hub {
         // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
-        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
+        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
         let text = TextParts::journaled_value(Field::Metadata, Some(value.clone()));
-        self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
+        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
 
     /// Sets the agent state, as [`Hub::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
     /// are written and sent.
     pub(in crate::hub) fn set_agent_state(
-        &self,
-        state: &mut State,
+        &mut self,
         id: &str,
         parts: AgentState,
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
-        let now = self.rt.now();
-        let changed = state.add_completed_requests(id, parts.completed, now);
-        let State { cache, journal, .. } = state;
+        let now = self.hub.rt.now();
+        let changed = self.state.add_completed_requests(id, parts.completed, now);
+        let State { cache, journal, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id)?.session;
         s.agent_state_version += 1;
         // Only a CLI can request a permission; a change by the hub completes or cancels requests.
-        let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
+        let notification = from.and_then(|_| self.hub.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
         let joined = (!is_large_state(parts.base.as_ref()))
@@ -222,10 +218,10 @@ impl Hub {
             Some(joined) => TextParts::value(joined),
             None => agent_state_to_text(parts.base.as_ref(), as_entries(&changed)),
         };
-        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the state.
+        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let current = (&mut s.agent_state, &mut s.agent_state_large);
-        self.set_value(journal, (id, Field::AgentState), version, current, parts.base);
+        self.hub.set_value(journal, (id, Field::AgentState), version, current, parts.base);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
             agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
@@ -236,18 +232,18 @@ impl Hub {
         let event = Event::session_updated(id, &changes);
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
-        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
-        notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
-        self.keep_requests_if_inactive(state, id)?;
+        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
+        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
+        notification.into_iter().for_each(|notification| self.state.journal.on_commit(Effect::Notify(notification)));
+        self.keep_requests_if_inactive(id)?;
         Ok(version)
     }
 
     /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
-    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        state.journal.queue_session(id, Extent::Whole);
-        state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
-        state.journal.on_commit(Effect::Publish(event));
+    fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
+        self.state.journal.queue_session(id, Extent::Whole);
+        self.state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
+        self.state.journal.on_commit(Effect::Publish(event));
     }
 }
 

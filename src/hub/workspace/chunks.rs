@@ -89,7 +89,7 @@ impl<'a> ChunkedUpload<'a> {
         if call.conn == self.conn {
             return Ok(call);
         }
-        self.hub.state().rpc.cancel(&call);
+        self.hub.turn().rpc.cancel(&call);
         Err(RpcError::Disconnected(Method::UploadChunk.to_string()))
     }
 }

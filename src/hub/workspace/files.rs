@@ -73,8 +73,8 @@ struct FileEntry {
 impl Hub {
     pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
-        let state = self.state();
-        let metadata = state.cache.require_entry(id)?.session.metadata_fields();
+        let turn = self.turn();
+        let metadata = turn.cache.require_entry(id)?.session.metadata_fields();
         let path = metadata.path().unwrap_or_default();
         Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
     }

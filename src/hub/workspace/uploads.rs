@@ -58,7 +58,7 @@ impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
         // A request that is canceled while it waits may have been granted the slot just before.
         let was_granted = self.grant.as_mut().is_none_or(|grant| matches!(grant.try_recv(), Ok(Some(()))));
-        self.hub.state().upload_slots.release(self.session, was_granted);
+        self.hub.turn().upload_slots.release(self.session, was_granted);
     }
 }
 
@@ -164,13 +164,13 @@ impl Hub {
     /// Returns the socket of the CLI that accepts uploads to a session. Waits for a CLI that reconnects.
     async fn upload_socket(&self, owner: &Owner) -> Result<ConnId, RpcError> {
         let call = self.open_call(owner, Method::UploadFile, self.config.rpc_timeout_ms).await?;
-        self.state().rpc.cancel(&call);
+        self.turn().rpc.cancel(&call);
         Ok(call.conn)
     }
 
     fn accepts_chunks(&self, conn: ConnId) -> bool {
-        let state = self.state();
-        matches!(state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.upload_chunks)
+        let turn = self.turn();
+        matches!(turn.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.upload_chunks)
     }
 
     /// Waits until no other upload in the isolate needs the memory for a large frame.
@@ -195,7 +195,7 @@ impl Hub {
     }
 
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {
-        let grant = self.state().upload_slots.request(session)?;
+        let grant = self.turn().upload_slots.request(session)?;
         let mut slot = UploadSlot { hub: self, session, grant: Some(grant) };
         if let Some(grant) = &mut slot.grant {
             // The sender is in the hub's state, so it is never dropped first.
