@@ -100,7 +100,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
         content: UserContent { r#type: "text", text, attachments },
         meta: Meta { sent_from: "web" },
     };
-    let draft = Draft::new(id, body.local_id, Json::of(&record), None);
+    let draft = Draft::of_web_client(id, body.local_id, Json::of(&record));
     let local_id = draft.local_id().map(str::to_owned);
     let message = request.hub.send_message(draft).await?;
     let message = SentMessage { id: message.id, seq: message.seq, local_id, created_at: message.created_at };

@@ -12,17 +12,10 @@ use crate::limits::{
 };
 
 impl Hub {
-    /// Sets the alarm for the earliest deadline.
-    pub(super) fn arm(&self) {
-        let mut turn = self.turn();
-        let next = turn.next_deadline();
-        turn.request_alarm(next);
-    }
-
     async fn retry_alarm(&self, at: u64) {
         self.turn().schedule.alarm_failed(at);
         self.rt.sleep(ALARM_RETRY_MS).await;
-        self.arm();
+        self.turn().arm();
     }
 
     /// Handles the alarm: does everything that is due, and sets the next alarm.
@@ -38,17 +31,17 @@ impl Hub {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.turn().rpc.expire(now);
-        self.expire_resumes(now);
-        self.expire_connecting(now);
+        self.turn().expire_resumes(now);
+        self.turn().expire_connecting(now);
         if due.ping {
             self.ping_clis();
         }
         if due.heartbeat {
-            self.send_heartbeats();
+            self.turn().send_heartbeats();
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
-            self.close_expired(now);
+            self.turn().close_expired(now);
         }
-        self.stop_expired_log(now);
+        self.turn().stop_expired_log(now);
         self.send_due(now);
         self.restart_timeouts_after_stall(now);
         let expired = self.turn().liveness.expire(now);
@@ -66,7 +59,7 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.sweep().await }));
         }
-        self.arm();
+        self.turn().arm();
     }
 
     /// Restarts the timeouts of sessions and machines at the end of a stall of the database, or now during one, so that owners
@@ -80,6 +73,14 @@ impl Hub {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.db.probe().await }));
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Sets the alarm for the earliest deadline.
+    pub(super) fn arm(&mut self) {
+        let next = self.state.next_deadline();
+        self.request_alarm(next);
     }
 }
 

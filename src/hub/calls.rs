@@ -1,5 +1,6 @@
 //! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](super::peers::grace).
 
+use crate::hub::turn::Turn;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
@@ -47,18 +48,6 @@ impl Hub {
         })
     }
 
-    /// Calls a method if a socket has registered it, or only if the socket `conn` has. Ignores the result.
-    pub(super) fn send_without_result(&self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
-        let now = self.rt.now();
-        let Ok(call) = self.try_call(owner, method, now + self.config.rpc_timeout_ms, now) else { return };
-        let mut turn = self.turn();
-        if conn.is_none_or(|conn| call.conn == conn) {
-            turn.send_reply(call.conn, &call.frame(params));
-        } else {
-            turn.rpc.cancel(&call);
-        }
-    }
-
     /// Sends a call, and waits for its result. A result does not wait for earlier frames of its socket that wait for the database.
     /// Exception: if [`Method::precedes_change`], it is returned after these frames, because they may change the session, too.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
@@ -81,7 +70,8 @@ impl Hub {
     pub(super) async fn open_call(&self, owner: &Owner, method: Method, timeout_ms: u64) -> Result<Call, RpcError> {
         let deadline = self.rt.now() + timeout_ms;
         loop {
-            let reconnected = match self.try_call(owner, method, deadline, deadline) {
+            let opened = self.turn().try_call(owner, method, deadline, deadline);
+            let reconnected = match opened {
                 Ok(call) => return Ok(call),
                 Err(Some(reconnected)) => reconnected.await,
                 Err(None) => Err(oneshot::Canceled),
@@ -93,31 +83,6 @@ impl Hub {
         }
     }
 
-    /// Opens a call. The receiver in the error resolves when the CLI has reconnected, and is canceled at `wait_deadline` at the
-    /// latest. It is `None` when no CLI is expected to reconnect.
-    fn try_call(
-        &self,
-        owner: &Owner,
-        method: Method,
-        deadline: u64,
-        wait_deadline: u64,
-    ) -> Result<Call, Option<oneshot::Receiver<()>>> {
-        let mut turn = self.turn();
-        let ack = self.generate_ack_id(&turn.rpc);
-        if let Some(call) = turn.rpc.open_call(owner, method.as_str(), ack, deadline) {
-            turn.request_alarm(Some(deadline));
-            return Ok(call);
-        }
-        // A CLI that ended its session does not reconnect.
-        if !turn.liveness.is_running(owner) {
-            return Err(None);
-        }
-        let reconnected = turn.rpc.grace.wait(owner, method.as_str(), self.rt.now(), wait_deadline);
-        let next = turn.rpc.grace.next_deadline();
-        turn.request_alarm(next);
-        Err(reconnected)
-    }
-
     // Random, so that a late answer from before a restart does not match a new call.
     fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
         loop {
@@ -126,5 +91,42 @@ impl Hub {
                 return ack;
             }
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Calls a method if a socket has registered it, or only if the socket `conn` has. Ignores the result.
+    pub(super) fn send_without_result(&mut self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
+        let now = self.hub.rt.now();
+        let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };
+        if conn.is_none_or(|conn| call.conn == conn) {
+            self.send_reply(call.conn, &call.frame(params));
+        } else {
+            self.state.rpc.cancel(&call);
+        }
+    }
+
+    /// Opens a call. The receiver in the error resolves when the CLI has reconnected, and is canceled at `wait_deadline` at the
+    /// latest. It is `None` when no CLI is expected to reconnect.
+    fn try_call(
+        &mut self,
+        owner: &Owner,
+        method: Method,
+        deadline: u64,
+        wait_deadline: u64,
+    ) -> Result<Call, Option<oneshot::Receiver<()>>> {
+        let ack = self.hub.generate_ack_id(&self.state.rpc);
+        if let Some(call) = self.state.rpc.open_call(owner, method.as_str(), ack, deadline) {
+            self.request_alarm(Some(deadline));
+            return Ok(call);
+        }
+        // A CLI that ended its session does not reconnect.
+        if !self.state.liveness.is_running(owner) {
+            return Err(None);
+        }
+        let reconnected = self.state.rpc.grace.wait(owner, method.as_str(), self.hub.rt.now(), wait_deadline);
+        let next = self.state.rpc.grace.next_deadline();
+        self.request_alarm(next);
+        Err(reconnected)
     }
 }

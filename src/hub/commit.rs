@@ -130,17 +130,17 @@ impl Hub {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that receives one must read the change.
                     self.turn().cache.on_batch_written();
-                    self.run_effects(batch.effects, event_numbers);
+                    self.turn().run_effects(batch.effects, event_numbers);
                     if is_large {
                         // The batch kept its sessions in the cache until now.
                         self.turn().evict_sessions();
                     }
                 }
                 Err(error) => {
-                    let missed = error.may_have_committed().then(|| self.clis_that_missed(&batch.effects));
-                    self.discard_uncommitted(batch.effects, &Error::from(error.clone()));
-                    self.disconnect_to_resync(missed.into_iter().flatten());
-                    self.handle_failed_batch(&error);
+                    let missed = error.may_have_committed().then(|| self.turn().clis_that_missed(&batch.effects));
+                    self.turn().discard_uncommitted(batch.effects, &Error::from(error.clone()));
+                    self.turn().disconnect_to_resync(missed.into_iter().flatten());
+                    self.turn().handle_failed_batch(&error);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Hub {
         statements.extend(select_by_local_ids(&self.config.namespace, &lookup.pairs));
         if !statements.is_empty() {
             let mut results = self.db.batch(&mut statements).await?;
-            self.insert_looked_up(lookup, &statements, &mut results);
+            self.turn().insert_looked_up(lookup, &statements, &mut results);
             self.store_superfluous_rows(&statements, results);
         }
         Ok(event_numbers)
@@ -195,28 +195,28 @@ impl Hub {
         }
         self.db.batch(&mut statements).await.map(drop)
     }
+}
+
+impl Turn<'_> {
+    /// Clears the cache and the queue after a failed batch, because both build on changes that were not written. Fails the
+    /// batch's `effects` and the queued ones.
+    pub(super) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
+        self.state.cache.clear();
+        let queued = self.state.journal.discard();
+        self.fail_effects(effects.into_iter().chain(queued), error);
+    }
 
     /// Returns the CLIs that were to receive the batch's updates. If the batch was committed despite an error, they
     /// have missed these updates.
-    fn clis_that_missed(&self, effects: &[Effect]) -> BTreeSet<ConnId> {
-        let turn = self.turn();
+    fn clis_that_missed(&mut self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => Some(others(turn.connections.of_owner(owner), *except)),
-            Effect::Message { session, except, .. } => Some(others(turn.connections.of_session(session), *except)),
+            Effect::Update { owner, except, .. } => Some(others(self.state.connections.of_owner(owner), *except)),
+            Effect::Message { session, except, .. } => {
+                Some(others(self.state.connections.of_session(session), *except))
+            }
             _ => None,
         });
         missed.flatten().collect()
-    }
-
-    /// Clears the cache and the queue after a failed batch, because both build on changes that were not written. Fails the
-    /// batch's `effects` and the queued ones.
-    pub(super) fn discard_uncommitted(&self, effects: Vec<Effect>, error: &Error) {
-        let queued = {
-            let mut turn = self.turn();
-            turn.cache.clear();
-            turn.journal.discard()
-        };
-        self.fail_effects(effects.into_iter().chain(queued), error);
     }
 }
 

@@ -1,48 +1,45 @@
 //! Running effects: what the hub sends, publishes and stores once a change is durable.
 
+use crate::hub::turn::Turn;
 use std::ops::Range;
 
-use super::Hub;
 use super::error::Error;
 use super::ports::ConnId;
-use super::state::effect::Effect;
+use super::state::effect::{Effect, Reply};
 use super::storage_keys::alive_key;
 use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 
-impl Hub {
+impl Turn<'_> {
     /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
-    pub(in crate::hub) fn run_effects(&self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
-        let mut turn = self.turn();
+    pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut inactive = 0;
         for effect in effects {
             match effect {
-                Effect::Send { conn, frame } => turn.send_reply(conn, &frame),
-                Effect::Disconnect { conn } => turn.disconnect(conn, 1000, ""),
-                Effect::Reply { conn, on_commit, .. } => turn.send_reply(conn, &on_commit.concat()),
-                Effect::Publish(event) => turn.publish(event_numbers.next(), || event),
+                Effect::Reply(reply) => self.answer(reply),
+                Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
-                    let to = others(turn.connections.of_owner(&owner), except);
+                    let to = others(self.state.connections.of_owner(&owner), except);
                     if !to.is_empty() {
-                        turn.send_update(&to, &parts.concat());
+                        self.send_update(&to, &parts.concat());
                     }
                 }
                 Effect::Message { session, except, message, update_seq, event } => {
-                    let to = others(turn.connections.of_session(&session), except);
+                    let to = others(self.state.connections.of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
-                            update_frame(&self.new_id(), update_seq, message.created_at, &body)
+                            update_frame(&self.hub.new_id(), update_seq, message.created_at, &body)
                         });
-                        turn.send_update(&to, &parts.concat());
+                        self.send_update(&to, &parts.concat());
                     }
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
-                    turn.publish(event_numbers.next(), event);
+                    self.publish(event_numbers.next(), event);
                 }
-                Effect::Notify(notification) => turn.notify(notification),
+                Effect::Notify(notification) => self.notify(notification),
                 Effect::DeleteTimer(owner) => {
-                    if !turn.liveness.is_running(&owner) {
-                        self.rt.kv_delete(&alive_key(&owner));
+                    if !self.state.liveness.is_running(&owner) {
+                        self.hub.rt.kv_delete(&alive_key(&owner));
                     }
                     inactive += 1;
                 }
@@ -51,33 +48,31 @@ impl Hub {
                 }
             }
         }
-        turn.persist_last_published();
+        self.persist_last_published();
         // An inactive session may leave the cache.
         if inactive > 0 {
-            turn.cache.record_inactive(inactive);
-            turn.evict_sessions();
+            self.state.cache.record_inactive(inactive);
+            self.state.evict_sessions();
         }
     }
 
-    /// Runs effects that do not wait for a commit. None of them publishes an event, so they need no event numbers.
-    pub(super) fn run_effects_without_commit(&self, effects: Vec<Effect>) {
-        self.run_effects(effects, 0..0);
+    /// Sends the answer for a durable change.
+    pub(in crate::hub) fn answer(&mut self, reply: Reply) {
+        self.send_reply(reply.conn, &reply.on_commit.concat());
     }
 
     /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit, and
-    /// drops events. `Send` and `Disconnect` run as usual, because they do not depend on the change.
-    pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
+    /// drops the others.
+    pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
-                Effect::Reply { conn, on_failure, .. } => self.turn().send_reply(conn, &on_failure),
+                Effect::Reply(reply) => self.send_reply(reply.conn, &reply.on_failure),
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The session or machine was to become inactive. It is still active in the database, so the hub tries again
                 // after another timeout.
-                Effect::DeleteTimer(owner) => self.turn().begin_timeout(owner),
-                Effect::Send { conn, frame } => self.turn().send_reply(conn, &frame),
-                Effect::Disconnect { conn } => self.turn().disconnect(conn, 1000, ""),
+                Effect::DeleteTimer(owner) => self.begin_timeout(owner),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

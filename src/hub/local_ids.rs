@@ -1,6 +1,7 @@
 //! Lookups of local ids that are not in memory: older ones of a session with many messages. Each batch of the journal ends with the
 //! lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of its own.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use super::error::Error;
@@ -25,24 +26,25 @@ impl Hub {
         };
         self.wait_for_commit(committed).await
     }
+}
 
+impl Turn<'_> {
     /// Stores the results of a lookup in memory. `results` has those of the whole batch.
-    pub(super) fn insert_looked_up(&self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
+    pub(super) fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
             // The waiting messages repeat the lookup, and are rejected after several failures.
-            Err(error) => return self.rt.log_debug(&error.to_string()),
+            Err(error) => return self.hub.rt.log_debug(&error.to_string()),
         };
-        let mut turn = self.turn();
         for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
-            if turn.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
+            if self.state.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
                 continue;
             }
-            if let Some(local_ids) = turn.local_ids_mut(&session)
+            if let Some(local_ids) = self.state.local_ids_mut(&session)
                 && local_ids.look_up(&local_id) == Seen::Unknown
                 && local_ids.insert(local_id, message)
             {
-                turn.cache.evictions.record(&[Key::Id(&session)]);
+                self.state.cache.evictions.record(&[Key::Id(&session)]);
             }
         }
     }

@@ -19,36 +19,9 @@ impl Hub {
         self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }
 
-    /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
-    pub(super) fn disconnect_if_behind(&self, conn: ConnId) -> bool {
-        let mut turn = self.turn();
-        let is_behind =
-            turn.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
-        if is_behind {
-            turn.disconnect(conn, CLOSE_STALLED, STALLED_CLI);
-        }
-        is_behind
-    }
-
-    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
-    pub(super) fn ping_after_frame(&self, conn: ConnId) -> u64 {
-        let mut turn = self.turn();
-        let Some(connection) = turn.connections.get_mut(conn) else { return 0 };
-        connection.send_window.record_ping();
-        self.rt.send(&[conn], engineio::PING_FRAME);
-        connection.send_window.last_ping()
-    }
-
     /// Whether a CLI has answered a ping, or its socket is closed.
     pub(super) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
         self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
-    }
-
-    /// Disconnects CLIs that must read the current state again, because a write failed.
-    pub(super) fn disconnect_to_resync(&self, conns: impl IntoIterator<Item = ConnId>) {
-        for conn in conns {
-            self.turn().disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
-        }
     }
 
     /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
@@ -56,6 +29,33 @@ impl Hub {
         let mut turn = self.turn();
         let peer = turn.connections.close(conn);
         turn.forget_connection(conn, peer);
+    }
+}
+
+impl Turn<'_> {
+    /// Disconnects CLIs that must read the current state again, because a write failed.
+    pub(super) fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
+        for conn in conns {
+            self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
+        }
+    }
+
+    /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
+    pub(super) fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
+        let is_behind =
+            self.state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
+        if is_behind {
+            self.disconnect(conn, CLOSE_STALLED, STALLED_CLI);
+        }
+        is_behind
+    }
+
+    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
+    pub(super) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
+        connection.send_window.record_ping();
+        self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.last_ping()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The result of a CLI's update to a versioned field (optimistic concurrency).
 
-use super::state::effect::Effect;
+use super::state::effect::Reply;
 use crate::model::text_parts::TextParts;
 
 /// The result of an update, with the current version of the field and its current value (`null` for none).
@@ -13,4 +13,4 @@ pub enum UpdateResult {
 }
 
 /// Makes the reply to an update from its result; `None` when the CLI requested no acknowledgement.
-pub type MakeReply<'r> = &'r (dyn Fn(&UpdateResult) -> Option<Effect> + Send + Sync);
+pub type MakeReply<'r> = &'r (dyn Fn(&UpdateResult) -> Option<Reply> + Send + Sync);

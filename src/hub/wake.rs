@@ -63,11 +63,11 @@ impl Hub {
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();
         ledger.add_cache(cache);
-        hub.restore_event_log();
+        hub.turn().restore_event_log();
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
         // is a write.
         let woken = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { woken.arm() }));
+        hub.rt.spawn(Box::pin(async move { woken.turn().arm() }));
         hub
     }
 

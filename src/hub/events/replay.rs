@@ -21,51 +21,6 @@ use crate::store::events::EventsRow;
 use crate::store::{DbError, Statement, events};
 
 impl Hub {
-    /// Restores the log after hibernation or a restart.
-    pub(in crate::hub) fn restore_event_log(&self) {
-        let mut turn = self.turn();
-        let head = self.rt.kv_get(HEAD_KEY);
-        let last_published =
-            turn.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
-        match head.and_then(|head| LogHead::decode(&head)) {
-            Some(LogHead::On(span)) => {
-                turn.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
-                turn.log = Some(EventLog::restore(span, last_published));
-            }
-            // The numbers of later events are not stored, but no web client has received them.
-            Some(LogHead::Off(last)) => {
-                let after = turn.event_numbers.last_published().max(last + 1);
-                turn.event_numbers.continue_after(after);
-            }
-            None => {}
-        }
-        match last_published {
-            Some(_) => turn.start_logging(),
-            None => turn.stop_logging_later(),
-        }
-    }
-
-    /// Ends the log if no web client has been connected for long enough.
-    pub(in crate::hub) fn stop_expired_log(&self, now: u64) {
-        let mut turn = self.turn();
-        if turn.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
-            return;
-        }
-        let is_unread = turn.log.take().is_some_and(|log| log.pending_read().is_some());
-        // Separates this log from the next one, which may start before the rows of this one are deleted.
-        let last = turn.event_numbers.allocate(now);
-        if is_unread {
-            // The number of the last logged event is unknown, and the next log must start after it.
-            turn.event_numbers.continue_after(last);
-        }
-        self.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
-        let Some(hub) = self.this.upgrade() else { return };
-        self.rt.spawn(Box::pin(async move {
-            // If this fails, the next log deletes the rows, because they are before its start.
-            let _ = hub.commit(vec![events::delete(&hub.config.namespace, last)]).await;
-        }));
-    }
-
     fn write_log_head(&self, log: &EventLog) {
         self.rt.kv_put(HEAD_KEY, &LogHead::On(log.span().clone()).encode());
     }
@@ -122,46 +77,6 @@ impl Hub {
         let (most_events, most_bytes) = (RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
         batch.push(events::trim(namespace, most_events, most_bytes, log.span().start));
         batch.push(events::select_superfluous(namespace, RETAINED_EVENTS, RETAINED_BYTES));
-    }
-
-    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until a read
-    /// succeeds or [`MAX_REJECTED_LOG_READS`] are rejected: connected web clients would otherwise wait for these events until the
-    /// next batch or the next session that is loaded.
-    pub(in crate::hub) fn handle_failed_batch(&self, error: &DbError) {
-        let mut turn = self.turn();
-        let reserved = turn.event_numbers.last_reserved();
-        turn.event_numbers.withdraw();
-        if !error.may_have_committed() || reserved == turn.event_numbers.last_published() {
-            return;
-        }
-        match &mut turn.log {
-            Some(log) if reserved > log.span().start => {
-                let is_being_read = log.is_uncertain();
-                log.mark_uncertain();
-                if let Some(hub) = self.this.upgrade().filter(|_| !is_being_read) {
-                    self.rt.spawn(Box::pin(async move {
-                        let mut rejected_reads = 0;
-                        while let Err(error) = hub.sync_event_log().await {
-                            // A query with an unknown outcome has already been repeated for `DB_RETRY_MS`.
-                            if !error.may_have_committed() {
-                                rejected_reads += 1;
-                                // The object cannot hibernate while it sleeps.
-                                if rejected_reads == MAX_REJECTED_LOG_READS {
-                                    return;
-                                }
-                                hub.rt.sleep(BACKGROUND_RETRY_MS).await;
-                            }
-                        }
-                    }));
-                }
-            }
-            // The log started during the commit, and has no row of the batch.
-            Some(_) => {
-                turn.event_numbers.continue_after(reserved);
-                turn.send_gap_notice(None);
-            }
-            None => {}
-        }
     }
 
     /// Reads the end of the log from the database after a wake or an uncertain commit, and publishes the events that connected
@@ -227,6 +142,90 @@ impl Hub {
             }
         }
         Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Restores the log after hibernation or a restart.
+    pub(in crate::hub) fn restore_event_log(&mut self) {
+        let head = self.hub.rt.kv_get(HEAD_KEY);
+        let last_published =
+            self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
+        match head.and_then(|head| LogHead::decode(&head)) {
+            Some(LogHead::On(span)) => {
+                self.state.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
+                self.state.log = Some(EventLog::restore(span, last_published));
+            }
+            // The numbers of later events are not stored, but no web client has received them.
+            Some(LogHead::Off(last)) => {
+                let after = self.state.event_numbers.last_published().max(last + 1);
+                self.state.event_numbers.continue_after(after);
+            }
+            None => {}
+        }
+        match last_published {
+            Some(_) => self.start_logging(),
+            None => self.stop_logging_later(),
+        }
+    }
+
+    /// Ends the log if no web client has been connected for long enough.
+    pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
+        if self.state.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
+            return;
+        }
+        let is_unread = self.state.log.take().is_some_and(|log| log.pending_read().is_some());
+        // Separates this log from the next one, which may start before the rows of this one are deleted.
+        let last = self.state.event_numbers.allocate(now);
+        if is_unread {
+            // The number of the last logged event is unknown, and the next log must start after it.
+            self.state.event_numbers.continue_after(last);
+        }
+        self.hub.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
+        let Some(hub) = self.hub.this.upgrade() else { return };
+        self.hub.rt.spawn(Box::pin(async move {
+            // If this fails, the next log deletes the rows, because they are before its start.
+            let _ = hub.commit(vec![events::delete(&hub.config.namespace, last)]).await;
+        }));
+    }
+
+    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out, until a read
+    /// succeeds or [`MAX_REJECTED_LOG_READS`] are rejected: connected web clients would otherwise wait for these events until the
+    /// next batch or the next session that is loaded.
+    pub(in crate::hub) fn handle_failed_batch(&mut self, error: &DbError) {
+        let reserved = self.state.event_numbers.last_reserved();
+        self.state.event_numbers.withdraw();
+        if !error.may_have_committed() || reserved == self.state.event_numbers.last_published() {
+            return;
+        }
+        match &mut self.state.log {
+            Some(log) if reserved > log.span().start => {
+                let is_being_read = log.is_uncertain();
+                log.mark_uncertain();
+                if let Some(hub) = self.hub.this.upgrade().filter(|_| !is_being_read) {
+                    self.hub.rt.spawn(Box::pin(async move {
+                        let mut rejected_reads = 0;
+                        while let Err(error) = hub.sync_event_log().await {
+                            // A query with an unknown outcome has already been repeated for `DB_RETRY_MS`.
+                            if !error.may_have_committed() {
+                                rejected_reads += 1;
+                                // The object cannot hibernate while it sleeps.
+                                if rejected_reads == MAX_REJECTED_LOG_READS {
+                                    return;
+                                }
+                                hub.rt.sleep(BACKGROUND_RETRY_MS).await;
+                            }
+                        }
+                    }));
+                }
+            }
+            // The log started during the commit, and has no row of the batch.
+            Some(_) => {
+                self.state.event_numbers.continue_after(reserved);
+                self.send_gap_notice(None);
+            }
+            None => {}
+        }
     }
 }
 

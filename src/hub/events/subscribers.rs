@@ -88,23 +88,6 @@ impl Hub {
         turn.request_alarm(Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }
 
-    /// Disconnects web clients whose token has expired.
-    pub(in crate::hub) fn close_expired(&self, now: u64) {
-        let mut turn = self.turn();
-        let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        let expired = turn.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
-        let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
-        for conn in expired {
-            turn.disconnect(conn, 4401, "Token expired: reconnect with a new one");
-        }
-    }
-
-    pub(in crate::hub) fn send_heartbeats(&self) {
-        let mut turn = self.turn();
-        turn.broadcast(&HEARTBEAT.to_owned().into(), |_| true);
-        turn.connections.record_heartbeat();
-    }
-
     /// Handles a frame of a web client: any text acknowledges a heartbeat.
     pub(in crate::hub) fn on_web_client_text(&self, conn: ConnId, connection: &mut Connection) {
         connection.send_window.acknowledge();
@@ -123,6 +106,23 @@ impl Hub {
         subscription.set_visibility(visible, self.rt.now());
         turn.set_peer(conn, Peer::Web(subscription));
         Ok(())
+    }
+}
+
+impl Turn<'_> {
+    /// Disconnects web clients whose token has expired.
+    pub(in crate::hub) fn close_expired(&mut self, now: u64) {
+        let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
+        let expired = self.state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
+        let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
+        for conn in expired {
+            self.disconnect(conn, 4401, "Token expired: reconnect with a new one");
+        }
+    }
+
+    pub(in crate::hub) fn send_heartbeats(&mut self) {
+        self.broadcast(&HEARTBEAT.to_owned().into(), |_| true);
+        self.state.connections.record_heartbeat();
     }
 }
 

@@ -1,10 +1,11 @@
 //! Connecting sockets of CLIs: from the open packet to a valid CONNECT, or to the timeout.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
-use crate::hub::inbound::replies::{error_event, event_code};
+use crate::hub::inbound::replies::event_code;
 use crate::hub::peers::cli::Cli;
 use crate::hub::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::ports::ConnId;
@@ -125,7 +126,7 @@ impl Hub {
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
-            return self.disconnect_to_resync([conn]);
+            return self.turn().disconnect_to_resync([conn]);
         };
         let cli = Cli { session: session.owned(), machine: machine.owned(), upload_chunks, ..Cli::default() };
         {
@@ -142,11 +143,12 @@ impl Hub {
         for owner in named.into_iter().flatten() {
             self.record_activity(owner, conn).await;
         }
-        let refusals = [(Kind::Session, session), (Kind::Machine, machine)].into_iter().filter_map(|(kind, named)| {
-            let Named::Refused(id, error) = named else { return None };
-            Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.noun(), &id))))
-        });
-        self.run_effects_without_commit(refusals.collect());
+        for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
+            if let Named::Refused(id, error) = named {
+                let subject = Some((kind.noun(), id.as_str()));
+                self.turn().send_error_event(conn, &error.to_string(), event_code(&error), subject);
+            }
+        }
     }
 
     /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
@@ -162,15 +164,16 @@ impl Hub {
             Err(error) => Err(error),
         }
     }
+}
 
+impl Turn<'_> {
     /// Disconnects the sockets that sent no CONNECT in time.
-    pub(in crate::hub) fn expire_connecting(&self, now: u64) {
-        let mut turn = self.turn();
+    pub(in crate::hub) fn expire_connecting(&mut self, now: u64) {
         let is_late = |connecting: &Connecting| connecting.opened_at + CONNECT_TIMEOUT_MS <= now;
-        let late = turn.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
+        let late = self.state.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
         let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();
         for conn in late {
-            turn.disconnect(conn, 1008, NO_CONNECT);
+            self.disconnect(conn, 1008, NO_CONNECT);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Events of CLIs (PROTOCOL.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
 //! handler returns the effects of its event; a rejected event never closes the socket.
 
+use crate::hub::turn::Turn;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,9 +19,7 @@ use crate::hub::versioned::UpdateResult;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{
-    CliEvent, EventError, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected,
-};
+use crate::wire::cli::{CliEvent, EventError, MachineUpdate, NewMessage, SessionUpdate, decode};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
@@ -32,7 +31,7 @@ impl Hub {
         ack: Option<AckId>,
         name: &str,
         args: &[&RawValue],
-    ) -> Vec<Effect> {
+    ) {
         let is_update = name.starts_with("update-") || name.starts_with("machine-update-");
         let from = Sender { conn, ack, is_update };
         let renamed = args.first().filter(|_| name == "session-alive");
@@ -41,12 +40,12 @@ impl Hub {
         let event = match decode(name, renamed_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
-                self.count_unknown_event(&name);
-                return from.acknowledge_ignored();
+                self.turn().count_unknown_event(&name);
+                return self.turn().acknowledge_unknown(from);
             }
             Err(error) => {
                 let message = error.to_string();
-                return from.reject(&Rejection { code: "bad-payload", message, subject: None });
+                return self.turn().reject(from, &Rejection { code: "bad-payload", message, subject: None });
             }
         };
         if let CliEvent::UpdateMetadata(update) | CliEvent::UpdateState(update) = &event {
@@ -55,8 +54,8 @@ impl Hub {
         match event {
             CliEvent::Message(message) => self.on_message(from, message).await,
             CliEvent::MessageDelta(delta) => match self.message_delta(&delta).await {
-                Ok(()) => from.ok(),
-                Err(error) => from.reject(&Rejection::of(&error, Kind::Session, &delta.sid)),
+                Ok(()) => self.turn().acknowledge_now(from, &[]),
+                Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
             },
             CliEvent::UpdateMetadata(u) => self.on_metadata(from, u).await,
             CliEvent::UpdateState(u) => self.on_agent_state(from, u).await,
@@ -72,7 +71,7 @@ impl Hub {
             CliEvent::SessionEnd(end) => {
                 let result = self.session_end(&end, conn).await;
                 if result.is_ok() {
-                    self.remove_served(conn, &Owner::Session(end.sid.clone()));
+                    self.turn().remove_served(conn, &Owner::Session(end.sid.clone()));
                 }
                 self.acknowledge(from, (Kind::Session, &end.sid), &[], result)
             }
@@ -88,29 +87,17 @@ impl Hub {
                     if let Some(owner) = owner {
                         self.record_activity(owner, conn).await;
                     }
-                    from.ok()
+                    self.turn().acknowledge_now(from, &[]);
                 }
-                Err((code, message)) => from.reject(&Rejection { code, message, subject: Some(("rpc", &rpc.method)) }),
+                Err((code, message)) => {
+                    self.turn().reject(from, &Rejection { code, message, subject: Some(("rpc", &rpc.method)) })
+                }
             },
             CliEvent::RpcUnregister(rpc) => {
-                self.unregister(conn, &rpc.method);
-                from.ok()
+                self.turn().unregister(conn, &rpc.method);
+                self.turn().acknowledge_now(from, &[]);
             }
-            CliEvent::Ping => from.ok(),
-        }
-    }
-
-    /// Counts an event that the protocol does not have, and logs the first one of each name. CLIs of other versions may send
-    /// such events.
-    fn count_unknown_event(&self, name: &str) {
-        let name = truncate(name, MAX_ECHO_CHARS);
-        let mut turn = self.turn();
-        let counts = &mut turn.unknown_events;
-        if let Some(count) = counts.get_mut(name.as_ref()) {
-            *count += 1;
-        } else if counts.len() < MAX_UNKNOWN_EVENTS {
-            self.rt.log_debug(&format!("ignoring the events {name:?} of a CLI: the protocol does not have them"));
-            counts.insert(name.into_owned(), 1);
+            CliEvent::Ping => self.turn().acknowledge_now(from, &[]),
         }
     }
 
@@ -119,23 +106,18 @@ impl Hub {
         self.turn().unknown_events.clone()
     }
 
-    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Vec<Effect> {
+    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) {
         if let Err(error) = self.check_message_size(&message) {
-            return from.reject(&Rejection::of(&error, Kind::Session, &message.sid));
+            return self.turn().reject(from, &Rejection::of(&error, Kind::Session, &message.sid));
         }
         let content = message.content();
         let sid = message.sid.clone();
-        let draft = Draft::new(message.sid, message.local_id, content, Some(from.conn));
-        let added = self
-            .append(draft, |message| {
-                let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable");
-                from.reply(&message_ack(&message.id, message.seq), &failed)
-            })
-            .await;
+        let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
+        let added = self.append(draft).await;
         self.serve_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
-    async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
+    async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply("metadata", result);
         let result = match self.copy_value(u.value) {
             Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
@@ -144,7 +126,7 @@ impl Hub {
         self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
     }
 
-    async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
+    async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
         let result = match self.copy_value(u.value) {
             Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
@@ -153,12 +135,7 @@ impl Hub {
         self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
     }
 
-    async fn on_machine_update(
-        self: &Arc<Self>,
-        from: Sender,
-        field: MachineField,
-        u: MachineUpdate<'_>,
-    ) -> Vec<Effect> {
+    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, u: MachineUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
         let result = match self.copy_value(u.value) {
             Ok(value) => {
@@ -181,7 +158,7 @@ impl Hub {
 
     /// Records that the socket of a keep-alive, which arrived at `at`, serves its session or machine.
     fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
-        self.add_served(conn, owner.clone());
+        self.turn().add_served(conn, owner.clone());
         // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
         self.turn().record_arrival(owner, conn, at);
     }
@@ -195,28 +172,19 @@ impl Hub {
     }
 
     /// Rejects a failed update, or records a successful one as activity of its session or machine.
-    async fn serve_update_or_reject(
-        self: &Arc<Self>,
-        from: Sender,
-        owner: Owner,
-        result: Result<(), Error>,
-    ) -> Vec<Effect> {
+    async fn serve_update_or_reject(self: &Arc<Self>, from: Sender, owner: Owner, result: Result<(), Error>) {
         let (conn, is_ok) = (from.conn, result.is_ok());
-        let effects = self.serve_or_reject(from, owner.clone(), result);
+        self.serve_or_reject(from, owner.clone(), result);
         if is_ok {
             self.record_activity(owner, conn).await;
         }
-        effects
     }
 
     /// Rejects a failed event, or records after a successful one that the sender's socket serves the session or machine.
-    fn serve_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) -> Vec<Effect> {
+    fn serve_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) {
         match result {
-            Ok(()) => {
-                self.add_served(from.conn, owner);
-                Vec::new()
-            }
-            Err(error) => from.reject(&Rejection::of(&error, Kind::of(&owner), owner.id())),
+            Ok(()) => self.turn().add_served(from.conn, owner),
+            Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::of(&owner), owner.id())),
         }
     }
 
@@ -227,17 +195,31 @@ impl Hub {
         (kind, id): (Kind, &str),
         ignored: &[&str],
         result: Result<AckTiming, Error>,
-    ) -> Vec<Effect> {
+    ) {
         match result {
-            Ok(AckTiming::Now) => from.ok_ignoring(ignored),
+            Ok(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),
             Ok(AckTiming::OnCommit) => {
                 if let Some(reply) = from.ok_on_commit(ignored) {
-                    self.turn().journal.on_commit(reply);
+                    self.turn().journal.on_commit(Effect::Reply(reply));
                     self.start_commit();
                 }
-                Vec::new()
             }
-            Err(error) => from.reject(&Rejection::of(&error, kind, id)),
+            Err(error) => self.turn().reject(from, &Rejection::of(&error, kind, id)),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Counts an event that the protocol does not have, and logs the first one of each name. CLIs of other versions may send
+    /// such events.
+    fn count_unknown_event(&mut self, name: &str) {
+        let name = truncate(name, MAX_ECHO_CHARS);
+        let counts = &mut self.state.unknown_events;
+        if let Some(count) = counts.get_mut(name.as_ref()) {
+            *count += 1;
+        } else if counts.len() < MAX_UNKNOWN_EVENTS {
+            self.hub.rt.log_debug(&format!("ignoring the events {name:?} of a CLI: the protocol does not have them"));
+            counts.insert(name.into_owned(), 1);
         }
     }
 }

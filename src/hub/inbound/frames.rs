@@ -10,7 +10,7 @@ use crate::hub::inbound::admission::{
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::frame_queue::QueuedFrame;
 use crate::hub::ports::ConnId;
-use crate::hub::state::effect::Effect;
+use crate::hub::turn::Turn;
 use crate::hub::{Hub, State};
 use crate::limits::{
     FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, MAX_UNRESERVED_FRAME_BYTES,
@@ -74,7 +74,7 @@ impl Hub {
                 true => FrameOrder::AfterEarlier,
             }
         };
-        self.record_frame(conn);
+        self.turn().record_frame(conn);
         let memory_bytes = bytes + FRAME_OVERHEAD_BYTES;
         if order == FrameOrder::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
             return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
@@ -171,12 +171,7 @@ impl Hub {
         };
         match connecting {
             Some(connecting) => self.on_connecting_frame(conn, connecting, &frame.text).await,
-            None => {
-                let effects = self.on_cli_frame(conn, frame).await;
-                if !effects.is_empty() {
-                    self.run_effects_without_commit(effects);
-                }
-            }
+            None => self.on_cli_frame(conn, frame).await,
         }
     }
 
@@ -191,7 +186,7 @@ impl Hub {
             // The type of an acknowledgement. Other packets are not decoded here.
             Ok(engineio::Packet::Message(text)) if text.starts_with('3') => match socketio::decode(text) {
                 Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => {
-                    if !self.disconnect_if_behind(conn) {
+                    if !self.turn().disconnect_if_behind(conn) {
                         self.turn().rpc.complete(conn, id, &args);
                     }
                 }
@@ -202,47 +197,44 @@ impl Hub {
         true
     }
 
-    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) -> Vec<Effect> {
+    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
         match engineio::decode(&frame.text) {
-            Ok(engineio::Packet::Close) => vec![Effect::Disconnect { conn }],
-            Ok(engineio::Packet::Pong) => {
-                self.on_pong(conn);
-                Vec::new()
-            }
-            _ if self.disconnect_if_behind(conn) => Vec::new(),
+            Ok(engineio::Packet::Close) => self.turn().disconnect(conn, 1000, ""),
+            Ok(engineio::Packet::Pong) => self.on_pong(conn),
+            _ if self.turn().disconnect_if_behind(conn) => {}
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text, frame.arrived_at).await,
-            Ok(engineio::Packet::Ping(data)) => vec![Effect::Send { conn, frame: engineio::pong_frame(data) }],
-            Ok(engineio::Packet::Handshake) => Vec::new(),
-            Err(error) => self.close_invalid(conn, &error, PARSE_ERROR),
+            Ok(engineio::Packet::Ping(data)) => self.turn().send_reply(conn, &engineio::pong_frame(data)),
+            Ok(engineio::Packet::Handshake) => {}
+            Err(error) => self.turn().close_invalid(conn, &error, PARSE_ERROR),
         }
     }
 
-    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) -> Vec<Effect> {
+    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) {
         match socketio::decode(text) {
-            Err(error) => self.close_invalid(conn, &error, close_reason(&error)),
+            Err(error) => self.turn().close_invalid(conn, &error, close_reason(&error)),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
-                vec![Effect::Send { conn, frame: socketio::connect_error_frame(namespace, "Invalid namespace") }]
+                self.turn().send_reply(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
             }
-            Ok(packet) if packet.namespace() != NAMESPACE => self.close_unexpected(conn, &packet),
+            Ok(packet) if packet.namespace() != NAMESPACE => self.turn().close_unexpected(conn, &packet),
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
-            Ok(Packet::Ack { id, args, .. }) => {
-                self.turn().rpc.complete(conn, id, &args);
-                Vec::new()
+            Ok(Packet::Ack { id, args, .. }) => self.turn().rpc.complete(conn, id, &args),
+            Ok(Packet::Disconnect { .. }) => self.turn().disconnect(conn, 1000, ""),
+            Ok(packet @ (Packet::Connect { .. } | Packet::ConnectError { .. })) => {
+                self.turn().close_unexpected(conn, &packet);
             }
-            Ok(Packet::Disconnect { .. }) => vec![Effect::Disconnect { conn }],
-            Ok(packet @ (Packet::Connect { .. } | Packet::ConnectError { .. })) => self.close_unexpected(conn, &packet),
         }
     }
+}
 
-    fn close_unexpected(&self, conn: ConnId, packet: &Packet<'_>) -> Vec<Effect> {
+impl Turn<'_> {
+    fn close_unexpected(&mut self, conn: ConnId, packet: &Packet<'_>) {
         let (code, reason) = unexpected_reason(packet);
-        self.close_invalid(conn, &reason, (code, reason))
+        self.close_invalid(conn, &reason, (code, reason));
     }
 
     /// Closes a socket after a packet that can't be decoded or is not expected.
-    fn close_invalid(&self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) -> Vec<Effect> {
-        self.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
-        self.turn().disconnect(conn, code, reason);
-        Vec::new()
+    fn close_invalid(&mut self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) {
+        self.hub.rt.log_debug(&format!("closing the socket of a CLI: {error}"));
+        self.disconnect(conn, code, reason);
     }
 }

@@ -3,6 +3,7 @@
 use crate::hub::Hub;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
+use crate::hub::turn::Turn;
 use crate::limits::PONG_TIMEOUT_MS;
 use crate::wire::engineio;
 
@@ -45,14 +46,15 @@ impl Hub {
             connection.send_window.acknowledge();
         }
     }
+}
 
+impl Turn<'_> {
     /// Records a received frame: like a pong, it shows that the CLI is connected.
-    pub(in crate::hub) fn record_frame(&self, conn: ConnId) {
-        let mut turn = self.turn();
-        let Some(connection) = turn.connections.get_mut(conn) else { return };
+    pub(in crate::hub) fn record_frame(&mut self, conn: ConnId) {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
         if cli.unanswered_since.take().is_some() {
-            self.write_attachment(conn, &connection.peer);
+            self.hub.write_attachment(conn, &connection.peer);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::replies::{error_event, event_code};
+use crate::hub::inbound::replies::event_code;
 use crate::hub::peers::cli::{Cli, Other};
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
@@ -121,27 +121,6 @@ impl Hub {
         Ok(None)
     }
 
-    /// Records that a socket serves a session or machine, so that it receives its updates. The CLI gets an error if the socket's
-    /// attachment has no room.
-    pub(in crate::hub) fn add_served(&self, conn: ConnId, owner: Owner) {
-        let mut turn = self.turn();
-        let Some(cli) = turn.connections.cli(conn) else { return };
-        if turn.connections.of_owner(&owner).contains(&conn) {
-            return;
-        }
-        let mut cli = cli.clone();
-        cli.add_other(owner.clone());
-        match turn.within_attachment(cli, &owner) {
-            Some(cli) => turn.set_served(conn, cli),
-            None => {
-                drop(turn);
-                let subject = (Kind::of(&owner).noun(), owner.id());
-                let error = error_event(conn, TOO_MANY_SERVED, "too-many-served", Some(subject));
-                self.run_effects_without_commit(vec![error]);
-            }
-        }
-    }
-
     /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
     async fn write_attachments_after_burst(&self) {
         self.await_burst(1, |turn| turn.unwritten_attachments.len()).await;
@@ -153,27 +132,45 @@ impl Hub {
             }
         }
     }
+}
 
-    /// Records that a socket has ended a session.
-    pub(in crate::hub) fn remove_served(&self, conn: ConnId, session: &Owner) {
-        let mut turn = self.turn();
-        if !turn.connections.of_owner(session).contains(&conn) {
+impl Turn<'_> {
+    /// Records that a socket serves a session or machine, so that it receives its updates. The CLI gets an error if the socket's
+    /// attachment has no room.
+    pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: Owner) {
+        let Some(cli) = self.state.connections.cli(conn) else { return };
+        if self.state.connections.of_owner(&owner).contains(&conn) {
             return;
         }
-        let Some(mut cli) = turn.connections.cli(conn).cloned() else { return };
-        cli.record_session_end(session);
-        turn.set_peer(conn, Peer::Cli(cli));
-        turn.activation_waiters.cancel_report_waiters(session.id());
+        let mut cli = cli.clone();
+        cli.add_other(owner.clone());
+        match self.state.within_attachment(cli, &owner) {
+            Some(cli) => self.set_served(conn, cli),
+            None => {
+                let subject = (Kind::of(&owner).noun(), owner.id());
+                self.send_error_event(conn, TOO_MANY_SERVED, "too-many-served", Some(subject));
+            }
+        }
     }
 
-    pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
-        let mut turn = self.turn();
-        if let Some((owner, method)) =
-            turn.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.config.vocabulary))
-        {
-            turn.rpc.unregister(owner, method, conn);
+    /// Records that a socket has ended a session.
+    pub(in crate::hub) fn remove_served(&mut self, conn: ConnId, session: &Owner) {
+        if !self.state.connections.of_owner(session).contains(&conn) {
+            return;
         }
-        turn.remove_method(conn, name);
+        let Some(mut cli) = self.state.connections.cli(conn).cloned() else { return };
+        cli.record_session_end(session);
+        self.set_peer(conn, Peer::Cli(cli));
+        self.state.activation_waiters.cancel_report_waiters(session.id());
+    }
+
+    pub(in crate::hub) fn unregister(&mut self, conn: ConnId, name: &str) {
+        if let Some((owner, method)) =
+            self.state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary))
+        {
+            self.state.rpc.unregister(owner, method, conn);
+        }
+        self.remove_method(conn, name);
     }
 }
 

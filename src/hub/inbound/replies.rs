@@ -1,8 +1,9 @@
-//! Replies to a CLI, as effects: acknowledgements, and `error` events (PROTOCOL.md "Errors").
+//! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL.md "Errors").
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::ports::ConnId;
-use crate::hub::state::effect::Effect;
+use crate::hub::state::effect::Reply;
+use crate::hub::turn::Turn;
 use crate::hub::versioned::UpdateResult;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected, ok_ack};
 use crate::wire::socketio::{self, AckId};
@@ -32,41 +33,19 @@ impl<'a> Rejection<'a> {
 }
 
 impl Sender {
-    /// Acknowledges without data.
-    pub fn ok(self) -> Vec<Effect> {
-        self.ok_ignoring(&[])
-    }
-
-    /// Acknowledges an event. `ignored`: the names of its invalid fields.
-    pub fn ok_ignoring(self, ignored: &[&str]) -> Vec<Effect> {
-        let ack = |ack| Effect::Send { conn: self.conn, frame: ack_frame(ack, &ok_ack(ignored)) };
-        self.ack.map(ack).into_iter().collect()
-    }
-
-    /// Acknowledges an ignored event, without an argument.
-    pub fn acknowledge_ignored(self) -> Vec<Effect> {
-        let ack = |ack| Effect::Send { conn: self.conn, frame: socketio::ack_frame(NAMESPACE, ack, &[]) };
-        self.ack.map(ack).into_iter().collect()
-    }
-
-    /// Acknowledges an event once its change is durable. `ignored`: the names of its invalid fields.
-    pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Effect> {
-        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
-        self.reply(&ok_ack(ignored), &failed)
-    }
-
-    /// Returns the effect that answers with `done` once the change is durable, or with `failed` if it can't be written.
-    pub fn reply(self, done: &str, failed: &str) -> Option<Effect> {
+    /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of its invalid fields.
+    pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Reply> {
         let ack = self.ack?;
-        Some(Effect::Reply {
+        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
+        Some(Reply {
             conn: self.conn,
-            on_commit: ack_frame(ack, done).into(),
-            on_failure: ack_frame(ack, failed),
+            on_commit: ack_frame(ack, &ok_ack(ignored)).into(),
+            on_failure: ack_frame(ack, &failed),
         })
     }
 
-    /// Returns the reply to a versioned update. `field` is the JSON name of the field.
-    pub fn update_reply(self, field: &str, result: &UpdateResult) -> Option<Effect> {
+    /// Returns the answer to a versioned update. `field` is the JSON name of the field.
+    pub fn update_reply(self, field: &str, result: &UpdateResult) -> Option<Reply> {
         let (done, value) = match result {
             UpdateResult::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
             UpdateResult::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
@@ -74,36 +53,50 @@ impl Sender {
         let reason = "The hub could not store the update. Try again.";
         let failed = UpdateAck::Error { reason, code: "unavailable" }.encode();
         let ack = self.ack?;
-        Some(Effect::Reply {
+        Some(Reply {
             conn: self.conn,
             on_commit: value.clone().insert_into(&ack_frame(ack, &done.encode()), "null"),
             on_failure: ack_frame(ack, &failed),
         })
     }
+}
+
+impl Turn<'_> {
+    /// Acknowledges an event that changed nothing. `ignored`: the names of its invalid fields.
+    pub(super) fn acknowledge_now(&mut self, from: Sender, ignored: &[&str]) {
+        if let Some(ack) = from.ack {
+            self.send_reply(from.conn, &ack_frame(ack, &ok_ack(ignored)));
+        }
+    }
+
+    /// Acknowledges an event that the protocol does not have, without an argument.
+    pub(super) fn acknowledge_unknown(&mut self, from: Sender) {
+        if let Some(ack) = from.ack {
+            self.send_reply(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[]));
+        }
+    }
 
     /// Rejects the event in its acknowledgement, if the CLI requested one. Sends an `error` event if it did not, or if the
     /// session or machine does not exist or belongs to another namespace.
-    pub fn reject(self, rejection: &Rejection<'_>) -> Vec<Effect> {
+    pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {
         let Rejection { code, message, subject } = rejection;
-        let mut effects = Vec::new();
-        if let Some(ack) = self.ack {
-            let answer = match self.is_update {
+        if let Some(ack) = from.ack {
+            let answer = match from.is_update {
                 true => UpdateAck::Error { reason: message, code }.encode(),
                 false => message_rejected(message, code),
             };
-            effects.push(Effect::Send { conn: self.conn, frame: ack_frame(ack, &answer) });
+            self.send_reply(from.conn, &ack_frame(ack, &answer));
         }
-        if self.ack.is_none() || matches!(*code, "access-denied" | "not-found") {
-            effects.push(error_event(self.conn, message, code, *subject));
+        if from.ack.is_none() || matches!(*code, "access-denied" | "not-found") {
+            self.send_error_event(from.conn, message, code, *subject);
         }
-        effects
     }
-}
 
-/// Returns the effect that sends an `error` event.
-pub fn error_event(conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) -> Effect {
-    let event = ErrorEvent::new(message, code, subject).encode();
-    Effect::Send { conn, frame: socketio::event_frame(NAMESPACE, None, "error", &[&event]) }
+    /// Sends a CLI an `error` event.
+    pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) {
+        let event = ErrorEvent::new(message, code, subject).encode();
+        self.send_reply(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
+    }
 }
 
 fn ack_frame(ack: AckId, answer: &str) -> String {

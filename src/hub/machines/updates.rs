@@ -117,21 +117,21 @@ impl Hub {
             if version == expected {
                 let value = Some(value).filter(|value| !value.is_null());
                 let result = turn.apply_machine_update(id, field, version + 1, value, from)?;
-                make_reply(&result).into_iter().for_each(|reply| turn.journal.on_commit(reply));
+                make_reply(&result).into_iter().for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
                 None
             } else if let Some(large) = current.large {
                 Some((large.clone(), version))
             } else {
                 let value = TextParts::value(current.value.cloned());
                 let reply = make_reply(&UpdateResult::Mismatch { version, value });
-                reply.into_iter().for_each(|reply| turn.journal.on_commit(reply));
+                reply.into_iter().for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
                 None
             }
         };
         if let Some((large, version)) = large {
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
             let reply = make_reply(&UpdateResult::Mismatch { version, value: TextParts::value(Some(value)) });
-            self.run_effects_without_commit(reply.into_iter().collect());
+            reply.into_iter().for_each(|reply| self.turn().answer(reply));
             return Ok(());
         }
         self.start_commit();

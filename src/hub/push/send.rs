@@ -93,7 +93,7 @@ impl Hub {
                     // Finds out whether there are subscribers. If there are none, the next toasts are not recorded.
                     let _ = self.push_subscribers().await;
                 }
-                return self.finish(id, delivery, outcome);
+                return self.turn().finish(id, delivery, outcome);
             }
             Decision::Send => {}
             Decision::Unknown => return self.retry_round(id, delivery),
@@ -103,7 +103,7 @@ impl Hub {
         if delivery.targets.is_empty() {
             delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), self.rt.now());
             if delivery.is_done() {
-                return self.finish(id, delivery, DeliveryOutcome::NoSubscribers);
+                return self.turn().finish(id, delivery, DeliveryOutcome::NoSubscribers);
             }
         }
         delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
@@ -134,9 +134,9 @@ impl Hub {
             true => {
                 let sent = delivery.sent_count > 0;
                 let outcome = if sent { DeliveryOutcome::Sent } else { DeliveryOutcome::Failed };
-                self.finish(id, delivery, outcome);
+                self.turn().finish(id, delivery, outcome);
             }
-            false => self.put_back(id, delivery, DeliveryOutcome::Sending),
+            false => self.turn().put_back(id, delivery, DeliveryOutcome::Sending),
         }
     }
 
@@ -267,31 +267,31 @@ impl Hub {
     /// Schedules another round after the database was unavailable, or ends the delivery after several of them.
     fn retry_round(&self, id: u64, mut delivery: Delivery) {
         match delivery.retry_round(self.rt.now()) {
-            true => self.put_back(id, delivery, DeliveryOutcome::Waiting),
-            false => self.finish(id, delivery, DeliveryOutcome::Unavailable),
+            true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),
+            false => self.turn().finish(id, delivery, DeliveryOutcome::Unavailable),
         }
     }
+}
 
+impl Turn<'_> {
     /// Returns a delivery to the queue until its next round.
-    fn put_back(&self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        let mut turn = self.turn();
-        let PushState { queue, log, .. } = &mut turn.push;
+    fn put_back(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
+        let PushState { queue, log, .. } = &mut self.state.push;
         if let Some(replaced) = queue.put_back(id, delivery) {
-            log.put_replaced(&*self.rt, id, replaced);
+            log.put_replaced(&*self.hub.rt, id, replaced);
         } else if let Some(delivery) = queue.get(id) {
-            self.rt.kv_put(&delivery_key(id), &encode(delivery));
-            log.put(&*self.rt, id, delivery, outcome);
+            self.hub.rt.kv_put(&delivery_key(id), &encode(delivery));
+            log.put(&*self.hub.rt, id, delivery, outcome);
         }
-        let next = turn.push.queue.next_deadline();
-        turn.request_alarm(next);
+        let next = self.state.push.queue.next_deadline();
+        self.request_alarm(next);
     }
 
     /// Removes a delivery from the queue and logs its outcome.
-    fn finish(&self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        let mut turn = self.turn();
-        turn.push.queue.remove(id);
-        self.rt.kv_delete(&delivery_key(id));
-        turn.push.log.put(&*self.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
+    fn finish(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
+        self.state.push.queue.remove(id);
+        self.hub.rt.kv_delete(&delivery_key(id));
+        self.state.push.log.put(&*self.hub.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }
 

@@ -91,7 +91,7 @@ impl Hub {
                     && !turn.in_flight.expects_reactivation(&id, hub.rt.now())
             };
             if must_end {
-                hub.send_without_result(&Owner::Session(id), None, Method::KillSession, "{}");
+                hub.turn().send_without_result(&Owner::Session(id), None, Method::KillSession, "{}");
             }
         }));
     }

@@ -1,5 +1,6 @@
 //! The list of sessions. Sessions that are not in memory are listed from the database, without loading them.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
@@ -42,34 +43,35 @@ impl Hub {
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
             self.flushed().await?;
             let read = summaries::load(&self.db, &self.config.namespace, &selection).await?;
-            self.insert_summaries(generation, selection, read);
+            self.turn().insert_summaries(generation, selection, read);
         }
     }
+}
 
+impl Turn<'_> {
     /// Adds summaries that were read from the database in the given generation to the list.
-    fn insert_summaries(&self, generation: Generation, selection: Selection, read: Summaries) {
-        let mut turn = self.turn();
-        if turn.cache.evictions.forgotten_since(generation) {
+    fn insert_summaries(&mut self, generation: Generation, selection: Selection, read: Summaries) {
+        if self.state.cache.evictions.forgotten_since(generation) {
             return;
         }
         for mut fields in read.fields {
-            if fields.active && turn.cache.entry(&fields.id).is_none() {
+            if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
-                fields.active_at = fields.active_at.max(turn.liveness.active_at(&owner));
-                turn.start_timeout(owner);
+                fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
+                self.start_timeout(owner);
             }
             let summary = SessionSummary::of(&fields);
-            turn.cache.insert_summary(generation, fields.id, summary);
+            self.state.cache.insert_summary(generation, fields.id, summary);
         }
         match selection {
-            Selection::After(_) => turn.cache.list.set_read(read.last_tag, read.is_complete),
+            Selection::After(_) => self.state.cache.list.set_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
-                let is_deleted = |id: &&String| !turn.cache.evictions.contains_since(generation, Key::Id(id));
+                let is_deleted = |id: &&String| !self.state.cache.evictions.contains_since(generation, Key::Id(id));
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
-                deleted.into_iter().for_each(|id| turn.cache.list.remove_unread(id));
+                deleted.into_iter().for_each(|id| self.state.cache.list.remove_unread(id));
             }
             Selection::Ids(_) => {}
         }
-        turn.evict_sessions();
+        self.state.evict_sessions();
     }
 }

@@ -2,6 +2,7 @@
 //! takes the history of the old one, whose messages are not rewritten. The same batch moves the messages of the new session
 //! behind them, and removes the old session.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -133,15 +134,15 @@ impl Hub {
             Err(error) => Err(error),
         };
         match merged {
-            Ok(Found::Owned(merged)) => self.apply_merge(old, &merged, metadata, large, (removal, gap)),
+            Ok(Found::Owned(merged)) => self.turn().apply_merge(old, &merged, metadata, large, (removal, gap)),
             Ok(_) => Err(Error::NotFound(Kind::Session)),
             Err(error) => {
-                self.discard_uncommitted(Vec::new(), &Error::from(error.clone()));
+                self.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_have_committed {
                     let clis = [&old.id, &new_id].map(|id| self.turn().connections.of_session(id).to_vec());
-                    self.disconnect_to_resync(clis.into_iter().flatten());
+                    self.turn().disconnect_to_resync(clis.into_iter().flatten());
                 }
-                self.handle_failed_batch(&DbError::Retryable(error.to_string()));
+                self.turn().handle_failed_batch(&DbError::Retryable(error.to_string()));
                 Err(error.into())
             }
         }
@@ -156,53 +157,6 @@ impl Hub {
             *memory = self.reserve_memory(large.bytes)?;
         }
         self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
-    }
-
-    /// Updates the cache and publishes the merge, which is durable. `event_numbers` are those of the removal event and of
-    /// the gap in the log.
-    fn apply_merge(
-        &self,
-        old: &Session,
-        merged: &Session,
-        metadata: Option<Json>,
-        large: Option<LargeValue>,
-        event_numbers: (u64, u64),
-    ) -> Result<(), Error> {
-        let new = &merged.id;
-        let mut turn = self.turn();
-        // Drops what is queued for the old session, whose row is gone.
-        turn.journal.delete_session(&old.id);
-        turn.cache.remove(&old.id);
-        let owner = Owner::Session(old.id.clone());
-        turn.liveness.stop(&owner);
-        self.rt.kv_delete(&alive_key(&owner));
-        let (removal, gap) = event_numbers;
-        turn.publish(Some(removal), || Event::session_removed(&old.id));
-        if let Some(log) = &mut turn.log {
-            log.push_gap(gap);
-        }
-        turn.event_numbers.set_published(gap);
-        // Web clients of the new session have messages with outdated seqs.
-        turn.send_gap_notice(Some(new));
-        turn.cache.evictions.record(&[Key::Id(new)]);
-        let State { cache, journal, .. } = &mut *turn;
-        let entry = cache.require_entry_mut(new)?;
-        entry.session.seq = merged.seq;
-        (entry.local_ids, entry.completed) = (None, None);
-        journal.trim_completed_requests(new);
-        entry.session.todos = entry.session.todos.take().or(old.todos.clone());
-        // The metadata may have been updated while the merge was written.
-        let s = &mut entry.session;
-        let queued = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
-        let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
-        let metadata = merge_metadata(old, current.as_ref());
-        s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
-        let event = Event::session_updated(new, &Changes::presence(&entry.session));
-        turn.journal.queue_session(new, Extent::Whole);
-        turn.journal.on_commit(Effect::Publish(event));
-        turn.set_metadata(new, metadata, None)?;
-        turn.cache.record_merged(&old.id, merged);
-        Ok(())
     }
 
     /// Returns the new session with the fields it takes from the old one, and its metadata as a large value if it is
@@ -224,6 +178,54 @@ impl Hub {
             ..new
         };
         (session, large)
+    }
+}
+
+impl Turn<'_> {
+    /// Updates the cache and publishes the merge, which is durable. `event_numbers` are those of the removal event and of
+    /// the gap in the log.
+    fn apply_merge(
+        &mut self,
+        old: &Session,
+        merged: &Session,
+        metadata: Option<Json>,
+        large: Option<LargeValue>,
+        event_numbers: (u64, u64),
+    ) -> Result<(), Error> {
+        let new = &merged.id;
+        // Drops what is queued for the old session, whose row is gone.
+        self.state.journal.delete_session(&old.id);
+        self.state.cache.remove(&old.id);
+        let owner = Owner::Session(old.id.clone());
+        self.state.liveness.stop(&owner);
+        self.hub.rt.kv_delete(&alive_key(&owner));
+        let (removal, gap) = event_numbers;
+        self.publish(Some(removal), || Event::session_removed(&old.id));
+        if let Some(log) = &mut self.state.log {
+            log.push_gap(gap);
+        }
+        self.state.event_numbers.set_published(gap);
+        // Web clients of the new session have messages with outdated seqs.
+        self.send_gap_notice(Some(new));
+        self.state.cache.evictions.record(&[Key::Id(new)]);
+        let State { cache, journal, .. } = &mut *self.state;
+        let entry = cache.require_entry_mut(new)?;
+        entry.session.seq = merged.seq;
+        (entry.local_ids, entry.completed) = (None, None);
+        journal.trim_completed_requests(new);
+        entry.session.todos = entry.session.todos.take().or(old.todos.clone());
+        // The metadata may have been updated while the merge was written.
+        let s = &mut entry.session;
+        let queued = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
+        let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
+        let metadata = merge_metadata(old, current.as_ref());
+        s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
+        let event = Event::session_updated(new, &Changes::presence(&entry.session));
+        self.state.journal.queue_session(new, Extent::Whole);
+        self.state.journal.on_commit(Effect::Publish(event));
+        self.set_metadata(new, metadata, None)?;
+        self.state.cache.record_merged(&old.id, merged);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::hub::error::{Error, check_size};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::Details;
-use crate::hub::state::effect::Effect;
+use crate::hub::state::effect::{Effect, Reply};
 use crate::hub::state::evictions::Key;
 use crate::hub::state::local_ids::Seen;
 use crate::hub::state::lookup::UnknownLocalId;
@@ -21,12 +21,21 @@ use crate::model::message::Message;
 use crate::model::{ready, todo};
 use crate::store::journal::Extent;
 use crate::store::messages::MessageRef;
-use crate::wire::cli::NewMessage;
+use crate::wire::cli::{NAMESPACE, NewMessage, message_ack, message_rejected};
+use crate::wire::socketio::{AckId, ack_frame};
 
 /// How often a local id is looked up at most: a lookup is repeated if the session was evicted meanwhile.
 const MAX_LOOKUPS: u32 = 3;
 /// The error after [`MAX_LOOKUPS`].
 const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
+
+/// Who is told that a message is durable.
+enum Receipt {
+    /// The CLI that sent it, in the acknowledgement that it requested.
+    Ack(AckId),
+    /// A task that waits for the commit.
+    Waiter(oneshot::Sender<Result<(), Error>>),
+}
 
 /// A message to add.
 pub struct Draft {
@@ -38,12 +47,29 @@ pub struct Draft {
     pub content: Json,
     /// The CLI that sent it, which does not receive it back; `None` for a web client.
     pub from: Option<ConnId>,
+    receipt: Option<Receipt>,
 }
 
 impl Draft {
-    /// Creates a draft. An empty local id counts as none.
-    pub fn new(session: String, local_id: Option<String>, content: Json, from: Option<ConnId>) -> Self {
-        Self { session, local_id: local_id.filter(|id| !id.is_empty()), content, from }
+    /// Creates the draft of a web client. An empty local id counts as none.
+    pub fn of_web_client(session: String, local_id: Option<String>, content: Json) -> Self {
+        let local_id = local_id.filter(|id| !id.is_empty());
+        Self { session, local_id, content, from: None, receipt: None }
+    }
+
+    /// Creates the draft of a CLI, which is acknowledged when the message is durable. An empty local id counts as none.
+    pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
+        let draft = Self::of_web_client(session, local_id, content);
+        Self { from: Some(from), receipt: ack.map(Receipt::Ack), ..draft }
+    }
+
+    /// Returns the effect that tells the sender that the message is durable.
+    fn receipt(self, message: &MessageRef) -> Option<Effect> {
+        let conn = self.from;
+        self.receipt.and_then(|receipt| match receipt {
+            Receipt::Ack(ack) => Some(Effect::Reply(message_reply(conn?, ack, message))),
+            Receipt::Waiter(waiter) => Some(Effect::Resolve(waiter)),
+        })
     }
 
     pub fn local_id(&self) -> Option<&str> {
@@ -73,21 +99,24 @@ enum Attempt {
     SeqsLocked(oneshot::Receiver<Result<(), Error>>),
 }
 
+/// Returns the acknowledgement of a message.
+fn message_reply(conn: ConnId, ack: AckId, message: &MessageRef) -> Reply {
+    let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable");
+    let frame = |answer: &str| ack_frame(NAMESPACE, ack, &[answer]);
+    Reply { conn, on_commit: frame(&message_ack(&message.id, message.seq)).into(), on_failure: frame(&failed) }
+}
+
 impl Hub {
-    /// Adds a message, or finds the one with its local id. The effect that `on_commit` returns runs when the message is
-    /// durable.
-    pub async fn append(
-        self: &Arc<Self>,
-        draft: Draft,
-        on_commit: impl FnOnce(&MessageRef) -> Option<Effect>,
-    ) -> Result<MessageRef, Error> {
+    /// Adds a message, or finds the one with its local id. Its sender is told when it is durable.
+    pub async fn append(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         draft.check()?;
         let mut lookups = 0;
         let message = loop {
-            match self.try_append(&draft)? {
+            let attempt = self.turn().try_append(&draft)?;
+            match attempt {
                 Attempt::Done(message) => break message,
                 Attempt::NeedsSession if draft.local_id.is_some() => {
-                    self.load_session_with(&draft.session, Details::LocalIds).await?
+                    self.load_session_with(&draft.session, Details::LocalIds).await?;
                 }
                 Attempt::NeedsSession => self.load_session(&draft.session).await?,
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
@@ -101,8 +130,8 @@ impl Hub {
                 }
             }
         };
-        if let Some(effect) = on_commit(&message) {
-            self.turn().journal.on_commit(effect);
+        if let Some(receipt) = draft.receipt(&message) {
+            self.turn().journal.on_commit(receipt);
         }
         self.start_commit();
         Ok(message)
@@ -110,8 +139,8 @@ impl Hub {
 
     /// Adds a message of a web client, and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
-        let (sender, committed) = oneshot::channel();
-        let message = self.append(draft, |_| Some(Effect::Resolve(sender))).await?;
+        let (waiter, committed) = oneshot::channel();
+        let message = self.append(Draft { receipt: Some(Receipt::Waiter(waiter)), ..draft }).await?;
         self.wait_for_commit(committed).await?;
         Ok(message)
     }
@@ -123,15 +152,16 @@ impl Hub {
             _ => Ok(()),
         }
     }
+}
 
-    fn try_append(&self, draft: &Draft) -> Result<Attempt, Error> {
-        let mut turn = self.turn();
-        if let Some(unlocked) = turn.in_flight.until_seqs_unlocked(&draft.session) {
+impl Turn<'_> {
+    fn try_append(&mut self, draft: &Draft) -> Result<Attempt, Error> {
+        if let Some(unlocked) = self.state.in_flight.until_seqs_unlocked(&draft.session) {
             return Ok(Attempt::SeqsLocked(unlocked));
         }
-        let Some(entry) = turn.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
+        let Some(entry) = self.state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {
-            return Err(turn.inactive_error(&draft.session, Error::SessionInactive));
+            return Err(self.state.inactive_error(&draft.session, Error::SessionInactive));
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
@@ -144,8 +174,8 @@ impl Hub {
                 Some(Seen::Never) => {}
             }
         }
-        turn.ensure_write_queue_has_room(draft.content.text().len())?;
-        turn.queue_message(draft).map(Attempt::Done)
+        self.state.ensure_write_queue_has_room(draft.content.text().len())?;
+        self.queue_message(draft).map(Attempt::Done)
     }
 }
 

@@ -49,7 +49,7 @@ impl Hub {
             // The session may have been evicted or resumed during the read.
             let is_active = self.turn().cache.entry(id).map(|entry| entry.session.active);
             if is_active == Some(false) {
-                break self.begin_resume(id)?;
+                break self.turn().begin_resume(id)?;
             }
         };
         let active = match plan {
@@ -82,15 +82,6 @@ impl Hub {
         }
         turn.request_alarm(Some(deadline));
         Ok(Some(turn.activation_waiters.wait(vec![id.to_owned()], Some(deadline), true)))
-    }
-
-    /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
-    fn begin_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
-        let mut turn = self.turn();
-        let session = &turn.cache.require_entry(id)?.session;
-        let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&turn, session, self.rt.now()).ok_or(Error::NoMachineOnline)?;
-        Ok(turn.in_flight.begin_resume(id).then_some((machine, params)))
     }
 
     /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
@@ -145,14 +136,23 @@ impl Hub {
         self.turn().in_flight.expect_reactivation(id, until);
         self.rt.kv_put(&reactivation_key(id), &until.to_string());
     }
+}
+
+impl Turn<'_> {
+    /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
+    fn begin_resume(&mut self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        let params = resume_params(session, &self.hub.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
+        let machine = choose_machine(&self.state, session, self.hub.rt.now()).ok_or(Error::NoMachineOnline)?;
+        Ok(self.state.in_flight.begin_resume(id).then_some((machine, params)))
+    }
 
     /// Fails resumes whose session did not become active in time.
-    pub(in crate::hub) fn expire_resumes(&self, now: u64) {
-        let mut turn = self.turn();
-        for id in turn.in_flight.expire(now) {
-            self.rt.kv_delete(&reactivation_key(&id));
+    pub(in crate::hub) fn expire_resumes(&mut self, now: u64) {
+        for id in self.state.in_flight.expire(now) {
+            self.hub.rt.kv_delete(&reactivation_key(&id));
         }
-        turn.activation_waiters.expire(now);
+        self.state.activation_waiters.expire(now);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::hub::large::{self, GetField};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::completed_requests::CompletedRequests;
-use crate::hub::state::effect::Effect;
+use crate::hub::state::effect::{Effect, Reply};
 use crate::hub::state::entry::Entry;
 use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
@@ -42,7 +42,7 @@ const AGENT_STATE: VersionedField =
 /// The outcome of [`try_reply_with_current_value`].
 enum ReplyAttempt {
     /// The reply is to be sent; `None` when the CLI asked for no acknowledgement.
-    Ready(Option<Effect>),
+    Ready(Option<Reply>),
     /// The reply is sent after the next commit.
     Queued,
     /// The completed requests were evicted from memory, and have to be loaded again.
@@ -127,7 +127,7 @@ impl Hub {
                 // The value must be read from the database.
                 None
             };
-            result.iter().filter_map(make_reply).for_each(|reply| turn.journal.on_commit(reply));
+            result.iter().filter_map(make_reply).for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
             result
         };
         if result.is_none() {
@@ -148,12 +148,12 @@ impl Hub {
             // In each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(id).await?;
             let attempt = self
-                .with_field(id, field.get, |state, current| {
-                    Ok(try_reply_with_current_value(state, id, field, current, make_reply))
+                .with_field(id, field.get, |turn, current| {
+                    Ok(try_reply_with_current_value(turn, id, field, current, make_reply))
                 })
                 .await?;
             match attempt {
-                ReplyAttempt::Ready(reply) => self.run_effects_without_commit(reply.into_iter().collect()),
+                ReplyAttempt::Ready(reply) => reply.into_iter().for_each(|reply| self.turn().answer(reply)),
                 ReplyAttempt::Queued => {}
                 ReplyAttempt::Evicted => continue,
             }
@@ -266,7 +266,7 @@ fn try_reply_with_current_value(
     if is_large {
         return ReplyAttempt::Ready(reply);
     }
-    reply.into_iter().for_each(|reply| state.journal.on_commit(reply));
+    reply.into_iter().for_each(|reply| state.journal.on_commit(Effect::Reply(reply)));
     ReplyAttempt::Queued
 }
 

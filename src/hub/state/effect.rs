@@ -15,26 +15,21 @@ use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 use crate::store::journal::MemorySize;
 
+/// The answer to an event of a CLI.
+#[derive(Debug)]
+pub struct Reply {
+    pub conn: ConnId,
+    /// The frame for a durable change.
+    pub on_commit: TextParts,
+    /// The frame for a change that was not committed.
+    pub on_failure: String,
+}
+
 /// What the hub does once a change is durable.
 #[derive(Debug)]
 pub enum Effect {
-    /// Sends a frame to a CLI, whether or not the change became durable.
-    Send {
-        conn: ConnId,
-        frame: String,
-    },
-    /// Closes a CLI's socket at its own request.
-    Disconnect {
-        conn: ConnId,
-    },
     /// Answers a CLI.
-    Reply {
-        conn: ConnId,
-        /// The frame for a durable change.
-        on_commit: TextParts,
-        /// The frame for a change that was not committed.
-        on_failure: String,
-    },
+    Reply(Reply),
     Publish(Event),
     /// Sends an update to the owner's CLIs, except the one that caused it.
     Update {
@@ -87,15 +82,14 @@ impl Effect {
 impl MemorySize for Effect {
     fn text_bytes(&self) -> usize {
         match self {
-            Self::Send { frame, .. } => frame.len(),
-            Self::Reply { on_commit, on_failure, .. } => on_commit.memory_bytes() + on_failure.len(),
+            Self::Reply(reply) => reply.on_commit.memory_bytes() + reply.on_failure.len(),
             Self::Publish(event) => event.body.memory_bytes(),
             Self::Update { parts, .. } => parts.memory_bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::Disconnect { .. } | Self::DeleteTimer(_) | Self::Resolve(_) => 0,
+            Self::DeleteTimer(_) | Self::Resolve(_) => 0,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm
 //! memory ([`UploadBody`]): the hub builds only the frames around it.
 
+use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -72,7 +73,7 @@ impl Hub {
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
         let conn = self.upload_socket(&owner).await.map_err(to_upload_error)?;
-        if self.accepts_chunks(conn) {
+        if self.turn().accepts_chunks(conn) {
             return ChunkedUpload::new(self, &owner, conn).send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
@@ -113,7 +114,7 @@ impl Hub {
 
     /// Waits until a CLI has read the frames that were sent to it. Until then the runtime keeps them.
     async fn wait_until_read(&self, conn: ConnId) {
-        let ping = self.ping_after_frame(conn);
+        let ping = self.turn().ping_after_frame(conn);
         while !self.has_answered(conn, ping) {
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
@@ -168,11 +169,6 @@ impl Hub {
         Ok(call.conn)
     }
 
-    fn accepts_chunks(&self, conn: ConnId) -> bool {
-        let turn = self.turn();
-        matches!(turn.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.upload_chunks)
-    }
-
     /// Waits until no other upload in the isolate needs the memory for a large frame.
     async fn acquire_frame_slot(&self) -> Result<FrameTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_WAIT_MS);
@@ -203,5 +199,11 @@ impl Hub {
         }
         slot.grant = None;
         Ok(slot)
+    }
+}
+
+impl Turn<'_> {
+    fn accepts_chunks(&mut self, conn: ConnId) -> bool {
+        matches!(self.state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.upload_chunks)
     }
 }
