@@ -11,7 +11,7 @@ use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::jwt::{JwtKey, WebClaims};
 use crate::auth::token::TokenVerifier;
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::limits::{JWT_LIFETIME_SECS, MAX_VERIFIED_TOKENS};
 use crate::model::namespace::Namespace;
 use crate::store::{Database, secrets};

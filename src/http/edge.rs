@@ -18,7 +18,7 @@ use super::query::Query;
 use super::response::{JsonText, Response, json_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::ledger::Ledger;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::namespace::Namespace;

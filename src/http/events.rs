@@ -8,8 +8,8 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::Hub;
-use crate::hub::error::Error;
-use crate::hub::peers::subscription::{Format, Subscription};
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::wire::field_types::keyword;
 
 /// A valid request for the event stream.

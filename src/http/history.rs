@@ -3,8 +3,8 @@
 use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::Reply;
-use crate::hub::error::{Error, Kind};
-use crate::hub::large::ResponseText;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::write::large::ResponseText;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
 use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};

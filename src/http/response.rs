@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::error::ErrorResponse;
-use crate::hub::error::Error;
-use crate::hub::large::ResponseText;
+use crate::hub::base::error::Error;
+use crate::hub::write::large::ResponseText;
 use crate::ledger::Reservation;
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::model::json::Json;

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::error::Error;
-use crate::hub::state::session_list::{ArchivedFilter, ListRequest};
+use crate::hub::base::error::Error;
+use crate::hub::base::state::session_list::{ArchivedFilter, ListRequest};
 use crate::limits::{MAX_LISTED_SESSIONS, MAX_NAME_CHARS};
 use crate::wire::field_types::optional_scalar;
 

@@ -3,7 +3,7 @@
 use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path, path_within};
 use crate::model::method::Method;
 

@@ -4,9 +4,10 @@
 use crate::hub::turn::Turn;
 use std::sync::{Arc, Weak};
 
-use super::events::log::EventLog;
-use super::storage_keys::{LAST_DB_STALL, LAST_TICK};
-use super::{Hub, State};
+use crate::hub::Hub;
+use crate::hub::base::events::log::EventLog;
+use crate::hub::base::state::State;
+use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK};
 use crate::limits::{
     ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS, RECENT_KEEP_ALIVE_MS,
 };
@@ -78,7 +79,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Sets the alarm for the earliest deadline.
-    pub(super) fn arm(&mut self) {
+    pub(in crate::hub) fn arm(&mut self) {
         let next = self.state.next_deadline();
         self.request_alarm(next);
     }
@@ -86,7 +87,7 @@ impl Turn<'_> {
 
 impl Turn<'_> {
     /// Sets the alarm unless an earlier one is set.
-    pub(super) fn request_alarm(&mut self, at: Option<u64>) {
+    pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
         // The runtime drops an alarm in the past that is set while one is being handled (measured).
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {
@@ -107,7 +108,7 @@ impl Turn<'_> {
     }
 
     /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
-    pub(super) fn start_ticks(&mut self) {
+    pub(in crate::hub) fn start_ticks(&mut self) {
         if self.state.is_idle() {
             let now = self.hub.rt.now();
             self.state.schedule.skip_ticks(now);

@@ -1,12 +1,12 @@
-//! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](super::peers::grace).
+//! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](crate::hub::base::peers::grace).
 
 use crate::hub::turn::Turn;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use super::Hub;
-use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
-use super::ports::ConnId;
+use crate::hub::Hub;
+use crate::hub::base::peers::rpc::{Call, Rpc, RpcError, RpcResult};
+use crate::hub::base::ports::ConnId;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Dialect;
@@ -67,7 +67,12 @@ impl Hub {
     }
 
     /// Opens a call, which the caller sends.
-    pub(super) async fn open_call(&self, owner: &Owner, method: Method, timeout_ms: u64) -> Result<Call, RpcError> {
+    pub(in crate::hub) async fn open_call(
+        &self,
+        owner: &Owner,
+        method: Method,
+        timeout_ms: u64,
+    ) -> Result<Call, RpcError> {
         let deadline = self.rt.now() + timeout_ms;
         loop {
             let opened = self.turn().try_call(owner, method, deadline, deadline);
@@ -96,7 +101,13 @@ impl Hub {
 
 impl Turn<'_> {
     /// Calls a method if a socket has registered it, or only if the socket `conn` has. Ignores the result.
-    pub(super) fn send_without_result(&mut self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
+    pub(in crate::hub) fn send_without_result(
+        &mut self,
+        owner: &Owner,
+        conn: Option<ConnId>,
+        method: Method,
+        params: &str,
+    ) {
         let now = self.hub.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };
         if conn.is_none_or(|conn| call.conn == conn) {

@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures::future::BoxFuture;
 
-use super::events::numbering::EventNumbers;
-use super::peers::connections::{Connections, Peer};
-use super::ports::{ConnId, Runtime};
-use super::push::state::{KEY_PREFIX, PushState};
-use super::state::kept_requests::KeptRequests;
-use super::state::liveness::{Liveness, StoredTimer};
-use super::state::reservations::Reservations;
-use super::state::schedule::Schedule;
-use super::state::sweep::Sweep;
-use super::storage_keys::{
+use crate::hub::base::events::numbering::EventNumbers;
+use crate::hub::base::peers::connections::{Connections, Peer};
+use crate::hub::base::ports::{ConnId, Runtime};
+use crate::hub::base::push::state::{KEY_PREFIX, PushState};
+use crate::hub::base::state::State;
+use crate::hub::base::state::kept_requests::KeptRequests;
+use crate::hub::base::state::liveness::{Liveness, StoredTimer};
+use crate::hub::base::state::reservations::Reservations;
+use crate::hub::base::state::schedule::Schedule;
+use crate::hub::base::state::sweep::Sweep;
+use crate::hub::base::storage_keys::{
     ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
 };
-use super::{Config, Hub, State};
+use crate::hub::{Config, Hub};
 use crate::ledger::{Evictable, Ledger};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};

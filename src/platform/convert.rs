@@ -19,7 +19,7 @@ use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::ledger::Reservation;
 use crate::limits::{
     BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, FIRST_READ_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,

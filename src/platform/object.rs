@@ -25,11 +25,12 @@ use crate::http::edge::split_url;
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{ExternalBody, is_upload};
 use crate::http::{events, respond};
+use crate::hub::Hub;
+use crate::hub::base::peers::connections::Upgrade;
+use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::base::ports::{ConnId, Runtime};
+use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::NO_CONNECT;
-use crate::hub::peers::connections::Upgrade;
-use crate::hub::peers::subscription::{Format, Subscription};
-use crate::hub::ports::{ConnId, Runtime};
-use crate::hub::{Hub, storage_keys};
 use crate::limits::{INVALID_CONFIG_DELAY_MS, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::model::namespace::Namespace;
 

@@ -18,7 +18,7 @@ use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard;
 use super::time::{now, sleep};
-use crate::hub::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
+use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
 
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";

@@ -8,7 +8,7 @@ use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
 use super::runtime::ObjectRuntime;
-use crate::hub::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
 use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
 
 pub struct JsUpload {

@@ -4,12 +4,12 @@ use crate::hub::turn::Turn;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::error::{Error, Kind};
-use crate::hub::events::numbering::frame_without_id;
-use crate::hub::peers::connections::{Connection, Peer};
-use crate::hub::peers::subscription::{Format, Subscription};
-use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::next_tick;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::events::numbering::frame_without_id;
+use crate::hub::base::peers::connections::{Connection, Peer};
+use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::schedule::next_tick;
 use crate::limits::HEARTBEAT_INTERVAL_MS;
 use crate::model::event::{Event, MessageDelta};
 use crate::model::text_parts::TextParts;

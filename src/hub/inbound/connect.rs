@@ -3,14 +3,15 @@
 use crate::hub::turn::Turn;
 use std::sync::Arc;
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::peers::cli::Cli;
+use crate::hub::base::peers::connections::{Connecting, Peer, Upgrade};
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::schedule::next_tick;
+use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
 use crate::hub::inbound::replies::event_code;
-use crate::hub::peers::cli::Cli;
-use crate::hub::peers::connections::{Connecting, Peer, Upgrade};
-use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::next_tick;
-use crate::hub::{Hub, storage_keys};
 use crate::limits::{
     CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
 };

@@ -4,14 +4,15 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use crate::hub::Hub;
+use crate::hub::base::peers::connections::{Connection, Peer};
+use crate::hub::base::peers::frame_queue::QueuedFrame;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
 use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
 };
-use crate::hub::peers::connections::{Connection, Peer};
-use crate::hub::peers::frame_queue::QueuedFrame;
-use crate::hub::ports::ConnId;
 use crate::hub::turn::Turn;
-use crate::hub::{Hub, State};
 use crate::limits::{
     FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, MAX_UNRESERVED_FRAME_BYTES,
     SMALL_FRAME_BYTES,
@@ -54,7 +55,7 @@ enum FrameOrder {
 #[derive(Debug)]
 pub struct AdmittedFrame {
     order: FrameOrder,
-    /// Its part of [`unreserved_frame_bytes`](crate::hub::state::reservations::Reservations::unreserved_frame_bytes).
+    /// Its part of [`unreserved_frame_bytes`](crate::hub::base::state::reservations::Reservations::unreserved_frame_bytes).
     unreserved_bytes: usize,
 }
 

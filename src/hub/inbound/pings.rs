@@ -1,8 +1,8 @@
 //! Pings to CLIs: they show whether a CLI is connected, and how many of the sent bytes it has read.
 
 use crate::hub::Hub;
-use crate::hub::peers::connections::Peer;
-use crate::hub::ports::ConnId;
+use crate::hub::base::peers::connections::Peer;
+use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::limits::PONG_TIMEOUT_MS;
 use crate::wire::engineio;

@@ -5,12 +5,13 @@ use crate::hub::turn::Turn;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::peers::cli::{Cli, Other};
+use crate::hub::base::peers::connections::Peer;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
 use crate::hub::inbound::replies::event_code;
-use crate::hub::peers::cli::{Cli, Other};
-use crate::hub::peers::connections::Peer;
-use crate::hub::ports::ConnId;
-use crate::hub::{Hub, State};
 use crate::limits::MAX_ATTACHMENT_BYTES;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -189,7 +190,7 @@ impl Turn<'_> {
     }
 
     /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
-    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::ports::Runtime::spawn) closes the sockets.
+    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);

@@ -1,10 +1,10 @@
 //! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL.md "Errors").
 
-use crate::hub::error::{Error, Kind};
-use crate::hub::ports::ConnId;
-use crate::hub::state::effect::Reply;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::effect::Reply;
+use crate::hub::base::versioned::UpdateResult;
 use crate::hub::turn::Turn;
-use crate::hub::versioned::UpdateResult;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected, ok_ack};
 use crate::wire::socketio::{self, AckId};
 

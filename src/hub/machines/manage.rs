@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::hub::error::{Error, Kind, check_size};
-use crate::hub::large::without_large;
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind, check_size};
+use crate::hub::base::state::State;
 use crate::hub::machines::updates::MachineField;
-use crate::hub::{Hub, State};
+use crate::hub::write::large::without_large;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
 use crate::model::machine::Machine;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::commit::AckTiming;
-use crate::hub::error::Error;
-use crate::hub::ports::ConnId;
-use crate::hub::state::effect::Effect;
-use crate::hub::storage_keys::alive_key;
+use crate::hub::base::error::Error;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::storage_keys::alive_key;
+use crate::hub::write::commit::AckTiming;
 use crate::model::owner::Owner;
 
 impl Hub {

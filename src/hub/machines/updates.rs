@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::hub::error::{Error, check_size};
-use crate::hub::large::{FieldValue, incomplete_value};
-use crate::hub::ports::ConnId;
-use crate::hub::state::effect::Effect;
-use crate::hub::versioned::{MakeReply, UpdateResult};
-use crate::hub::{Hub, State};
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, check_size};
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::versioned::{MakeReply, UpdateResult};
+use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;

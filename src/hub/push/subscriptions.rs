@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
-use crate::hub::push::state::ASSUMED_EMPTY_KEY;
-use crate::hub::push::subscribers::Subscriber;
+use crate::hub::base::error::Error;
+use crate::hub::base::push::state::ASSUMED_EMPTY_KEY;
+use crate::hub::base::push::subscribers::Subscriber;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
-use crate::hub::large;
-use crate::hub::peers::rpc::{RpcError, rejection_reason};
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::rpc::{RpcError, rejection_reason};
+use crate::hub::base::state::entry::Entry;
 use crate::hub::sessions::presence::EndCause;
-use crate::hub::state::entry::Entry;
+use crate::hub::write::large;
 use crate::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;

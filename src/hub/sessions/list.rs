@@ -4,9 +4,9 @@ use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
-use crate::hub::state::evictions::{Generation, Key};
-use crate::hub::state::session_list::ListRequest;
+use crate::hub::base::error::Error;
+use crate::hub::base::state::evictions::{Generation, Key};
+use crate::hub::base::state::session_list::ListRequest;
 use crate::limits::{LIST_READ_BYTES, MEMORY_TIMEOUT_MS};
 use crate::model::owner::Owner;
 use crate::model::summary::SessionSummary;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
+use crate::hub::base::error::Error;
 use crate::model::event::MessageDelta;
 use crate::wire::cli;
 

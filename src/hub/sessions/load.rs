@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, join};
 
-use crate::hub::error::{Error, Kind};
-use crate::hub::state::completed_requests::CompletedRequests;
-use crate::hub::state::evictions::Key;
-use crate::hub::state::local_ids::LocalIds;
-use crate::hub::{Hub, State};
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::State;
+use crate::hub::base::state::completed_requests::CompletedRequests;
+use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::local_ids::LocalIds;
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::namespace::Namespace;

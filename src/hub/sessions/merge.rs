@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::hub::error::{Error, Kind};
-use crate::hub::large::{self, incomplete_value};
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::State;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::evictions::Key;
+use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::state::effect::Effect;
-use crate::hub::state::evictions::Key;
-use crate::hub::storage_keys::alive_key;
-use crate::hub::{Hub, State};
+use crate::hub::write::large::{self, incomplete_value};
 use crate::ledger::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};

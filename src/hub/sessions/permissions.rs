@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::Hub;
-use crate::hub::error::{Error, Kind};
-use crate::hub::large::state_if_pending;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::write::large::state_if_pending;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;

@@ -4,15 +4,16 @@
 use crate::hub::turn::Turn;
 use std::sync::Arc;
 
-use crate::hub::commit::AckTiming;
-use crate::hub::error::Error;
-use crate::hub::large;
-use crate::hub::ports::ConnId;
+use crate::hub::Hub;
+use crate::hub::base::error::Error;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::entry::Entry;
+use crate::hub::base::storage_keys::kept_requests_key;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::state::effect::Effect;
-use crate::hub::state::entry::Entry;
-use crate::hub::storage_keys::kept_requests_key;
-use crate::hub::{Hub, State};
+use crate::hub::write::commit::AckTiming;
+use crate::hub::write::large;
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::agent_state::count_pending;
 use crate::model::event::Event;

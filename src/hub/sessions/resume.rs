@@ -7,12 +7,13 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use serde::Serialize;
 
-use crate::hub::error::Error;
+use crate::hub::Hub;
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::rpc::RpcError;
+use crate::hub::base::state::State;
+use crate::hub::base::state::activation_waiters::Activation;
+use crate::hub::base::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::parse_spawn_result;
-use crate::hub::peers::rpc::RpcError;
-use crate::hub::state::activation_waiters::Activation;
-use crate::hub::storage_keys::reactivation_key;
-use crate::hub::{Hub, State};
 use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;

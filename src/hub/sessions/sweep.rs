@@ -5,7 +5,7 @@ use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::storage_keys::SWEEP;
+use crate::hub::base::storage_keys::SWEEP;
 use crate::limits::{BACKGROUND_RETRY_MS, SWEEP_PAUSE_FACTOR};
 use crate::store::removals;
 

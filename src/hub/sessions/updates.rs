@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::hub::error::{Error, check_size};
-use crate::hub::large::{self, GetField};
-use crate::hub::ports::ConnId;
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, check_size};
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
+use crate::hub::base::state::completed_requests::CompletedRequests;
+use crate::hub::base::state::effect::{Effect, Reply};
+use crate::hub::base::state::entry::Entry;
+use crate::hub::base::versioned::{MakeReply, UpdateResult};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::state::completed_requests::CompletedRequests;
-use crate::hub::state::effect::{Effect, Reply};
-use crate::hub::state::entry::Entry;
-use crate::hub::versioned::{MakeReply, UpdateResult};
-use crate::hub::{Hub, State};
+use crate::hub::write::large::{self, GetField};
 use crate::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES};
 use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;

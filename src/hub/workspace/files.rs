@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
-use crate::hub::peers::rpc::RpcResult;
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::rpc::RpcResult;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;

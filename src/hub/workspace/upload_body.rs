@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
-use crate::hub::error::Error;
-use crate::hub::peers::rpc::{Call, RpcError};
-use crate::hub::ports::{UploadBody, UploadFault};
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::rpc::{Call, RpcError};
+use crate::hub::base::ports::{UploadBody, UploadFault};
 use crate::limits::{MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
 use crate::wire::fields::read_object;
 

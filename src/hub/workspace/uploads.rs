@@ -8,10 +8,10 @@ use futures::channel::oneshot;
 use futures::future::{Either, select};
 use serde::Serialize;
 
-use crate::hub::error::Error;
-use crate::hub::peers::connections::{Connection, Peer};
-use crate::hub::peers::rpc::RpcError;
-use crate::hub::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::connections::{Connection, Peer};
+use crate::hub::base::peers::rpc::RpcError;
+use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::workspace::upload_body::{
     FileLimit, UploadFields, check_length, fault_to_error, read_upload, send_with_content, to_upload_error,
@@ -47,7 +47,7 @@ struct DeleteParams<'a> {
     path: &'a str,
 }
 
-/// A slot in [`UploadSlots`](crate::hub::state::upload_slots::UploadSlots), released on drop.
+/// A slot in [`UploadSlots`](crate::hub::base::state::upload_slots::UploadSlots), released on drop.
 struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::World;
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::ErrorResponse;
-use session_gateway_hub::hub::error::{Error, Kind};
+use session_gateway_hub::hub::base::error::{Error, Kind};
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::wire::fields::FieldError;
 

@@ -5,7 +5,7 @@ use crate::support::World;
 use crate::support::pushes::{Browser, pending, push_fixture, second_browser};
 use crate::support::sqlite::BatchKind;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::hub::base::ports::Runtime;
 use session_gateway_hub::store::DbError;
 
 fn outage() -> DbError {

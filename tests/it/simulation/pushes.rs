@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use http::Request;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::ports::PushAnswer;
+use session_gateway_hub::hub::base::ports::PushAnswer;
 use session_gateway_hub::limits::PUSH_TIMEOUT_MS;
 
 use super::responses::Purpose;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::events::log::{HEAD_KEY, LogHead};
-use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::hub::base::events::log::{HEAD_KEY, LogHead};
+use session_gateway_hub::hub::base::ports::Runtime;
 use session_gateway_hub::limits::LOG_RETENTION_MS;
 
 use super::oracle::reports_keep_alive;

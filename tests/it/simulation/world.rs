@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
-use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::hub::base::ports::Runtime;
 use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::store::memory::Memory;
 

@@ -7,9 +7,9 @@ use crate::support::World;
 use crate::support::replay::reconnect;
 use crate::support::sqlite::Sqlite;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::events::log::HEAD_KEY;
-use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::hub::ports::Runtime;
+use session_gateway_hub::hub::base::events::log::HEAD_KEY;
+use session_gateway_hub::hub::base::peers::subscription::Format;
+use session_gateway_hub::hub::base::ports::Runtime;
 
 /// The size of each part of a large value.
 const PART: usize = 1_000;

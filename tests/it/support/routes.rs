@@ -4,7 +4,7 @@
 //!
 //! A new route needs a row, or the test `the_table_has_exactly_the_routes_of_the_hub` fails.
 
-use session_gateway_hub::hub::ports::UploadFault;
+use session_gateway_hub::hub::base::ports::UploadFault;
 
 use super::field_faults::{Field, Length, Opaque, Param, ParamKind};
 use super::route::{

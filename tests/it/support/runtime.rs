@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
+use session_gateway_hub::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
 
 /// The initial time: five seconds after a full minute, so that the first heartbeat is after 25 s and the first ping after 55 s.
 pub const START: u64 = 1_800_000_005_000;

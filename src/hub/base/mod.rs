@@ -1,0 +1,12 @@
+//! What the hub is made of: ports to the platform, errors, storage keys, and state machines without IO. They take the time as an
+//! argument, and return what the caller must do.
+
+pub mod config;
+pub mod error;
+pub mod events;
+pub mod peers;
+pub mod ports;
+pub mod push;
+pub mod state;
+pub mod storage_keys;
+pub mod versioned;

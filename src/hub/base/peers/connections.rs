@@ -1,0 +1,427 @@
+//! The WebSockets of a namespace: the peer of each, and which belong to a session or a machine.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+
+use futures::channel::oneshot;
+use serde::{Deserialize, Serialize};
+
+use crate::hub::base::peers::cli::Cli;
+use crate::hub::base::peers::frame_queue::{FrameQueue, QueuedFrame};
+use crate::hub::base::peers::send_window::SendWindow;
+use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::base::ports::ConnId;
+use crate::model::owner::Owner;
+
+/// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
+/// names must stay: attachments survive a deploy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Peer {
+    /// A CLI that has not been connected by a CONNECT packet yet.
+    #[serde(rename = "opening")]
+    Connecting(Connecting),
+    /// A connected CLI.
+    Cli(Cli),
+    /// A web client; for an SSE stream, the worker that copies the frames to it.
+    Web(Subscription),
+}
+
+/// How a CLI's socket was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Upgrade {
+    /// The upgrade request had no token.
+    #[serde(rename = "bare")]
+    Unauthenticated,
+    /// The upgrade request had a valid token for this namespace. CONNECT needs none.
+    Authenticated,
+    /// The worker accepted the socket, sent the open packet and validated the CONNECT packet, which it now forwards.
+    Bridged,
+}
+
+/// A socket whose CONNECT packet is awaited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connecting {
+    /// In Unix milliseconds.
+    #[serde(rename = "since")]
+    pub opened_at: u64,
+    pub upgrade: Upgrade,
+    /// The number of frames that were answered with an error.
+    #[serde(rename = "refused", default, skip_serializing_if = "is_zero")]
+    pub refused_frames: u32,
+    /// The number of frames without effect: pings, and packets that are ignored.
+    #[serde(rename = "idle", default, skip_serializing_if = "is_zero")]
+    pub idle_frames: u32,
+}
+
+impl Connecting {
+    /// Creates the state of a socket that opens now.
+    pub fn new(now: u64, upgrade: Upgrade) -> Self {
+        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0 }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// An open socket.
+#[derive(Debug)]
+pub struct Connection {
+    pub peer: Peer,
+    /// Frames that were received while an earlier one was being handled.
+    pub queue: FrameQueue,
+    /// Whether a frame of this socket is being handled.
+    pub busy: bool,
+    pub send_window: SendWindow,
+}
+
+impl Connection {
+    fn new(peer: Peer) -> Self {
+        Self { peer, queue: FrameQueue::default(), busy: false, send_window: SendWindow::default() }
+    }
+
+    /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, so the socket needs no
+    /// send window.
+    fn is_stream(&self) -> bool {
+        matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
+    }
+}
+
+/// The open sockets, with indexes by the role of the client and by the sessions and machines that they serve.
+#[derive(Debug, Default)]
+pub struct Connections {
+    all: BTreeMap<ConnId, Connection>,
+    /// Sockets whose clients closed them while frames of theirs are queued.
+    closed: BTreeMap<ConnId, Connection>,
+    connecting: BTreeSet<ConnId>,
+    by_owner: HashMap<Owner, Vec<ConnId>>,
+    web: BTreeSet<ConnId>,
+    /// The web clients that receive the messages of a session.
+    web_by_session: HashMap<String, Vec<ConnId>>,
+}
+
+impl Connections {
+    /// Inserts a socket, or replaces the peer of a socket.
+    pub fn insert(&mut self, conn: ConnId, peer: Peer) {
+        let is_indexed = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
+            (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same(new),
+            _ => false,
+        };
+        if !is_indexed {
+            if let Some(old) = self.all.get(&conn).map(|connection| connection.peer.clone()) {
+                self.unindex(conn, &old);
+            }
+            self.index(conn, &peer);
+        }
+        match self.all.get_mut(&conn) {
+            Some(connection) => connection.peer = peer,
+            None => {
+                self.all.insert(conn, Connection::new(peer));
+            }
+        }
+    }
+
+    fn index(&mut self, conn: ConnId, peer: &Peer) {
+        match peer {
+            Peer::Connecting(_) => {
+                self.connecting.insert(conn);
+            }
+            Peer::Cli(cli) => {
+                for owner in cli.served() {
+                    self.by_owner.entry(owner).or_default().push(conn);
+                }
+            }
+            Peer::Web(subscription) => {
+                self.web.insert(conn);
+                let session = subscription.session.iter();
+                session.for_each(|id| self.web_by_session.entry(id.clone()).or_default().push(conn));
+            }
+        }
+    }
+
+    /// Removes a socket and its queued frames. Returns its peer, and the bytes of the frames.
+    pub fn remove(&mut self, conn: ConnId) -> (Option<Peer>, usize) {
+        let peer = self.close(conn);
+        (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queue.bytes()))
+    }
+
+    /// Removes a socket that the client has closed, and returns its peer. Its queued frames remain, for they arrived before.
+    pub fn close(&mut self, conn: ConnId) -> Option<Peer> {
+        let connection = self.all.remove(&conn)?;
+        self.unindex(conn, &connection.peer);
+        let peer = connection.peer.clone();
+        if !connection.queue.is_empty() {
+            self.closed.insert(conn, connection);
+        }
+        Some(peer)
+    }
+
+    /// Whether frames are queued that a CLI sent before it closed its socket.
+    pub fn is_closed_cli(&self, conn: ConnId) -> bool {
+        self.closed.get(&conn).is_some_and(|connection| matches!(connection.peer, Peer::Cli(_)))
+    }
+
+    /// Removes and returns the next queued frame of a socket, which is not busy if there is none.
+    pub fn next_frame(&mut self, conn: ConnId) -> Option<QueuedFrame> {
+        let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
+        let next = connection.queue.pop();
+        connection.busy = next.is_some();
+        if next.is_none() {
+            self.closed.remove(&conn);
+        }
+        next
+    }
+
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if they have.
+    pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
+        let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
+        connection.busy.then(|| connection.queue.wait())
+    }
+
+    /// Returns the queued frames of a socket.
+    pub fn queued_frames(&self, conn: ConnId) -> impl Iterator<Item = &QueuedFrame> {
+        let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
+        connection.into_iter().flat_map(|connection| connection.queue.frames())
+    }
+
+    /// Returns the sockets with queued frames, also closed ones, and the bytes of these frames.
+    pub fn queued_bytes(&self) -> impl Iterator<Item = (ConnId, usize)> {
+        self.all.iter().chain(&self.closed).map(|(conn, connection)| (*conn, connection.queue.bytes()))
+    }
+
+    fn unindex(&mut self, conn: ConnId, peer: &Peer) {
+        fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Vec<ConnId>>, key: &K, conn: ConnId) {
+            if let Some(conns) = index.get_mut(key) {
+                conns.retain(|c| *c != conn);
+                if conns.is_empty() {
+                    index.remove(key);
+                }
+            }
+        }
+        self.connecting.remove(&conn);
+        match peer {
+            Peer::Connecting(_) => {}
+            Peer::Cli(cli) => cli.served().for_each(|owner| remove_from(&mut self.by_owner, &owner, conn)),
+            Peer::Web(subscription) => {
+                self.web.remove(&conn);
+                let session = subscription.session.iter();
+                session.for_each(|id| remove_from(&mut self.web_by_session, id, conn));
+            }
+        }
+    }
+
+    pub fn get(&self, conn: ConnId) -> Option<&Connection> {
+        self.all.get(&conn)
+    }
+
+    /// Returns a socket for a change. To change its session or machine, use [`insert`](Self::insert).
+    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.all.get_mut(&conn)
+    }
+
+    pub fn cli(&self, conn: ConnId) -> Option<&Cli> {
+        match &self.all.get(&conn)?.peer {
+            Peer::Cli(cli) => Some(cli),
+            _ => None,
+        }
+    }
+
+    /// Returns the sockets of the CLIs that serve a session or machine.
+    pub fn of_owner(&self, owner: &Owner) -> &[ConnId] {
+        self.by_owner.get(owner).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the sockets of the CLIs that serve a session.
+    pub fn of_session(&self, id: &str) -> &[ConnId] {
+        self.of_owner(&Owner::Session(id.to_owned()))
+    }
+
+    /// Returns all sockets, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
+        self.all.iter().map(|(conn, connection)| (*conn, connection))
+    }
+
+    /// Returns the web clients, oldest first.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (ConnId, &Subscription)> {
+        self.web.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?)))
+    }
+
+    fn subscription(&self, conn: ConnId) -> Option<&Subscription> {
+        match &self.all.get(&conn)?.peer {
+            Peer::Web(subscription) => Some(subscription),
+            _ => None,
+        }
+    }
+
+    /// Returns the sockets of the web clients that receive the messages of a session, with their formats.
+    pub fn subscribers_of(&self, session: &str) -> impl Iterator<Item = (ConnId, Format)> {
+        let conns = self.web_by_session.get(session).map_or(&[][..], Vec::as_slice);
+        conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
+    }
+
+    pub fn has_visible_client(&self, now: u64) -> bool {
+        self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
+    }
+
+    /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the client is too slow for it
+    /// ([`SendWindow::record_event`]) or gone.
+    #[must_use]
+    pub fn record_event(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let connection = self.all.get_mut(&conn);
+        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_event(bytes))
+    }
+
+    /// Counts a frame for a web client that may be dropped. Returns false if it is to be dropped
+    /// ([`SendWindow::record_droppable`]) or the client is gone.
+    #[must_use]
+    pub fn record_droppable(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let connection = self.all.get_mut(&conn);
+        // The worker drops it if the client of a stream does not read.
+        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_droppable(bytes))
+    }
+
+    /// Records that a heartbeat was sent to all web clients.
+    pub fn record_heartbeat(&mut self) {
+        let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_stream());
+        web_sockets.for_each(|connection| connection.send_window.record_ping());
+    }
+
+    /// Returns the sockets that are not connected yet.
+    pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
+        self.connecting.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
+            Peer::Connecting(connecting) => Some((*conn, connecting)),
+            _ => None,
+        })
+    }
+
+    /// Returns the sockets that have not sent a CONNECT packet. A socket whose packet is being handled is not one of them: the
+    /// packet arrived in time, even if handling it waits for the database.
+    pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
+        self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub fn clis(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
+        self.iter().filter(|(_, connection)| matches!(connection.peer, Peer::Cli(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::base::peers::cli::Other;
+    use crate::hub::base::ports::CLOSED_ATTACHMENT;
+
+    fn cli(session: &str) -> Peer {
+        Peer::Cli(Cli { session: Some(session.into()), ..Cli::default() })
+    }
+
+    #[test]
+    fn an_attachment_round_trips() {
+        let peers = [
+            Peer::Connecting(Connecting { opened_at: 5, upgrade: Upgrade::Bridged, refused_frames: 2, idle_frames: 3 }),
+            Peer::Cli(Cli {
+                session: Some("s".into()),
+                machine: Some("m".into()),
+                methods: vec!["s:gitStatus".into()],
+                others: vec![
+                    Other(Owner::Session("t".into()), vec!["readFile".into()], Some(6)),
+                    Other(Owner::Machine("n".into()), vec![], None),
+                ],
+                session_alive_at: Some(7),
+                machine_alive_at: Some(8),
+                unanswered_since: Some(9),
+                upload_chunks: true,
+            }),
+            Peer::Web(Subscription {
+                id: "sub".into(),
+                receives_all: true,
+                reported_visible: true,
+                visibility_confirmed_at: 8,
+                acks_heartbeats: true,
+                format: Format::Sse,
+                expires_at: Some(9),
+                ..Default::default()
+            }),
+        ];
+        for peer in peers {
+            let attachment = serde_json::to_string(&peer).unwrap();
+            assert_eq!(serde_json::from_str::<Peer>(&attachment).unwrap(), peer);
+        }
+    }
+
+    #[test]
+    fn an_earlier_version_can_not_read_the_attachment_of_a_closed_socket() {
+        assert!(
+            serde_json::from_str::<Peer>(CLOSED_ATTACHMENT).is_err(),
+            "it closes the socket, and does not restore it"
+        );
+    }
+
+    #[test]
+    fn attachments_of_earlier_versions_are_read() {
+        let read = |attachment: &str| serde_json::from_str::<Peer>(attachment).unwrap();
+        let connecting =
+            Connecting { opened_at: 5, upgrade: Upgrade::Unauthenticated, refused_frames: 2, idle_frames: 3 };
+        assert_eq!(
+            read(r#"{"opening":{"since":5,"upgrade":"bare","refused":2,"idle":3}}"#),
+            Peer::Connecting(connecting)
+        );
+        let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ..Cli::default() };
+        assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
+        let others = vec![Other(Owner::Session("t".into()), vec!["readFile".into()], None)];
+        let cli = Cli { others, ..Cli::default() };
+        let current = serde_json::to_string(&Peer::Cli(cli.clone())).unwrap();
+        assert_eq!(read(&current.replace("[\"readFile\"],null", "[\"readFile\"]")), Peer::Cli(cli));
+        let subscription = Subscription {
+            id: "sub".into(),
+            reported_visible: true,
+            visibility_confirmed_at: 8,
+            acks_heartbeats: true,
+            last_published: 6,
+            expires_at: Some(9),
+            ..Subscription::default()
+        };
+        let web = r#"{"web":{"id":"sub","visible":true,"seenAt":8,"answers":true,"told":6,"expiresAt":9}}"#;
+        assert_eq!(read(web), Peer::Web(subscription));
+    }
+
+    #[test]
+    fn the_index_follows_inserts_and_removals() {
+        let mut connections = Connections::default();
+        connections.insert(1, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
+        connections.insert(1, cli("a"));
+        connections.insert(2, cli("a"));
+        assert_eq!(connections.of_session("a"), [1, 2]);
+        connections.insert(2, cli("b"));
+        connections.remove(1);
+        assert!(connections.of_session("a").is_empty());
+        assert_eq!(connections.of_session("b"), [2]);
+    }
+
+    #[test]
+    fn the_web_clients_are_those_that_have_subscribed_and_are_open() {
+        let mut connections = Connections::default();
+        let web = |session: Option<&str>| {
+            Peer::Web(Subscription { session: session.map(str::to_owned), ..Subscription::default() })
+        };
+        let ids = |connections: &Connections| connections.subscriptions().map(|(conn, _)| conn).collect::<Vec<_>>();
+        connections.insert(1, cli("a"));
+        connections.insert(4, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
+        for (conn, session) in [(4, None), (2, Some("a")), (3, Some("b")), (2, Some("b"))] {
+            connections.insert(conn, web(session));
+        }
+        assert_eq!(ids(&connections), [2, 3, 4]);
+        assert_eq!(connections.subscribers_of("b").map(|(conn, _)| conn).collect::<Vec<_>>(), [3, 2]);
+        connections.remove(3);
+        connections.close(4);
+        assert_eq!(ids(&connections), [2]);
+    }
+}

@@ -1,0 +1,138 @@
+//! The log of the latest notifications and their outcomes, in the key-value storage. It shows users why a notification
+//! did not arrive.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::hub::base::ports::Runtime;
+use crate::hub::base::push::delivery::{Delivery, Failure, Target};
+use crate::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
+use crate::model::order::sort_by;
+use crate::push::payload::{Notification, NotificationKind};
+
+/// The prefix of the entries' keys, followed by the notification's id with 20 digits.
+const ENTRY_PREFIX: &str = "pushed:";
+
+/// The state of a notification, as the log shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryOutcome {
+    /// Its first round has not started, or the database is unavailable.
+    Waiting,
+    /// Some subscribers are retried.
+    Sending,
+    /// At least one push service accepted it.
+    Sent,
+    /// No push service accepted it.
+    Failed,
+    /// A visible web client showed it as a toast instead.
+    Toast,
+    /// There are no subscribers.
+    NoSubscribers,
+    /// The permission request was answered.
+    Answered,
+    SessionGone,
+    /// The session was in cooldown.
+    CoolingDown,
+    /// A newer one of its session replaced it.
+    Replaced,
+    /// The queue was full.
+    Overloaded,
+    /// The database was unavailable in several rounds in a row.
+    Unavailable,
+}
+
+/// An entry of `GET /api/push/log`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    at: u64,
+    kind: NotificationKind,
+    session_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    title: &'a str,
+    body: &'a str,
+    outcome: DeliveryOutcome,
+    sent: u32,
+    waiting: usize,
+    failed: usize,
+    failures: &'a [Failure],
+    retries: Vec<Retry<'a>>,
+}
+
+/// A subscriber for whom the notification is retried.
+#[derive(Serialize)]
+struct Retry<'a> {
+    #[serde(flatten)]
+    failure: &'a Failure,
+    at: u64,
+}
+
+/// The ids of the entries, oldest first; `None` until they were read.
+#[derive(Debug, Default)]
+pub struct PushLog(Option<VecDeque<u64>>);
+
+impl PushLog {
+    /// Writes the entry of a notification, or overwrites it, unless the notification is not recorded.
+    pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
+        if !delivery.is_recorded {
+            return;
+        }
+        let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
+        let Notification { kind, session_id, request_id, body, .. } = notification;
+        let entry = Entry {
+            at: *created_at,
+            kind: *kind,
+            session_id,
+            request_id: request_id.as_deref(),
+            title: notification.title(),
+            body,
+            outcome,
+            sent: *sent_count,
+            waiting: targets.len(),
+            failed: delivery.failure_count(),
+            failures: failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures),
+            retries: targets.iter().filter_map(retry).take(MAX_PUSH_FAILURES).collect(),
+        };
+        rt.kv_put(&key(id), &serde_json::to_string(&entry).unwrap_or_default());
+        let ids = self.0.get_or_insert_with(|| read_ids(rt));
+        let at = ids.partition_point(|known| *known < id);
+        if ids.get(at) != Some(&id) {
+            ids.insert(at, id);
+        }
+        while ids.len() > MAX_PUSH_LOG_ENTRIES {
+            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
+        }
+    }
+
+    /// Writes the entry of a notification that a newer one replaced: it is not retried.
+    pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
+        let outcome = if delivery.sent_count > 0 { DeliveryOutcome::Sent } else { DeliveryOutcome::Replaced };
+        self.put(rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
+    }
+}
+
+fn retry(target: &Target) -> Option<Retry<'_>> {
+    target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
+}
+
+/// Reads the entries, newest first, each as JSON text.
+pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
+    let mut entries = rt.kv_list(ENTRY_PREFIX);
+    sort_by(&mut entries, |(a, _), (b, _)| b.cmp(a));
+    entries.into_iter().map(|(_, entry)| entry).collect()
+}
+
+fn key(id: u64) -> String {
+    format!("{ENTRY_PREFIX}{id:020}")
+}
+
+fn read_ids(rt: &dyn Runtime) -> VecDeque<u64> {
+    let entries = rt.kv_list(ENTRY_PREFIX);
+    let mut ids: Vec<u64> =
+        entries.iter().filter_map(|(key, _)| key.strip_prefix(ENTRY_PREFIX)?.parse().ok()).collect();
+    sort_by(&mut ids, Ord::cmp);
+    ids.into()
+}

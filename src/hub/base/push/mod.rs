@@ -1,0 +1,9 @@
+//! Deliveries, their queue, log, cooldowns and rate limit, without IO.
+
+pub mod config;
+pub mod delivery;
+pub mod log;
+pub mod queue;
+pub mod state;
+pub mod subscribers;
+pub mod throttle;

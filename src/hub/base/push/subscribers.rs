@@ -1,0 +1,85 @@
+//! The cache of the namespace's push subscriptions, VAPID keys and tokens.
+
+use std::sync::Arc;
+
+use crate::limits::ASSUME_NO_SUBSCRIBERS_MS;
+use crate::push::endpoint::{Endpoint, EndpointId};
+use crate::push::vapid::{TokenCache, VapidKeys};
+use crate::store::push::PushSubscription;
+
+/// A push subscription, with what is derived from its endpoint.
+#[derive(Debug)]
+pub struct Subscriber {
+    /// Identifies the endpoint in stored deliveries.
+    pub id: EndpointId,
+    /// The origin of its push service; empty when the endpoint is invalid.
+    pub service: String,
+    pub subscription: PushSubscription,
+}
+
+impl From<PushSubscription> for Subscriber {
+    fn from(subscription: PushSubscription) -> Self {
+        let endpoint = &subscription.endpoint;
+        let service = Endpoint::parse(endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
+        Self { id: EndpointId::of(endpoint), service, subscription }
+    }
+}
+
+pub fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
+    subscribers.iter().find(|subscriber| subscriber.id == id)
+}
+
+#[derive(Debug, Default)]
+pub struct SubscriberCache {
+    /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 when it does not.
+    assumed_empty_until: u64,
+    loaded: Option<Arc<[Subscriber]>>,
+    generation: u64,
+    pub(in crate::hub) keys: Option<VapidKeys>,
+    pub(in crate::hub) tokens: TokenCache,
+}
+
+impl SubscriberCache {
+    pub fn restore_assumed_empty(&mut self, until: u64) {
+        self.assumed_empty_until = until;
+    }
+
+    pub fn is_assumed_empty(&self, now: u64) -> bool {
+        now < self.assumed_empty_until
+    }
+
+    /// Begins to assume that there are no subscribers. Returns until when, in Unix milliseconds.
+    pub fn begin_assuming_empty(&mut self, now: u64) -> u64 {
+        self.assumed_empty_until = now + ASSUME_NO_SUBSCRIBERS_MS;
+        self.assumed_empty_until
+    }
+
+    /// Ends the assumption that there are no subscribers. Returns whether there was one, expired or not.
+    pub fn end_assuming_empty(&mut self) -> bool {
+        std::mem::take(&mut self.assumed_empty_until) > 0
+    }
+
+    /// The cached subscribers. An empty list expires with the assumption that there are none.
+    pub fn get(&self, now: u64) -> Option<Arc<[Subscriber]>> {
+        self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.is_assumed_empty(now))
+    }
+
+    /// The count of changes, for [`insert_loaded`](Self::insert_loaded).
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Caches subscribers that were read in this generation. Returns false when they have changed since.
+    pub fn insert_loaded(&mut self, subscribers: Arc<[Subscriber]>, generation: u64) -> bool {
+        let is_current = self.generation == generation;
+        if is_current {
+            self.loaded = Some(subscribers);
+        }
+        is_current
+    }
+
+    pub fn invalidate(&mut self) {
+        self.loaded = None;
+        self.generation += 1;
+    }
+}

@@ -1,0 +1,99 @@
+//! Requests that wait for a session to become active: the one that resumes it, and others that join it.
+
+use futures::channel::oneshot;
+
+use crate::hub::base::error::Error;
+
+/// The id of the session that became active, or why none did.
+pub type Activation = Result<String, Error>;
+
+#[derive(Debug)]
+struct Waiter {
+    /// The sessions of which any one may become active.
+    ids: Vec<String>,
+    /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
+    deadline: Option<u64>,
+    /// Whether the request waits for a connected CLI, and not for one that a machine starts.
+    awaits_report: bool,
+    sender: oneshot::Sender<Activation>,
+}
+
+impl Waiter {
+    fn waits_for(&self, id: &str) -> bool {
+        self.ids.iter().any(|waited| waited == id)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct ActivationWaiters(Vec<Waiter>);
+
+impl ActivationWaiters {
+    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `awaits_report`: the request
+    /// waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
+    pub fn wait(
+        &mut self,
+        ids: Vec<String>,
+        deadline: Option<u64>,
+        awaits_report: bool,
+    ) -> oneshot::Receiver<Activation> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.push(Waiter { ids, deadline, awaits_report, sender });
+        receiver
+    }
+
+    /// Cancels the requests that wait for a connected CLI of a session, because one has left the session.
+    pub fn cancel_report_waiters(&mut self, id: &str) {
+        let canceled = self.0.iter_mut().filter(|waiter| waiter.awaits_report && waiter.waits_for(id));
+        canceled.for_each(|waiter| waiter.deadline = Some(0));
+        self.expire(0);
+    }
+
+    pub fn has_waiter(&self, id: &str) -> bool {
+        self.0.iter().any(|waiter| waiter.waits_for(id))
+    }
+
+    /// Completes all requests that wait for the session `id`.
+    pub fn complete(&mut self, id: &str, result: &Activation) {
+        for waiter in self.0.extract_if(.., |waiter| waiter.waits_for(id)) {
+            let _ = waiter.sender.send(result.clone());
+        }
+    }
+
+    /// Cancels the waiters whose deadline is over.
+    pub fn expire(&mut self, now: u64) {
+        self.0.retain(|waiter| waiter.deadline.is_none_or(|deadline| deadline > now));
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.0.iter().filter_map(|waiter| waiter.deadline).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cli_that_leaves_its_session_cancels_the_waiters_for_a_connected_cli_only() {
+        let mut waiters = ActivationWaiters::default();
+        let mut receivers = [("s", true), ("s", false), ("t", true)]
+            .map(|(id, awaits_report)| waiters.wait(vec![id.into()], Some(10), awaits_report));
+        waiters.cancel_report_waiters("s");
+        let is_canceled = receivers.each_mut().map(|receiver| receiver.try_recv().is_err());
+        assert_eq!(is_canceled, [true, false, false]);
+    }
+
+    #[test]
+    fn only_the_waiters_of_a_session_are_completed() {
+        let mut waiters = ActivationWaiters::default();
+        let mut one = waiters.wait(vec!["s".into(), "t".into()], Some(10), false);
+        let mut other = waiters.wait(vec!["u".into()], None, false);
+        assert!(["s", "t", "u"].iter().all(|id| waiters.has_waiter(id)) && !waiters.has_waiter("v"));
+        waiters.complete("t", &Ok("t".into()));
+        assert_eq!(one.try_recv(), Ok(Some(Ok("t".into()))));
+        assert_eq!(other.try_recv(), Ok(None));
+        assert!(!waiters.has_waiter("s"));
+        waiters.complete("u", &Err(Error::ResumeFailed));
+        assert_eq!(other.try_recv(), Ok(Some(Err(Error::ResumeFailed))));
+    }
+}

@@ -1,0 +1,418 @@
+//! The in-memory cache of a namespace's sessions and machines.
+//!
+//! Sessions are loaded on demand and evicted when they are idle. An evicted session leaves its summary for the session
+//! list. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::committed::{Committed, CommittedStates};
+use crate::hub::base::state::entry::{ENTRY_BYTES, Entry};
+use crate::hub::base::state::evictions::{Evictions, Generation, Key};
+use crate::hub::base::state::local_ids::LocalIds;
+use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
+use crate::limits::{MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
+use crate::model::machine::Machine;
+use crate::model::order::sort_by;
+use crate::model::owner::Owner;
+use crate::model::session::Session;
+use crate::model::summary::SessionSummary;
+use crate::store::journal::Snapshot;
+use crate::store::summaries::Selection;
+
+/// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
+/// each call costs little.
+const RANKING_DIVISOR: usize = 10;
+
+/// The sessions and machines of a namespace.
+#[derive(Debug, Default)]
+pub struct Cache {
+    sessions: HashMap<String, Entry>,
+    /// The bytes of the sessions whose size is counted.
+    counted_bytes: usize,
+    /// The sessions that were inserted or changed since their size was counted.
+    uncounted: Vec<String>,
+    /// The calls of [`evict`](Self::evict) since it last ranked the sessions, and the sessions that became inactive since.
+    changes_since_ranking: usize,
+    /// The bytes of the sessions after the last ranking.
+    ranked_bytes: usize,
+    id_by_tag: HashMap<String, String>,
+    /// The sessions that are not in `sessions`, for the list.
+    pub list: SessionList,
+    /// The number of sessions in the namespace; `None` until they are counted.
+    session_count: Option<usize>,
+    pub evictions: Evictions,
+    /// The states before changes that are not durable.
+    committed_sessions: CommittedStates<Entry>,
+    committed_machines: CommittedStates<Machine>,
+    use_count: u64,
+    /// `None` until they are loaded.
+    machines: Option<HashMap<String, Machine>>,
+}
+
+impl Cache {
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.sessions.get(id)
+    }
+
+    /// Returns a cached session for a change, and discards its summary.
+    pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
+        let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
+        self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
+        entry.summary.take();
+        self.list.invalidate();
+        Some(entry)
+    }
+
+    /// Returns a cached session, or the not-found error.
+    pub fn require_entry(&self, id: &str) -> Result<&Entry, Error> {
+        self.entry(id).ok_or(Error::NotFound(Kind::Session))
+    }
+
+    /// Returns a cached session to change it, or the not-found error.
+    pub fn require_entry_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
+        self.entry_mut(id).ok_or(Error::NotFound(Kind::Session))
+    }
+
+    /// Returns a cached session for a change that its summary does not show.
+    pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut Entry> {
+        Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
+    }
+
+    /// Sets the `activeAt` of a session or machine, if it is cached. This is not a change that must be written.
+    pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
+        self.list.invalidate();
+        let active_at = match owner {
+            Owner::Session(id) => self.entry_mut_keeping_summary(id).map(|entry| {
+                entry.summary.take();
+                &mut entry.session.active_at
+            }),
+            Owner::Machine(id) => {
+                self.machines.as_mut().and_then(|machines| Some(&mut machines.get_mut(id)?.active_at))
+            }
+        };
+        active_at.into_iter().for_each(|at| *at = now);
+    }
+
+    /// Marks a session as used just now. Returns whether it is cached.
+    pub fn touch(&mut self, id: &str) -> bool {
+        let Some(entry) = self.sessions.get_mut(id) else { return false };
+        self.use_count += 1;
+        entry.last_use = self.use_count;
+        true
+    }
+
+    /// Returns the session with a tag, if it is cached.
+    pub fn entry_by_tag(&self, tag: &str) -> Option<&Entry> {
+        self.sessions.get(self.id_by_tag.get(tag)?)
+    }
+
+    /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.
+    pub fn insert_loaded(&mut self, session: Session) {
+        let id = session.id.clone();
+        if !self.sessions.contains_key(&id) {
+            self.id_by_tag.insert(session.tag.clone(), id.clone());
+            let summary = self.list.take(&id);
+            if summary.is_none() {
+                self.list.invalidate();
+            }
+            let summary = summary.filter(|summary| summary.json.is_some()).map_or_else(OnceCell::new, OnceCell::from);
+            self.sessions.insert(id.clone(), Entry { summary, ..Entry::new(session) });
+            self.uncounted.push(id.clone());
+        }
+        self.touch(&id);
+    }
+
+    /// Inserts a new session, which has no messages and no completed requests.
+    pub fn insert_created(&mut self, session: Session) {
+        let id = session.id.clone();
+        self.committed_sessions.record(&id, || Committed::Absent);
+        self.session_count = self.session_count.map(|count| count + 1);
+        self.insert_loaded(session);
+        if let Some(entry) = self.entry_mut_keeping_summary(&id) {
+            entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
+            entry.completed = Some(Arc::default());
+            entry.todos_searched = true;
+        }
+    }
+
+    pub fn remove(&mut self, id: &str) {
+        if let Some(mut entry) = self.evict_entry(id) {
+            self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
+            self.session_count = self.session_count.map(|count| count.saturating_sub(1));
+            self.list.invalidate();
+        }
+    }
+
+    /// Returns the number of sessions in the namespace; `None` until they are counted.
+    pub fn session_count(&self) -> Option<usize> {
+        self.session_count
+    }
+
+    /// Sets the number of sessions in the namespace, unless they were counted before.
+    pub fn set_session_count(&mut self, count: usize) {
+        self.session_count.get_or_insert(count);
+    }
+
+    fn evict_entry(&mut self, id: &str) -> Option<Entry> {
+        let entry = self.sessions.remove(id)?;
+        self.counted_bytes -= entry.counted_bytes.unwrap_or(0);
+        self.id_by_tag.remove(&entry.session.tag);
+        self.evictions.record(&[Key::Id(id), Key::Tag(&entry.session.tag)]);
+        Some(entry)
+    }
+
+    /// Counts sessions that became inactive, for the next [`evict`](Self::evict).
+    pub fn record_inactive(&mut self, sessions: usize) {
+        self.changes_since_ranking += sessions;
+    }
+
+    /// Evicts sessions if the cache is above its limits: idle ones before those in use, and the least recently used first.
+    /// Never evicts the session used last. Some idle ones stay even if those in use fill the cache. All sessions, also
+    /// those in use, may take `max_bytes`. Returns the bytes of those that remain.
+    ///
+    /// Above `max_bytes` it evicts immediately. The other limits may be exceeded by a tenth, and by inactive sessions whose last
+    /// CLI has disconnected since the last ranking.
+    pub fn evict(
+        &mut self,
+        max_bytes: usize,
+        is_evictable: impl Fn(&str) -> bool,
+        is_in_use: impl Fn(&str) -> bool,
+    ) -> usize {
+        let mut bytes = self.session_bytes();
+        let mut count = self.sessions.len();
+        self.changes_since_ranking += 1;
+        let is_due = self.changes_since_ranking > count / RANKING_DIVISOR
+            || bytes > self.ranked_bytes + MAX_CACHED_BYTES / RANKING_DIVISOR;
+        let is_full = count > MAX_CACHED_SESSIONS || bytes > MAX_CACHED_BYTES;
+        if bytes <= max_bytes && !(is_full && is_due) {
+            return bytes;
+        }
+        // A tenth more than needed is evicted, so that the next insert does not rank again.
+        let reduced_bytes = (max_bytes - max_bytes / RANKING_DIVISOR).max(MIN_CACHED_BYTES.min(max_bytes));
+        let target_bytes = if bytes > max_bytes { reduced_bytes } else { max_bytes };
+        let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
+        let (mut idle_count, mut idle_bytes) = (0, 0);
+        let mut ranked = Vec::new();
+        for entry in self.sessions.values() {
+            let in_use = is_in_use(entry);
+            if !in_use {
+                (idle_count, idle_bytes) = (idle_count + 1, idle_bytes + entry.counted_bytes.unwrap_or(0));
+            }
+            if entry.last_use < self.use_count {
+                ranked.push((in_use, entry.last_use, entry.session.id.clone()));
+            }
+        }
+        sort_by(&mut ranked, Ord::cmp);
+        for (in_use, _, id) in ranked {
+            let is_within_limits = match in_use {
+                false => {
+                    (count <= MAX_CACHED_SESSIONS || idle_count <= MIN_CACHED_IDLE_SESSIONS)
+                        && (bytes <= MAX_CACHED_BYTES || idle_bytes <= MIN_CACHED_IDLE_BYTES)
+                        && bytes <= target_bytes
+                }
+                true => bytes <= target_bytes,
+            };
+            if is_within_limits {
+                break;
+            }
+            if !is_evictable(&id) {
+                continue;
+            }
+            if let Some(entry) = self.evict_entry(&id) {
+                let entry_bytes = entry.counted_bytes.unwrap_or(0);
+                (count, bytes) = (count - 1, bytes - entry_bytes);
+                if !in_use {
+                    (idle_count, idle_bytes) = (idle_count - 1, idle_bytes - entry_bytes);
+                }
+                self.list.insert(id, entry.into_summary());
+            }
+        }
+        (self.changes_since_ranking, self.ranked_bytes) = (0, bytes);
+        bytes
+    }
+
+    /// Returns the estimated memory of the sessions, in bytes.
+    pub fn session_bytes(&mut self) -> usize {
+        for id in self.uncounted.drain(..) {
+            if let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.counted_bytes.is_none()) {
+                let bytes = entry.bytes();
+                entry.counted_bytes = Some(bytes);
+                self.counted_bytes += bytes;
+            }
+        }
+        self.counted_bytes
+    }
+
+    /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
+    pub fn committed_bytes(&self) -> usize {
+        let sessions = self.committed_sessions.iter();
+        let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
+        session_bytes + self.committed_machines.iter().map(machine_bytes).sum::<usize>()
+    }
+
+    /// Returns the committed state of a session; `None` if it has not changed since it was committed.
+    pub fn committed_session(&self, id: &str) -> Option<&Committed<Entry>> {
+        self.committed_sessions.get(id)
+    }
+
+    /// Returns the committed state of a machine; `None` if it has not changed since it was committed.
+    pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
+        self.committed_machines.get(id)
+    }
+
+    /// Drops the committed states that the oldest sealed batch replaced.
+    pub fn on_batch_written(&mut self) {
+        self.committed_sessions.drop_oldest();
+        self.committed_machines.drop_oldest();
+        self.list.invalidate();
+    }
+
+    /// Drops all committed states, because the current ones are committed.
+    pub fn on_journal_empty(&mut self) {
+        self.committed_machines = CommittedStates::default();
+        if !self.committed_sessions.is_empty() {
+            self.committed_sessions = CommittedStates::default();
+            self.list.invalidate();
+        }
+    }
+
+    /// Records the sessions that a merge has written. `old` no longer exists.
+    pub fn record_merged(&mut self, old: &str, merged: &Session) {
+        self.committed_sessions.replace(old, None);
+        self.committed_sessions.replace(&merged.id, Some(Committed::present(Entry::new(merged.clone()))));
+    }
+
+    /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
+    pub fn insert_summary(&mut self, generation: Generation, id: String, summary: SessionSummary) {
+        let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());
+        // A session that was evicted since, and left no summary, was deleted.
+        if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
+            self.list.insert(id, summary);
+        }
+    }
+
+    /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
+    /// not everything that it needs is in memory, returns what must be read.
+    pub fn list_page(&mut self, request: &ListRequest) -> Result<Arc<str>, Selection> {
+        if let Some(tag) = self.list.unread_after() {
+            return Err(Selection::After(tag.to_owned()));
+        }
+        if let Some(page) = self.list.last_page(request) {
+            return Ok(page);
+        }
+        for (id, entry) in &mut self.sessions {
+            if entry.summary.get().is_none() {
+                uncount(id, entry, &mut self.counted_bytes, &mut self.uncounted).summary();
+            }
+        }
+        let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
+        let unchanged = current.filter(|(id, _)| self.committed_sessions.get(id).is_none());
+        let changed = self.committed_sessions.iter().map(|entry| (entry.session.id.as_str(), entry.summary()));
+        let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
+        self.list.set_last_page(request, &page);
+        Ok(page)
+    }
+
+    /// Returns all machines of the namespace; `None` until they are loaded.
+    pub fn machines(&self) -> Option<&HashMap<String, Machine>> {
+        self.machines.as_ref()
+    }
+
+    /// Returns a machine. An error also if the machines are not loaded.
+    pub fn machine(&self, id: &str) -> Result<&Machine, Error> {
+        self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::NotFound(Kind::Machine))
+    }
+
+    /// Returns a machine for a change.
+    pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
+        let machines = self.machines.as_mut();
+        let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
+        self.committed_machines.record(id, || Committed::present(machine.clone()));
+        Ok(machine)
+    }
+
+    /// Whether a machine has changes that are not durable.
+    pub fn has_changed_machine(&self) -> bool {
+        !self.committed_machines.is_empty()
+    }
+
+    /// Returns the committed machines.
+    pub fn list_machines(&self) -> impl Iterator<Item = &Machine> {
+        let current = self.machines.iter().flat_map(HashMap::values);
+        let unchanged = current.filter(|machine| self.committed_machines.get(&machine.id).is_none());
+        unchanged.chain(self.committed_machines.iter())
+    }
+
+    /// Inserts a new machine. Does nothing while the machines are not loaded.
+    pub fn insert_machine(&mut self, machine: Machine) {
+        if let Some(machines) = &mut self.machines {
+            self.committed_machines.record(&machine.id, || Committed::Absent);
+            machines.insert(machine.id.clone(), machine);
+        }
+    }
+
+    pub fn remove_machine(&mut self, id: &str) {
+        if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
+            self.committed_machines.record(id, || Committed::present(machine));
+        }
+    }
+
+    /// Returns the estimated memory of the machines, in bytes.
+    pub fn machine_bytes(&self) -> usize {
+        self.machines().into_iter().flat_map(HashMap::values).map(machine_bytes).sum()
+    }
+
+    /// Inserts the machines that were read from the database, unless they were loaded before.
+    pub fn insert_loaded_machines(&mut self, machines: Vec<Machine>) {
+        self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
+    }
+
+    /// Removes everything after a failed write: the cache contains changes that the database does not.
+    pub fn clear(&mut self) {
+        let mut evictions = std::mem::take(&mut self.evictions);
+        evictions.clear();
+        *self = Self { evictions, ..Self::default() };
+    }
+}
+
+/// Returns an entry for a change that may change its size.
+fn uncount<'a>(
+    id: &str,
+    entry: &'a mut Entry,
+    counted_bytes: &mut usize,
+    uncounted: &mut Vec<String>,
+) -> &'a mut Entry {
+    if let Some(bytes) = entry.counted_bytes.take() {
+        *counted_bytes -= bytes;
+        uncounted.push(id.to_owned());
+    }
+    entry
+}
+
+fn machine_bytes(m: &Machine) -> usize {
+    let values = [&m.metadata, &m.runner_state].into_iter().flatten();
+    ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
+}
+
+impl Snapshot for Cache {
+    fn session(&self, id: &str) -> Option<&Session> {
+        self.sessions.get(id).map(|entry| &entry.session)
+    }
+
+    fn machine(&self, id: &str) -> Option<&Machine> {
+        self.machines.as_ref()?.get(id)
+    }
+
+    fn on_sealed(&mut self) {
+        self.committed_sessions.seal();
+        self.committed_machines.seal();
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! Effects: what the hub does once a change is durable, as data. Use cases queue effects with their changes
+//! ([`Journal::on_commit`](crate::store::journal::Journal::on_commit)); the group commit runs them when the batch is
+//! durable, or fails them when it is not.
+
+use std::sync::OnceLock;
+
+use futures::channel::oneshot;
+
+use crate::hub::base::error::Error;
+use crate::hub::base::ports::ConnId;
+use crate::model::event::Event;
+use crate::model::message::Message;
+use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
+use crate::push::payload::Notification;
+use crate::store::journal::MemorySize;
+
+/// The answer to an event of a CLI.
+#[derive(Debug)]
+pub struct Reply {
+    pub conn: ConnId,
+    /// The frame for a durable change.
+    pub on_commit: TextParts,
+    /// The frame for a change that was not committed.
+    pub on_failure: String,
+}
+
+/// What the hub does once a change is durable.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answers a CLI.
+    Reply(Reply),
+    Publish(Event),
+    /// Sends an update to the owner's CLIs, except the one that caused it.
+    Update {
+        owner: Owner,
+        except: Option<ConnId>,
+        /// The frame.
+        parts: TextParts,
+    },
+    /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
+    /// the effect runs: a message may have 30 MiB, and is held once until then.
+    Message {
+        session: String,
+        except: Option<ConnId>,
+        message: Message,
+        /// The `seq` of the `update` frame.
+        update_seq: u64,
+        /// Serialized when it is first needed: for the log, or to be published.
+        event: OnceLock<Event>,
+    },
+    /// Queues a push notification.
+    Notify(Notification),
+    /// Deletes the stored keep-alive timer of a session or machine that has become inactive.
+    DeleteTimer(Owner),
+    /// Wakes a caller that waits for the commit.
+    Resolve(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Effect {
+    pub fn message(session: String, except: Option<ConnId>, message: Message, update_seq: u64) -> Self {
+        Self::Message { session, except, message, update_seq, event: OnceLock::new() }
+    }
+
+    /// Whether it publishes an event, which takes an event number.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Self::Publish(_) | Self::Message { .. })
+    }
+
+    /// Returns the event it publishes.
+    pub fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Publish(event) => Some(event),
+            Self::Message { session, message, event, .. } => {
+                Some(event.get_or_init(|| Event::message_received(session, message)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl MemorySize for Effect {
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Reply(reply) => reply.on_commit.memory_bytes() + reply.on_failure.len(),
+            Self::Publish(event) => event.body.memory_bytes(),
+            Self::Update { parts, .. } => parts.memory_bytes(),
+            Self::Message { message, .. } => message.content.text().len(),
+            Self::Notify(Notification { body, superseded, .. }) => {
+                body.len() + superseded.iter().map(String::len).sum::<usize>()
+            }
+            Self::DeleteTimer(_) | Self::Resolve(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Operations in flight for a session that must not run twice or at the same time. They are not part of the
+//! [`cache`](crate::hub::base::state::cache): a failed write clears the cache, but the operations continue.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures::channel::oneshot;
+
+use crate::hub::base::error::Error;
+
+#[derive(Debug, Default)]
+struct Operations {
+    /// The permission requests whose answer is being sent to the CLI.
+    answering: BTreeSet<String>,
+    is_resuming: bool,
+    /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
+    /// confirmed that it starts an agent for it.
+    reactivation_until: Option<u64>,
+    /// The number of merges, during which no other operation may assign a seq.
+    seq_locks: usize,
+    /// Resolve when the seqs are unlocked.
+    seq_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+/// The operations in flight of a namespace, by session.
+#[derive(Debug, Default)]
+pub struct InFlight(HashMap<String, Operations>);
+
+impl InFlight {
+    fn of(&mut self, session: &str) -> &mut Operations {
+        self.0.entry(session.to_owned()).or_default()
+    }
+
+    /// Whether any operation is in flight for a session.
+    pub fn has_any(&self, session: &str) -> bool {
+        self.0.contains_key(session)
+    }
+
+    /// Begins answering a permission request. Returns false if another answer to it is in flight.
+    pub fn begin_answer(&mut self, session: &str, request: &str) -> bool {
+        self.of(session).answering.insert(request.to_owned())
+    }
+
+    pub fn end_answer(&mut self, session: &str, request: &str) {
+        self.of(session).answering.remove(request);
+        self.remove_if_idle(session);
+    }
+
+    /// Begins a resume. Returns false if another one is in flight.
+    pub fn begin_resume(&mut self, session: &str) -> bool {
+        !std::mem::replace(&mut self.of(session).is_resuming, true)
+    }
+
+    pub fn end_resume(&mut self, session: &str) {
+        self.of(session).is_resuming = false;
+        self.remove_if_idle(session);
+    }
+
+    /// Allows the session to be reactivated until the given time.
+    pub fn expect_reactivation(&mut self, session: &str, until: u64) {
+        self.of(session).reactivation_until = Some(until);
+    }
+
+    /// Whether a keep-alive may reactivate the session although it is archived.
+    pub fn expects_reactivation(&self, session: &str, now: u64) -> bool {
+        let expects = |operations: &Operations| {
+            operations.is_resuming || operations.reactivation_until.is_some_and(|until| now < until)
+        };
+        self.0.get(session).is_some_and(expects)
+    }
+
+    /// Withdraws [`expect_reactivation`](Self::expect_reactivation). Returns whether there was one.
+    pub fn clear_reactivation(&mut self, session: &str) -> bool {
+        let Some(operations) = self.0.get_mut(session) else { return false };
+        let was_expected = operations.reactivation_until.take().is_some();
+        self.remove_if_idle(session);
+        was_expected
+    }
+
+    /// Withdraws the expected reactivations whose time is over. Returns their sessions.
+    pub fn expire(&mut self, now: u64) -> Vec<String> {
+        let is_over = |operations: &Operations| operations.reactivation_until.is_some_and(|until| until <= now);
+        let expired = self.0.iter().filter(|(_, operations)| is_over(operations));
+        let expired: Vec<String> = expired.map(|(session, _)| session.clone()).collect();
+        for session in &expired {
+            self.clear_reactivation(session);
+        }
+        expired
+    }
+
+    /// Locks the seqs of the session's messages for a merge, in which the database assigns them. Locks are counted: several merges
+    /// of a session may wait for the lock of the journal.
+    pub fn lock_seqs(&mut self, session: &str) {
+        self.of(session).seq_locks += 1;
+    }
+
+    /// Ends a lock. The last one wakes all waiters, which fail with `failure` if there is one.
+    pub fn unlock_seqs(&mut self, session: &str, failure: Option<&Error>) {
+        let operations = self.of(session);
+        operations.seq_locks -= 1;
+        if operations.seq_locks == 0 {
+            for waiter in operations.seq_waiters.drain(..) {
+                let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
+            }
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Returns a receiver that resolves when the session's seqs are unlocked; `None` if they are not locked.
+    pub fn until_seqs_unlocked(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.seq_locks > 0)?;
+        let (waiter, receiver) = oneshot::channel();
+        operations.seq_waiters.push(waiter);
+        Some(receiver)
+    }
+
+    fn remove_if_idle(&mut self, session: &str) {
+        let is_idle = |operations: &Operations| {
+            operations.answering.is_empty()
+                && !operations.is_resuming
+                && operations.reactivation_until.is_none()
+                && operations.seq_locks == 0
+        };
+        if self.0.get(session).is_some_and(is_idle) {
+            self.0.remove(session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expected_reactivation_expires() {
+        let mut in_flight = InFlight::default();
+        in_flight.expect_reactivation("s", 10);
+        assert!(!in_flight.expects_reactivation("s", 10));
+        assert!(in_flight.expire(9).is_empty() && in_flight.has_any("s"));
+        assert_eq!(in_flight.expire(10), ["s"]);
+        assert!(!in_flight.has_any("s"));
+    }
+
+    #[test]
+    fn waiters_resume_when_the_last_lock_ends() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.until_seqs_unlocked("s").is_none());
+        in_flight.lock_seqs("s");
+        in_flight.lock_seqs("s");
+        let mut unlocked = in_flight.until_seqs_unlocked("s").unwrap();
+        in_flight.unlock_seqs("s", None);
+        assert_eq!(unlocked.try_recv(), Ok(None), "the other lock remains");
+        in_flight.unlock_seqs("s", None);
+        assert_eq!(unlocked.try_recv(), Ok(Some(Ok(()))));
+        assert!(in_flight.until_seqs_unlocked("s").is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! Keys of the object's key-value storage, which survives hibernation and restarts. `push` and `events` define their own.
+
+use crate::model::owner::Owner;
+
+/// The name of the namespace: an alarm wakes the object without it.
+pub const NAMESPACE: &str = "namespace";
+/// The time of the last tick, which sends heartbeats and pings, in Unix milliseconds.
+pub const LAST_TICK: &str = "beaten";
+/// The current epoch of the database's fence ([`crate::store::fence`]).
+pub const EPOCH: &str = "epoch";
+/// When the database was last known to be stalled, in Unix milliseconds.
+pub const LAST_DB_STALL: &str = "stalled";
+/// Present while deleted sessions may have messages.
+pub const SWEEP: &str = "sweep";
+/// The prefix of the keys of active owners. The value is a [`StoredTimer`](crate::hub::base::state::liveness::StoredTimer).
+pub const ALIVE: &str = "alive:";
+
+/// The prefix of the keys of inactive sessions with pending requests. The value is when those are canceled.
+pub const KEPT_REQUESTS: &str = "kept:";
+
+/// Returns the key of an inactive session with pending requests.
+pub fn kept_requests_key(session: &str) -> String {
+    format!("{KEPT_REQUESTS}{session}")
+}
+
+/// The prefix of the keys of resumed sessions. The value is until when a keep-alive reopens the session if it is archived.
+pub const REACTIVATION: &str = "reopen:";
+
+/// Returns the key of a resumed session.
+pub fn reactivation_key(session: &str) -> String {
+    format!("{REACTIVATION}{session}")
+}
+
+/// Returns the key of an active owner.
+pub fn alive_key(owner: &Owner) -> String {
+    match owner {
+        Owner::Session(id) => format!("{ALIVE}s:{id}"),
+        Owner::Machine(id) => format!("{ALIVE}m:{id}"),
+    }
+}
+
+/// Returns the owner of an [`alive_key`].
+pub fn alive_owner(key: &str) -> Option<Owner> {
+    let (kind, id) = key.strip_prefix(ALIVE)?.split_once(':')?;
+    match kind {
+        "s" => Some(Owner::Session(id.to_owned())),
+        "m" => Some(Owner::Machine(id.to_owned())),
+        _ => None,
+    }
+}

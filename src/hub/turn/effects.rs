@@ -1,0 +1,85 @@
+//! Running effects: what the hub sends, publishes and stores once a change is durable.
+
+use crate::hub::turn::Turn;
+use std::ops::Range;
+
+use crate::hub::base::error::Error;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::effect::{Effect, Reply};
+use crate::hub::base::storage_keys::alive_key;
+use crate::model::event::Event;
+use crate::wire::update::{UpdateBody, update_frame};
+
+impl Turn<'_> {
+    /// Runs the effects of a durable change. `event_numbers` are those reserved for its events.
+    pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
+        let mut inactive = 0;
+        for effect in effects {
+            match effect {
+                Effect::Reply(reply) => self.answer(reply),
+                Effect::Publish(event) => self.publish(event_numbers.next(), || event),
+                Effect::Update { owner, except, parts } => {
+                    let to = others(self.state.connections.of_owner(&owner), except);
+                    if !to.is_empty() {
+                        self.send_update(&to, &parts.concat());
+                    }
+                }
+                Effect::Message { session, except, message, update_seq, event } => {
+                    let to = others(self.state.connections.of_session(&session), except);
+                    if !to.is_empty() {
+                        let parts = message.serialize_in_parts(|message| {
+                            let body = UpdateBody::NewMessage { sid: &session, message };
+                            update_frame(&self.hub.new_id(), update_seq, message.created_at, &body)
+                        });
+                        self.send_update(&to, &parts.concat());
+                    }
+                    let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
+                    self.publish(event_numbers.next(), event);
+                }
+                Effect::Notify(notification) => self.notify(notification),
+                Effect::DeleteTimer(owner) => {
+                    if !self.state.liveness.is_running(&owner) {
+                        self.hub.rt.kv_delete(&alive_key(&owner));
+                    }
+                    inactive += 1;
+                }
+                Effect::Resolve(waiter) => {
+                    let _ = waiter.send(Ok(()));
+                }
+            }
+        }
+        self.persist_last_published();
+        // An inactive session may leave the cache.
+        if inactive > 0 {
+            self.state.cache.record_inactive(inactive);
+            self.state.evict_sessions();
+        }
+    }
+
+    /// Sends the answer for a durable change.
+    pub(in crate::hub) fn answer(&mut self, reply: Reply) {
+        self.send_reply(reply.conn, &reply.on_commit.concat());
+    }
+
+    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit, and
+    /// drops the others.
+    pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
+        for effect in effects {
+            match effect {
+                Effect::Reply(reply) => self.send_reply(reply.conn, &reply.on_failure),
+                Effect::Resolve(waiter) => {
+                    let _ = waiter.send(Err(error.clone()));
+                }
+                // The session or machine was to become inactive. It is still active in the database, so the hub tries again
+                // after another timeout.
+                Effect::DeleteTimer(owner) => self.begin_timeout(owner),
+                Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
+            }
+        }
+    }
+}
+
+/// Returns the sockets without the one that caused the change.
+pub(in crate::hub) fn others(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
+    conns.iter().copied().filter(|conn| Some(*conn) != except).collect()
+}

@@ -1,0 +1,40 @@
+//! A turn: what runs under the lock of the hub's state, without an await.
+
+pub mod effects;
+pub mod outbox;
+pub mod timers;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{MutexGuard, PoisonError};
+
+use crate::hub::Hub;
+use crate::hub::base::state::State;
+
+/// Holds the lock of the hub's state. Its methods are atomic: no other task runs before it is dropped. It must not be held across an
+/// await.
+pub(in crate::hub) struct Turn<'a> {
+    pub(in crate::hub) hub: &'a Hub,
+    pub(in crate::hub) state: MutexGuard<'a, State>,
+}
+
+impl Hub {
+    /// Locks the state.
+    pub(in crate::hub) fn turn(&self) -> Turn<'_> {
+        // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
+        Turn { hub: self, state: self.state.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}

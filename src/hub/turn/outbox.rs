@@ -1,0 +1,146 @@
+//! All actions on sockets: sending frames, storing attachments (the state of a socket that survives hibernation), and
+//! closing. A client that does not read is disconnected, because the runtime keeps unread frames in memory without limit.
+
+use crate::hub::Hub;
+use crate::hub::base::peers::connections::Peer;
+use crate::hub::base::ports::ConnId;
+use crate::hub::turn::Turn;
+use crate::model::owner::Owner;
+use crate::wire::engineio;
+
+/// The close reason for a CLI with too many unread bytes.
+const STALLED_CLI: &str = "Too much is unread: reconnect";
+/// The close code for a client with too many unread bytes.
+const CLOSE_STALLED: u16 = 4408;
+
+impl Hub {
+    /// Writes the peer of a socket to its attachment.
+    pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
+        self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
+    }
+
+    /// Whether a CLI has answered a ping, or its socket is closed.
+    pub(in crate::hub) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
+        self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
+    }
+
+    /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
+    pub fn on_close(&self, conn: ConnId) {
+        let mut turn = self.turn();
+        let peer = turn.connections.close(conn);
+        turn.forget_connection(conn, peer);
+    }
+}
+
+impl Turn<'_> {
+    /// Disconnects CLIs that must read the current state again, because a write failed.
+    pub(in crate::hub) fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
+        for conn in conns {
+            self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
+        }
+    }
+
+    /// Disconnects a CLI that sends a frame while it has too many unread bytes. Returns whether the CLI was disconnected.
+    pub(in crate::hub) fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
+        let is_behind =
+            self.state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
+        if is_behind {
+            self.disconnect(conn, CLOSE_STALLED, STALLED_CLI);
+        }
+        is_behind
+    }
+
+    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
+    pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
+        connection.send_window.record_ping();
+        self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.last_ping()
+    }
+}
+
+impl Turn<'_> {
+    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
+    pub(in crate::hub) fn set_peer(&mut self, conn: ConnId, peer: Peer) {
+        self.hub.write_attachment(conn, &peer);
+        self.state.connections.insert(conn, peer);
+    }
+
+    /// Sends an update to CLIs, and disconnects those with too many unread bytes.
+    pub(in crate::hub) fn send_update(&mut self, to: &[ConnId], frame: &str) {
+        for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
+            self.ping_if_needed(conn);
+        }
+    }
+
+    /// Sends a frame, and disconnects the clients with too many unread bytes. Returns the other sockets.
+    pub(in crate::hub) fn send_unless_stalled(
+        &mut self,
+        to: &[ConnId],
+        frame: &str,
+        close_reason: &str,
+    ) -> Vec<ConnId> {
+        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
+            to.iter().partition(|conn| self.state.connections.record_event(**conn, frame.len()));
+        self.hub.rt.send(&ready, frame);
+        for conn in stalled {
+            self.disconnect(conn, CLOSE_STALLED, close_reason);
+        }
+        ready
+    }
+
+    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
+    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
+        if let Some(connection) = self.state.connections.get_mut(conn) {
+            connection.send_window.record_reply(frame.len());
+        }
+        self.hub.rt.send(&[conn], frame);
+        self.ping_if_needed(conn);
+    }
+
+    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
+    fn ping_if_needed(&mut self, conn: ConnId) {
+        if let Some(connection) =
+            self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
+        {
+            connection.send_window.record_ping();
+            self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        }
+    }
+
+    /// Closes a socket and forgets it.
+    pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
+        self.hub.rt.close(conn, code, reason);
+        let (peer, dropped_bytes) = self.state.connections.remove(conn);
+        self.state.reservations.frames.release_part(dropped_bytes);
+        self.forget_connection(conn, peer);
+    }
+
+    fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
+        let now = self.hub.rt.now();
+        self.state.rpc.disconnect(conn, now);
+        match peer {
+            Some(Peer::Web(_)) => self.stop_logging_later(),
+            Some(Peer::Cli(cli)) => {
+                for owner in cli.served() {
+                    self.restart_timeout(&owner, now);
+                    self.state.activation_waiters.cancel_report_waiters(owner.id());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
+    fn restart_timeout(&mut self, owner: &Owner, now: u64) {
+        let is_served = self.state.is_served(owner, None, now);
+        if self.state.liveness.record_disconnect(owner, now, is_served) {
+            self.state.cache.set_active_at(owner, now);
+            // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
+            self.store_timer(owner);
+            let deadline = self.state.liveness.deadline(owner);
+            self.request_alarm(deadline);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
+//! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
+//! batch the cache is dropped, because it contains changes that were never written.
+
+use crate::hub::turn::Turn;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, select};
+
+use crate::hub::Hub;
+use crate::hub::base::error::Error;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::lookup::LocalIdLookup;
+use crate::hub::turn::effects::others;
+use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
+use crate::store::journal::Batch;
+use crate::store::messages::select_by_local_ids;
+use crate::store::{Database, DbError, Row, Statement, events};
+
+/// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckTiming {
+    /// Immediately: it changed nothing that must be written.
+    Now,
+    /// When the writes queued so far are durable.
+    OnCommit,
+}
+
+impl Hub {
+    /// Waits until all writes queued so far are durable.
+    pub(in crate::hub) fn flushed(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let committed = {
+                let mut turn = self.turn();
+                if !turn.journal.has_pending() {
+                    return Ok(());
+                }
+                turn.commit_waiter()
+            };
+            self.wait_for_commit(committed).await
+        })
+    }
+
+    /// Waits until all writes queued so far are durable, or the database is stalled. Then the [`Cache`](crate::hub::base::state::cache::Cache)
+    /// has committed states for reads.
+    pub(in crate::hub) async fn flushed_or_stalled(self: &Arc<Self>) -> Result<(), Error> {
+        let mut flushed = self.flushed();
+        loop {
+            let ms = self.db.ms_until_stalled(self.rt.now());
+            match select(flushed, self.rt.sleep(ms)).await {
+                Either::Left((result, _)) => return result,
+                Either::Right(_) if ms == 0 => return Ok(()),
+                Either::Right((_, waiting)) => flushed = waiting,
+            }
+        }
+    }
+
+    /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.
+    pub(in crate::hub) fn wait_for_commit(
+        self: &Arc<Self>,
+        committed: oneshot::Receiver<Result<(), Error>>,
+    ) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            self.start_commit();
+            let interrupted =
+                || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
+            committed.await.unwrap_or_else(|_| Err(interrupted()))
+        })
+    }
+
+    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and waits until what it queued is
+    /// durable.
+    pub(in crate::hub) async fn with_session<T>(
+        self: &Arc<Self>,
+        id: &str,
+        change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.load_session(id).await?;
+        let (result, committed) = {
+            let mut turn = self.turn();
+            (change(&mut turn)?, turn.commit_waiter())
+        };
+        self.wait_for_commit(committed).await?;
+        Ok(result)
+    }
+
+    /// Starts committing what is queued, unless a commit is running.
+    pub(in crate::hub) fn start_commit(self: &Arc<Self>) {
+        let must_commit = {
+            let mut turn = self.turn();
+            let State { journal, cache, reservations, .. } = &mut *turn;
+            reservations.journal.resize(journal.pending_bytes());
+            journal.seal_if_full(&self.config.namespace, cache);
+            if !journal.has_pending() {
+                cache.on_journal_empty();
+            }
+            journal.start_committing()
+        };
+        if must_commit {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.commit_until_empty().await }));
+        }
+    }
+
+    async fn commit_until_empty(&self) {
+        loop {
+            // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
+            self.await_burst(BURST_CHANGES, |turn| {
+                turn.journal.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
+            })
+            .await;
+            let (mut batch, lookup) = {
+                let mut turn = self.turn();
+                let State { journal, cache, reservations, .. } = &mut *turn;
+                let batch = journal.take_batch(&self.config.namespace, cache);
+                reservations.journal.resize(journal.pending_bytes());
+                if !journal.has_pending() {
+                    cache.on_journal_empty();
+                }
+                // Without a batch, the lookups wait for the next one.
+                let Some(batch) = batch else { return };
+                (batch, turn.take_local_id_lookup())
+            };
+            match self.write(&mut batch, lookup).await {
+                Ok(event_numbers) => {
+                    let is_large = batch.bytes() > EVICT_AFTER_BYTES;
+                    // Before the effects: a client that receives one must read the change.
+                    self.turn().cache.on_batch_written();
+                    self.turn().run_effects(batch.effects, event_numbers);
+                    if is_large {
+                        // The batch kept its sessions in the cache until now.
+                        self.turn().evict_sessions();
+                    }
+                }
+                Err(error) => {
+                    let missed = error.may_have_committed().then(|| self.turn().clis_that_missed(&batch.effects));
+                    self.turn().discard_uncommitted(batch.effects, &Error::from(error.clone()));
+                    self.turn().disconnect_to_resync(missed.into_iter().flatten());
+                    self.turn().handle_failed_batch(&error);
+                }
+            }
+        }
+    }
+
+    /// Waits for the end of a burst, so that its changes or lookups share a batch, or its registrations a write of the attachment.
+    /// Does not wait if fewer than `min` are queued.
+    /// Each `sleep(0)` lets the runtime deliver more events.
+    pub(in crate::hub) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
+        let mut queued = count_queued(&self.turn());
+        for _ in 0..MAX_BURST_TURNS {
+            if queued < min {
+                return;
+            }
+            self.rt.sleep(0).await;
+            let now_queued = count_queued(&self.turn());
+            if now_queued == queued {
+                return;
+            }
+            queued = now_queued;
+        }
+    }
+
+    /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
+    /// the numbers of the events.
+    async fn write(&self, batch: &mut Batch<Effect>, lookup: LocalIdLookup) -> Result<Range<u64>, DbError> {
+        for statements in batch.part_writes(&self.config.namespace) {
+            self.commit(statements).await?;
+        }
+        let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
+        let mut statements = std::mem::take(&mut batch.statements);
+        statements.extend(select_by_local_ids(&self.config.namespace, &lookup.pairs));
+        if !statements.is_empty() {
+            let mut results = self.db.batch(&mut statements).await?;
+            self.turn().insert_looked_up(lookup, &statements, &mut results);
+            self.store_superfluous_rows(&statements, results);
+        }
+        Ok(event_numbers)
+    }
+
+    /// Keeps the superfluous rows of the event log that a batch has selected.
+    fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
+        let superfluous = events::read_superfluous(statements, results).ok().flatten();
+        if let (Some(log), Some(rows)) = (&mut self.turn().log, superfluous) {
+            log.superfluous_rows = rows;
+        }
+    }
+
+    pub(in crate::hub) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
+        if statements.is_empty() {
+            return Ok(());
+        }
+        self.db.batch(&mut statements).await.map(drop)
+    }
+}
+
+impl Turn<'_> {
+    /// Clears the cache and the queue after a failed batch, because both build on changes that were not written. Fails the
+    /// batch's `effects` and the queued ones.
+    pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
+        self.state.cache.clear();
+        let queued = self.state.journal.discard();
+        self.fail_effects(effects.into_iter().chain(queued), error);
+    }
+
+    /// Returns the CLIs that were to receive the batch's updates. If the batch was committed despite an error, they
+    /// have missed these updates.
+    fn clis_that_missed(&mut self, effects: &[Effect]) -> BTreeSet<ConnId> {
+        let missed = effects.iter().filter_map(|effect| match effect {
+            Effect::Update { owner, except, .. } => Some(others(self.state.connections.of_owner(owner), *except)),
+            Effect::Message { session, except, .. } => {
+                Some(others(self.state.connections.of_session(session), *except))
+            }
+            _ => None,
+        });
+        missed.flatten().collect()
+    }
+}
+
+impl State {
+    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
+    /// acknowledged after that write.
+    pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
+        if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
+    }
+
+    /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
+    pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (sender, receiver) = oneshot::channel();
+        self.journal.on_commit(Effect::Resolve(sender));
+        receiver
+    }
+
+    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
+    /// is no memory for it. Small changes pass 0, and need no free memory.
+    pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
+        let pending = self.journal.pending_bytes() + bytes;
+        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_journal(pending));
+        if is_full { Err(Error::Overloaded) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,364 @@
+//! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the journal until
+//! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
+
+use crate::hub::turn::Turn;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::cache::Cache;
+use crate::hub::base::state::committed::Committed;
+use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::entry::Entry;
+use crate::ledger::Reservation;
+use crate::model::agent_state;
+use crate::model::json::{Json, JsonObject};
+use crate::model::large::{Field, LargeRef};
+use crate::model::machine::Machine;
+use crate::model::session::Session;
+use crate::store::journal::Journal;
+use crate::store::values;
+use crate::store::values::LargeValue;
+
+/// The text of a response.
+#[derive(Debug)]
+pub struct ResponseText {
+    pub text: String,
+    /// The reservation of a large text.
+    pub reservation: Option<Reservation>,
+}
+
+/// The current value of a versioned field.
+pub(in crate::hub) struct FieldValue<'a> {
+    /// Only the excerpt of a large value.
+    pub value: Option<&'a Json>,
+    pub large: Option<&'a LargeRef>,
+    pub version: u64,
+}
+
+/// Returns a versioned field of a session.
+pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
+
+pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
+    FieldValue { value: s.metadata.as_ref(), large: s.metadata_large.as_ref(), version: s.metadata_version }
+}
+
+/// Returns the agent state without the completed requests.
+pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
+    FieldValue { value: s.agent_state.as_ref(), large: s.agent_state_large.as_ref(), version: s.agent_state_version }
+}
+
+/// Returns the agent state like [`agent_state`], but only if it has pending requests: others need not be read.
+pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
+    match agent_state::count_pending(s.agent_state.as_ref()) {
+        0 => FieldValue { value: None, large: None, version: s.agent_state_version },
+        _ => agent_state(s),
+    }
+}
+
+/// A part of a JSON text whose large values are not read yet.
+enum Segment {
+    Text(String),
+    /// `is_open`: without its closing brace, because the next segment adds members.
+    Large {
+        large: LargeRef,
+        is_open: bool,
+    },
+}
+
+/// Room for `{"session":…}` around a text, in bytes: a text that grows is copied.
+const WRAPPER_BYTES: usize = 64;
+
+impl Hub {
+    /// Replaces the value of a field. A large value is queued in the journal, and only its excerpt is cached.
+    pub(in crate::hub) fn set_value(
+        &self,
+        journal: &mut Journal<Effect>,
+        (owner, field): (&str, Field),
+        version: u64,
+        current: (&mut Option<Json>, &mut Option<LargeRef>),
+        value: Option<Json>,
+    ) {
+        self.set_value_within(field.max_inline_bytes(), journal, (owner, field), version, current, value);
+    }
+
+    /// Replaces the value of a field like [`Hub::set_value`]. Values above `max_inline_bytes` are large.
+    pub(in crate::hub) fn set_value_within(
+        &self,
+        max_inline_bytes: usize,
+        journal: &mut Journal<Effect>,
+        (owner, field): (&str, Field),
+        version: u64,
+        (current, large): (&mut Option<Json>, &mut Option<LargeRef>),
+        value: Option<Json>,
+    ) {
+        let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
+        if is_large || large.is_some() {
+            journal.delete_replaced_values(owner);
+        }
+        (*current, *large) = match value {
+            Some(value) if is_large => {
+                let value = LargeValue::new(owner, version, self.new_id(), value);
+                let cached = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
+                journal.queue_value(value);
+                cached
+            }
+            value => (value, None),
+        };
+    }
+
+    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
+    /// read again.
+    pub(in crate::hub) async fn with_field<T>(
+        self: &Arc<Self>,
+        id: &str,
+        field: GetField,
+        mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            self.load_session(id).await?;
+            let large = {
+                let mut turn = self.turn();
+                let Some(entry) = turn.cache.entry(id) else { continue };
+                let current = field(&entry.session);
+                match current.large {
+                    Some(large) => large.clone(),
+                    None => {
+                        let value = current.value.cloned();
+                        return change(&mut turn, value);
+                    }
+                }
+            };
+            let value = self.read_durable_value(id, &large).await?;
+            let mut turn = self.turn();
+            let entry = turn.cache.entry(id);
+            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
+                return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
+            }
+        }
+    }
+
+    /// Reads a large value like [`Hub::read_value`], once everything queued is durable.
+    pub(in crate::hub) async fn read_durable_value(
+        self: &Arc<Self>,
+        owner: &str,
+        large: &LargeRef,
+    ) -> Result<Option<Json>, Error> {
+        self.flushed().await?;
+        self.read_value(owner, large).await
+    }
+
+    /// Reads a large value from the journal or the database. `None` if another value has replaced it.
+    pub(in crate::hub) async fn read_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
+        if let Some(value) = self.turn().journal.find_queued_value(large) {
+            return Ok(Some(value));
+        }
+        // Until the caller has the value: it answers with it or queues it at once.
+        let _memory = self.wait_for_memory(large.bytes).await?;
+        self.read_reserved_value(owner, large).await
+    }
+
+    /// Reads a large value whose memory is reserved from the database. `None` if another value has replaced it.
+    pub(in crate::hub) async fn read_reserved_value(
+        &self,
+        owner: &str,
+        large: &LargeRef,
+    ) -> Result<Option<Json>, Error> {
+        let mut text = String::with_capacity(large.bytes);
+        let found = self.append_value(&mut text, owner, large).await?;
+        Ok(found.then_some(text).and_then(Json::from_string))
+    }
+
+    /// Appends a large value to a text whose memory is reserved. Reads one value at a time: its rows are in memory several times
+    /// while they are copied from JavaScript. Returns `false` if another value has replaced it.
+    async fn append_value(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
+        let _guard = self.large_reads.lock().await;
+        Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
+    }
+
+    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
+    /// database is stalled, this is the last committed state.
+    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
+        let split = |entry: &Entry| entry.completed.is_some().then(|| session_segments(entry));
+        loop {
+            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
+            if let Some(text) = changed.await? {
+                return Ok(text);
+            }
+            self.load_shown(id).await?;
+            let (segments, is_changed) = {
+                let cache = &self.turn().cache;
+                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// Returns a machine as JSON text like [`Hub::serialize_session`].
+    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
+        let split = |machine: &Machine| Some(machine_segments(machine));
+        loop {
+            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
+            if let Some(text) = changed.await? {
+                return Ok(text);
+            }
+            self.load_machine(id).await?;
+            let (segments, is_changed) = {
+                let cache = &self.turn().cache;
+                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// Serializes a session or machine with changes that are not durable, after they are, or while the database is stalled.
+    /// `None` if it has no such change, or if a part of the committed state is only in the database. Fails if it is not created
+    /// yet.
+    async fn serialize_changed<T>(
+        self: &Arc<Self>,
+        kind: Kind,
+        committed: impl Fn(&Cache) -> Option<&Committed<T>>,
+        split: impl Fn(&T) -> Option<Vec<Segment>>,
+    ) -> Result<Option<ResponseText>, Error> {
+        if committed(&self.turn().cache).is_none() {
+            return Ok(None);
+        }
+        self.flushed_or_stalled().await?;
+        let segments = match committed(&self.turn().cache) {
+            Some(Committed::Absent) => return Err(Error::NotFound(kind)),
+            Some(Committed::Present(state)) => split(state),
+            None => None,
+        };
+        Ok(match segments.map(<[Segment; 1]>::try_from) {
+            Some(Ok([Segment::Text(text)])) => Some(ResponseText { text, reservation: None }),
+            _ => None,
+        })
+    }
+
+    /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was
+    /// replaced, and sets `unread` to the values. Fails if the previous attempt set the same ones: then parts are missing.
+    async fn read_segments(
+        self: &Arc<Self>,
+        owner: &str,
+        mut segments: Vec<Segment>,
+        is_changed: bool,
+        unread: &mut Vec<LargeRef>,
+    ) -> Result<Option<ResponseText>, Error> {
+        if is_changed {
+            self.flushed().await?;
+        }
+        if let [Segment::Text(text)] = segments.as_mut_slice() {
+            return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
+        }
+        let larges: Vec<LargeRef> = segments.iter().filter_map(Segment::large).cloned().collect();
+        if larges == *unread {
+            return Err(incomplete_value());
+        }
+        *unread = larges;
+        let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
+        let reservation = Some(self.wait_for_memory(bytes).await?);
+        let mut text = String::with_capacity(bytes);
+        for segment in segments {
+            match segment {
+                Segment::Text(segment) => text.push_str(&segment),
+                Segment::Large { large, is_open } => {
+                    if !self.append_value(&mut text, owner, &large).await? {
+                        return Ok(None);
+                    }
+                    if is_open {
+                        text.pop();
+                    }
+                }
+            }
+        }
+        Ok(Some(ResponseText { text, reservation }))
+    }
+}
+
+impl Segment {
+    fn large(&self) -> Option<&LargeRef> {
+        match self {
+            Self::Large { large, .. } => Some(large),
+            Self::Text(_) => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Large { large, .. } => large.bytes,
+            Self::Text(text) => text.len(),
+        }
+    }
+}
+
+/// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
+fn session_segments(entry: &Entry) -> Vec<Segment> {
+    let s = &entry.session;
+    let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
+    let completed = agent_state::completed_to_json(
+        completed.flat_map(|completed| completed.oldest_first()).map(|(id, entry)| (id, entry.raw())),
+    );
+    let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
+    let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, completed)];
+    split_at_large(&entry.with_completed_requests(), larges)
+}
+
+fn machine_segments(m: &Machine) -> Vec<Segment> {
+    split_at_large(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
+}
+
+/// Serializes an object, and splits the text at its large members: name, value, and text in place of the closing brace.
+fn split_at_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>, Option<String>); 2]) -> Vec<Segment> {
+    let json = serde_json::to_string(object).unwrap_or_default();
+    if larges.iter().all(|(_, large, _)| large.is_none()) {
+        return vec![Segment::Text(json)];
+    }
+    let (mut segments, mut text) = (Vec::new(), String::new());
+    for (name, value) in JsonObject::parse(&json).unwrap_or_default().members() {
+        text.push_str(if text.is_empty() && segments.is_empty() { "{\"" } else { ",\"" });
+        text.push_str(name);
+        text.push_str("\":");
+        let large = larges.iter().find(|(large_name, ..)| *large_name == name);
+        match large.and_then(|(_, large, end)| Some((large.as_ref()?.clone(), end.as_deref()))) {
+            Some((large, end)) => {
+                segments.push(Segment::Text(std::mem::take(&mut text)));
+                segments.push(Segment::Large { large, is_open: end.is_some() });
+                text.push_str(end.unwrap_or_default());
+            }
+            None => text.push_str(value.get()),
+        }
+    }
+    text.push('}');
+    segments.push(Segment::Text(text));
+    segments
+}
+
+/// Serializes an object with the lengths of large members in their place: `metadataBytes` for `metadata`.
+pub(in crate::hub) fn without_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>); 2]) -> Json {
+    let json = Json::of(object);
+    if larges.iter().all(|(_, large)| large.is_none()) {
+        return json;
+    }
+    let lengths = larges.map(|(name, large)| (name, large.as_ref().map(|large| Json::of(&large.bytes))));
+    let mut shortened = JsonObject::default();
+    for (name, value) in JsonObject::parse(json.text()).unwrap_or_default().members() {
+        match lengths.iter().find_map(|(large_name, length)| length.as_ref().filter(|_| *large_name == name)) {
+            Some(length) => shortened.push(&format!("{name}Bytes"), length.raw()),
+            None => shortened.push(name, value),
+        }
+    }
+    shortened.to_json()
+}
+
+/// Some parts of a value are missing, although it was not replaced.
+pub(in crate::hub) fn incomplete_value() -> Error {
+    Error::Unavailable("A large value could not be read completely. Try again.".into())
+}

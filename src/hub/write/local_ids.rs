@@ -1,0 +1,99 @@
+//! Lookups of local ids that are not in memory: older ones of a session with many messages. Each batch of the journal ends with the
+//! lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of its own.
+
+use crate::hub::turn::Turn;
+use std::sync::Arc;
+
+use crate::hub::Hub;
+use crate::hub::base::error::Error;
+use crate::hub::base::state::State;
+use crate::hub::base::state::committed::Committed;
+use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::local_ids::{LocalIds, Seen};
+use crate::hub::base::state::lookup::{LocalIdLookup, UnknownLocalId};
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
+use crate::store::messages::read_by_local_ids;
+use crate::store::{Row, Statement};
+use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
+
+impl Hub {
+    /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
+    /// [`MAX_LOCAL_IDS`] messages that are not durable.
+    pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
+        let committed = {
+            let mut turn = self.turn();
+            turn.unknown_local_ids.push(unknown);
+            turn.commit_waiter()
+        };
+        self.wait_for_commit(committed).await
+    }
+}
+
+impl Turn<'_> {
+    /// Stores the results of a lookup in memory. `results` has those of the whole batch.
+    pub(in crate::hub) fn insert_looked_up(
+        &mut self,
+        lookup: LocalIdLookup,
+        batch: &[Statement],
+        results: &mut [Vec<Row>],
+    ) {
+        let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
+            Ok(found) => found,
+            // The waiting messages repeat the lookup, and are rejected after several failures.
+            Err(error) => return self.hub.rt.log_debug(&error.to_string()),
+        };
+        for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
+            if self.state.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
+                continue;
+            }
+            if let Some(local_ids) = self.state.local_ids_mut(&session)
+                && local_ids.look_up(&local_id) == Seen::Unknown
+                && local_ids.insert(local_id, message)
+            {
+                self.state.cache.evictions.record(&[Key::Id(&session)]);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes the local ids to look up with a batch: those of waiting messages, and of messages that are queued behind them.
+    pub(in crate::hub) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+        let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
+        for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
+            self.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);
+            pairs.push((session, local_id));
+            for frame in from.into_iter().flat_map(|conn| self.connections.queued_frames(conn)) {
+                searched_bytes += frame.memory_bytes();
+                if pairs.len() >= MAX_LOCAL_ID_LOOKUPS || searched_bytes > MAX_SEARCHED_FRAME_BYTES {
+                    break;
+                }
+                let event = decode_frame(&frame.text, &["message"]);
+                let Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) = event else { continue };
+                // A longer one is rejected, and would not fit the statement.
+                if local_id.len() <= MAX_LOCAL_ID_BYTES {
+                    pairs.push((sid, local_id));
+                }
+            }
+        }
+        pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
+        LocalIdLookup { pairs, generation: self.cache.evictions.generation() }
+    }
+
+    /// Whether a lookup in the database can decide about a local id that memory does not know. The database lacks the messages that
+    /// are not durable; their local ids are in memory unless there are too many.
+    fn can_look_up(&self, session: &str, local_id: &str) -> bool {
+        let Some(entry) = self.cache.entry(session) else { return false };
+        let durable_seq = match self.cache.committed_session(session) {
+            Some(Committed::Present(committed)) => committed.session.seq,
+            Some(Committed::Absent) => 0,
+            None => entry.session.seq,
+        };
+        let is_unknown = entry.local_ids.as_ref().is_some_and(|ids| ids.look_up(local_id) == Seen::Unknown);
+        is_unknown && entry.session.seq - durable_seq < MAX_LOCAL_IDS as u64
+    }
+
+    fn local_ids_mut(&mut self, session: &str) -> Option<&mut LocalIds> {
+        self.cache.entry_mut_keeping_summary(session)?.local_ids.as_mut()
+    }
+}

@@ -1,0 +1,59 @@
+//! Lookups of sessions in the database. Concurrent ones share a batch: after a commit for which several creators waited, and when
+//! CLIs reconnect after a wake.
+
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+
+use crate::hub::Hub;
+use crate::hub::base::state::lookup::Lookup;
+use crate::limits::MAX_GROUPED_LOOKUPS;
+use crate::store::{Database, DbError, Row, Statement};
+
+impl Hub {
+    /// Runs statements that return little, in a batch with other lookups. Returns the rows of each statement. Other tasks may run
+    /// between the read and the return.
+    pub(in crate::hub) async fn look_up(
+        self: &Arc<Self>,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let (sender, receiver) = oneshot::channel();
+        let is_first = {
+            let lookups = &mut self.turn().lookups;
+            lookups.push(Lookup { statements, sender });
+            lookups.len() == 1
+        };
+        if is_first {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.run_lookups().await }));
+        }
+        receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
+    }
+
+    /// Whether no query is in progress or about to begin.
+    pub(in crate::hub) fn is_database_idle(&self) -> bool {
+        self.db.is_idle() && self.turn().lookups.is_empty()
+    }
+
+    /// Waits one turn of the event loop, and longer while more lookups begin, then runs them.
+    async fn run_lookups(self: &Arc<Self>) {
+        self.await_burst(1, |state| state.lookups.len()).await;
+        let mut lookups = std::mem::take(&mut self.turn().lookups);
+        while !lookups.is_empty() {
+            let rest = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
+            let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, rest));
+            self.rt.spawn(Box::pin(async move { hub.run_batch(batch).await }));
+        }
+    }
+
+    async fn run_batch(&self, mut lookups: Vec<Lookup>) {
+        let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
+        let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
+        let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
+        for (lookup, count) in lookups.into_iter().zip(counts) {
+            let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
+            // The request may have ended.
+            let _ = lookup.sender.send(own_rows);
+        }
+    }
+}
