@@ -1,24 +1,16 @@
 //! The object's only alarm. The hub sets it to the earliest deadline of all components, and does everything that is due
 //! when it fires.
 
-use crate::hub::turn::Turn;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::base::events::log::EventLog;
-use crate::hub::base::state::State;
-use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK};
-use crate::limits::{
-    ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS, RECENT_KEEP_ALIVE_MS,
-};
+use crate::hub::base::error::Error;
+use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK, alive_key, kept_requests_key};
+use crate::hub::write::large;
+use crate::limits::{RECENT_KEEP_ALIVE_MS, SESSION_TIMEOUT_MS};
+use crate::model::owner::Owner;
 
 impl Hub {
-    async fn retry_alarm(&self, at: u64) {
-        self.turn().schedule.alarm_failed(at);
-        self.rt.sleep(ALARM_RETRY_MS).await;
-        self.turn().arm();
-    }
-
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
@@ -75,62 +67,51 @@ impl Hub {
             self.rt.spawn(Box::pin(async move { hub.db.probe().await }));
         }
     }
-}
 
-impl Turn<'_> {
-    /// Sets the alarm for the earliest deadline.
-    pub(in crate::hub) fn arm(&mut self) {
-        let next = self.state.next_deadline();
-        self.request_alarm(next);
-    }
-}
-
-impl Turn<'_> {
-    /// Sets the alarm unless an earlier one is set.
-    pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
-        // The runtime drops an alarm in the past that is set while one is being handled (measured).
-        let now = self.hub.rt.now();
-        let at = if self.state.schedule.is_alarm_lost(now) {
-            at.into_iter().chain(self.state.next_deadline()).min()
-        } else {
-            at
-        };
-        let at = at.map(|at| at.max(now + 1));
-        let Some(at) = at.filter(|at| self.state.schedule.request_alarm(*at, now)) else { return };
-        let (set, hub) = (self.hub.rt.set_alarm(at), Weak::clone(&self.hub.this));
-        self.hub.rt.spawn(Box::pin(async move {
-            if !set.await
-                && let Some(hub) = hub.upgrade()
-            {
-                hub.retry_alarm(at).await;
+    /// Makes owners inactive whose timeout has passed, except those with activity since then. If an expiry can't be written, the
+    /// timeout starts again.
+    pub(in crate::hub) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
+        for owner in expired {
+            let ended = match &owner {
+                Owner::Session(id) => self.expire_session(id).await,
+                Owner::Machine(id) => self.expire_machine(id).await,
+            };
+            match ended {
+                Ok(()) => {}
+                Err(Error::NotFound(_) | Error::Forbidden(_)) => {
+                    self.turn().liveness.stop(&owner);
+                    self.rt.kv_delete(&alive_key(&owner));
+                }
+                Err(_) => self.turn().begin_timeout(owner),
             }
-        }));
-    }
-
-    /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
-    pub(in crate::hub) fn start_ticks(&mut self) {
-        if self.state.is_idle() {
-            let now = self.hub.rt.now();
-            self.state.schedule.skip_ticks(now);
-            self.hub.rt.kv_put(LAST_TICK, &now.to_string());
         }
+        self.start_commit();
     }
-}
 
-impl State {
-    fn next_deadline(&self) -> Option<u64> {
-        let deadlines = [
-            self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
-            self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
-            self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
-            self.log.as_ref().and_then(EventLog::ends_at),
-            self.push.queue.next_deadline(),
-            self.rpc.next_deadline(),
-            self.liveness.next_deadline(),
-            self.kept_requests.next_deadline(),
-            self.sweep.next_deadline(),
-            self.activation_waiters.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+    /// Cancels the pending requests of sessions that have been inactive for too long.
+    pub(in crate::hub) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
+        for id in sessions {
+            let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
+                // An active session, or one that has expired again since, keeps its requests.
+                if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
+                    turn.cancel_pending(&id, stored)?;
+                }
+                Ok(turn.commit_waiter())
+            });
+            let canceled = match canceled.await {
+                Ok(committed) => self.wait_for_commit(committed).await,
+                Err(error) => Err(error),
+            };
+            let mut turn = self.turn();
+            match canceled {
+                _ if turn.kept_requests.contains(&id) => {}
+                Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&kept_requests_key(&id)),
+                Err(_) => {
+                    turn.kept_requests.set(&id, self.rt.now() + SESSION_TIMEOUT_MS);
+                    let next = turn.kept_requests.next_deadline();
+                    turn.request_alarm(next);
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](crate::hub::base::peers::grace).
 
-use crate::hub::turn::Turn;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
-use crate::hub::base::peers::rpc::{Call, Rpc, RpcError, RpcResult};
+use crate::hub::base::error::Error;
+use crate::hub::base::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
 use crate::hub::base::ports::ConnId;
+use crate::hub::turn::Turn;
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Dialect;
@@ -95,6 +97,15 @@ impl Hub {
             if ack > 0 && !rpc.is_pending(ack) {
                 return ack;
             }
+        }
+    }
+
+    /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
+    pub(in crate::hub) async fn command(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
+        match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
+            Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
+            Err(RpcError::InvalidResult(_)) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Connecting sockets of CLIs: from the open packet to a valid CONNECT, or to the timeout.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
@@ -12,6 +11,7 @@ use crate::hub::base::state::schedule::next_tick;
 use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
 use crate::hub::inbound::replies::event_code;
+use crate::hub::turn::Turn;
 use crate::limits::{
     CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
 };

@@ -1,7 +1,6 @@
 //! Events of CLIs (PROTOCOL.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
 //! handler returns the effects of its event; a rejected event never closes the socket.
 
-use crate::hub::turn::Turn;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,12 +9,13 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::versioned::UpdateResult;
 use crate::hub::inbound::replies::{Rejection, Sender};
 use crate::hub::machines::updates::MachineField;
 use crate::hub::sessions::messages::Draft;
-use crate::hub::write::commit::AckTiming;
+use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES, MAX_UNKNOWN_EVENTS};
 use crate::model::json::Json;
 use crate::model::owner::Owner;

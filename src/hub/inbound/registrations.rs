@@ -1,7 +1,6 @@
 //! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
 //! across hibernation.
 
-use crate::hub::turn::Turn;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
@@ -12,6 +11,7 @@ use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::inbound::replies::event_code;
+use crate::hub::turn::Turn;
 use crate::limits::MAX_ATTACHMENT_BYTES;
 use crate::model::method::Method;
 use crate::model::owner::Owner;

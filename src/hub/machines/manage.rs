@@ -2,80 +2,16 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind, check_size};
 use crate::hub::base::state::State;
 use crate::hub::machines::updates::MachineField;
-use crate::hub::write::large::without_large;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
-use crate::model::order::sort_by;
 use crate::model::owner::Owner;
-use crate::store::Found;
-use crate::store::machines as store;
 
 impl Hub {
-    /// Loads the machines of the namespace, unless they are cached.
-    pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        let (mut machines, mut turn) = loop {
-            if self.turn().cache.machines().is_some() {
-                return Ok(());
-            }
-            self.flushed().await?;
-            let generation = self.turn().cache.evictions.generation();
-            let machines = store::load_all(&self.db, &self.config.namespace).await?;
-            let turn = self.turn();
-            if !turn.cache.evictions.cleared_since(generation) {
-                break (machines, turn);
-            }
-        };
-        for machine in machines.iter_mut().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-            turn.start_timeout(owner);
-        }
-        turn.cache.insert_loaded_machines(machines);
-        Ok(())
-    }
-
-    /// Loads the machines of the namespace. Returns an error if none of them has the id.
-    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            loop {
-                self.load_machines().await?;
-                let generation = {
-                    let turn = self.turn();
-                    if turn.cache.machine(id).is_ok() {
-                        return Ok(());
-                    }
-                    turn.cache.evictions.generation()
-                };
-                let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.turn().cache.evictions.cleared_since(generation) {
-                    continue;
-                }
-                return match owner {
-                    Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
-                    Found::Owned(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
-                };
-            }
-        })
-    }
-
-    /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
-    /// stalled, these are the last committed states. Of large values, only the length is included.
-    pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
-        self.load_machines().await?;
-        let has_changes = self.turn().cache.has_changed_machine();
-        if has_changes {
-            self.flushed_or_stalled().await?;
-        }
-        Ok(self.turn().online_machines())
-    }
-
     /// Registers a machine, or updates what changed since its last registration (`POST /cli/machines`).
     pub async fn put_machine(
         self: &Arc<Self>,
@@ -119,14 +55,6 @@ impl Hub {
 }
 
 impl State {
-    fn online_machines(&self) -> Vec<Json> {
-        let mut online: Vec<&Machine> = self.cache.list_machines().filter(|machine| machine.active).collect();
-        sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        let to_json =
-            |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
-        online.into_iter().map(to_json).collect()
-    }
-
     /// Deletes the machine that has been offline longest if the namespace has [`MAX_MACHINES`].
     fn make_room_for_machine(&mut self) -> Result<(), Error> {
         let Self { cache, connections, journal, .. } = self;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::storage_keys::alive_key;
-use crate::hub::write::commit::AckTiming;
 use crate::model::owner::Owner;
 
 impl Hub {

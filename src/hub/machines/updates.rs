@@ -1,7 +1,6 @@
 //! Versioned fields of a machine: metadata and runner state. An update names the version it is based on (optimistic
 //! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -12,6 +11,7 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::versioned::{MakeReply, UpdateResult};
+use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::model::event::Event;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::peers::rpc::{RpcError, rejection_reason};
+use crate::hub::base::peers::rpc::RpcError;
 use crate::hub::base::state::entry::Entry;
 use crate::hub::sessions::presence::EndCause;
 use crate::hub::write::large;
@@ -104,15 +104,6 @@ impl Hub {
 
     pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
         self.turn().cache.entry(id).is_some_and(|entry| entry.session.active)
-    }
-
-    /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
-    pub(in crate::hub) async fn command(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
-        match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
-            Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
-            Err(RpcError::InvalidResult(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! The list of sessions. Sessions that are not in memory are listed from the database, without loading them.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::state::evictions::{Generation, Key};
 use crate::hub::base::state::session_list::ListRequest;
+use crate::hub::turn::Turn;
 use crate::limits::{LIST_READ_BYTES, MEMORY_TIMEOUT_MS};
 use crate::model::owner::Owner;
 use crate::model::summary::SessionSummary;

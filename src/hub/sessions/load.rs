@@ -3,7 +3,6 @@
 //! The database lacks what is still queued in the journal, so the journal is flushed before each read. If the session changes
 //! or is evicted during the read, the result may be stale, and the read is repeated.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join};
@@ -12,8 +11,11 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
 use crate::hub::base::state::completed_requests::CompletedRequests;
+use crate::hub::base::state::entry::Entry;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::LocalIds;
+use crate::hub::turn::Turn;
+use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::namespace::Namespace;
@@ -269,6 +271,74 @@ impl Hub {
         match turn.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
             true => insert_details(&mut turn, session, Details::LocalIds, vec![rows]),
             false => Ok(()),
+        }
+    }
+
+    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and waits until what it queued is
+    /// durable.
+    pub(in crate::hub) async fn with_session<T>(
+        self: &Arc<Self>,
+        id: &str,
+        change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.load_session(id).await?;
+        let (result, committed) = {
+            let mut turn = self.turn();
+            (change(&mut turn)?, turn.commit_waiter())
+        };
+        self.wait_for_commit(committed).await?;
+        Ok(result)
+    }
+
+    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
+    /// read again.
+    pub(in crate::hub) async fn with_field<T>(
+        self: &Arc<Self>,
+        id: &str,
+        field: GetField,
+        mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            self.load_session(id).await?;
+            let large = {
+                let mut turn = self.turn();
+                let Some(entry) = turn.cache.entry(id) else { continue };
+                let current = field(&entry.session);
+                match current.large {
+                    Some(large) => large.clone(),
+                    None => {
+                        let value = current.value.cloned();
+                        return change(&mut turn, value);
+                    }
+                }
+            };
+            let value = self.read_durable_value(id, &large).await?;
+            let mut turn = self.turn();
+            let entry = turn.cache.entry(id);
+            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
+                return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
+            }
+        }
+    }
+
+    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
+    /// database is stalled, this is the last committed state.
+    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
+        let split = |entry: &Entry| entry.completed.is_some().then(|| session_segments(entry));
+        loop {
+            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
+            if let Some(text) = changed.await? {
+                return Ok(text);
+            }
+            self.load_shown(id).await?;
+            let (segments, is_changed) = {
+                let cache = &self.turn().cache;
+                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+                return Ok(text);
+            }
         }
     }
 }

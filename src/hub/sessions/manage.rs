@@ -1,12 +1,12 @@
 //! Creating, renaming and deleting sessions.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::state::effect::Effect;
-use crate::hub::sessions::updates::split_agent_state;
+use crate::hub::sessions::fields::split_agent_state;
+use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, without_large};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS, MAX_TAG_BYTES};
 use crate::model::agent_state::ReceivedState;

@@ -2,7 +2,6 @@
 //! takes the history of the old one, whose messages are not rewritten. The same batch moves the messages of the new session
 //! behind them, and removes the old session.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -14,6 +13,7 @@ use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
+use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, incomplete_value};
 use crate::ledger::Reservation;
 use crate::model::event::Event;

@@ -1,6 +1,5 @@
 //! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -14,6 +13,7 @@ use crate::hub::base::state::local_ids::Seen;
 use crate::hub::base::state::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::Details;
+use crate::hub::turn::Turn;
 use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;

@@ -1,6 +1,8 @@
 //! The use cases of sessions: each loads a session, changes it in memory, and queues the change with its effects.
 
+pub mod activity;
 pub mod changes;
+pub mod fields;
 pub mod lifecycle;
 pub mod list;
 pub mod live_text;

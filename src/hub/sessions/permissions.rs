@@ -1,13 +1,13 @@
 //! Answers to permission requests. The CLI is called first; once it acknowledges, the request moves to the completed ones,
 //! unless the CLI moved it there itself. Of two concurrent answers to one request the first wins.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
+use crate::hub::turn::Turn;
 use crate::hub::write::large::state_if_pending;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;

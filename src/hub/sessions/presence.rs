@@ -7,20 +7,16 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::AckTiming;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::state::entry::Entry;
-use crate::hub::base::storage_keys::kept_requests_key;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::write::commit::AckTiming;
 use crate::hub::write::large;
-use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
-use crate::model::agent_state::count_pending;
+use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
-use crate::store::journal::Extent;
 use crate::wire::cli::SessionEnd;
 use crate::wire::session_alive::SessionAlive;
 
@@ -168,75 +164,6 @@ impl Turn<'_> {
         self.clear_reactivation(id);
         self.state.activation_waiters.complete(id, &Ok(id.clone()));
         Ok(self.state.ack_timing(is_changed))
-    }
-
-    /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
-    /// active; then [`Hub::cancel_archived`] must follow.
-    pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        let must_end = session.active && session.metadata_fields().is_archived();
-        if must_end {
-            self.deactivate(id)?;
-            // In case the object is destroyed before it has canceled them.
-            self.keep_requests_if_inactive(id)?;
-        }
-        Ok(must_end)
-    }
-
-    /// Starts the time for which pending requests are kept, if the session is inactive and has any.
-    pub(in crate::hub) fn keep_requests_if_inactive(&mut self, id: &str) -> Result<(), Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
-            let until = self.state.kept_requests.keep(id, self.hub.rt.now());
-            self.hub.rt.kv_put(&kept_requests_key(id), &until.to_string());
-            self.request_alarm(Some(until));
-        }
-        Ok(())
-    }
-
-    fn deactivate(&mut self, id: &str) -> Result<(), Error> {
-        let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
-        let State { cache, liveness, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
-        liveness.stop(&owner);
-        if s.active || s.thinking {
-            s.thinking_at = if s.thinking { now } else { s.thinking_at };
-            (s.active, s.thinking, s.updated_at) = (false, false, now);
-            self.state.record_presence(id)?;
-        }
-        // Also for a session that is inactive already, and only on commit: its inactivity may not be durable yet.
-        self.state.journal.on_commit(Effect::DeleteTimer(owner));
-        Ok(())
-    }
-}
-
-impl State {
-    /// Queues the write and the event of a session's presence: whether it is active and thinking, and its modes.
-    pub(in crate::hub) fn record_presence(&mut self, id: &str) -> Result<(), Error> {
-        let event = Event::session_updated(id, &Changes::presence(&self.cache.require_entry(id)?.session));
-        self.journal.queue_session(id, Extent::Counters);
-        self.journal.on_commit(Effect::Publish(event));
-        Ok(())
-    }
-
-    /// Whether an open socket other than `except` has shown activity of the session within the timeout, and has not ended it.
-    pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
-        // Activity within the interval after the stored time is not written to the attachment.
-        let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
-        let others = self.connections.of_owner(session).iter().filter(|conn| Some(**conn) != except);
-        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
-    }
-
-    /// Whether the CLI of an inactive session is expected to report it alive: a socket serves the session, which is not archived.
-    pub(in crate::hub) fn awaits_report(&self, session: &str, now: u64) -> bool {
-        let is_inactive = |entry: &Entry| !entry.session.active && !entry.session.metadata_fields().is_archived();
-        self.cache.entry(session).is_some_and(is_inactive)
-            && self.is_served(&Owner::Session(session.to_owned()), None, now)
-    }
-
-    /// Returns the error for an operation that needs an active session. `disconnected`: the error if no CLI is connected.
-    pub(in crate::hub) fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
-        if self.connections.of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Resuming a session: a machine starts its agent again, which continues the conversation. If the CLI comes back under
 //! another session id, the two sessions are [merged](crate::hub::sessions::merge).
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -14,6 +13,7 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::activation_waiters::Activation;
 use crate::hub::base::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::parse_spawn_result;
+use crate::hub::turn::Turn;
 use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
@@ -154,15 +154,6 @@ impl Turn<'_> {
             self.hub.rt.kv_delete(&reactivation_key(&id));
         }
         self.state.activation_waiters.expire(now);
-    }
-}
-
-impl Turn<'_> {
-    /// Withdraws [`Hub::expect_reactivation`]: the session is active, has ended, or was deleted.
-    pub(in crate::hub) fn clear_reactivation(&mut self, id: &str) {
-        if self.state.in_flight.clear_reactivation(id) {
-            self.hub.rt.kv_delete(&reactivation_key(id));
-        }
     }
 }
 

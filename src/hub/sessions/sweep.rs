@@ -1,11 +1,11 @@
 //! Sweeps: deletes the messages and completed requests of deleted sessions, a batch with each alarm, because a statement that
 //! deletes hundreds of thousands of rows could reset the database. The sessions themselves are deleted at once.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::storage_keys::SWEEP;
+use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, SWEEP_PAUSE_FACTOR};
 use crate::store::removals;
 

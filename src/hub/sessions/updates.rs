@@ -1,32 +1,24 @@
 //! Versioned fields of a session: metadata and agent state. An update names the version it is based on (optimistic
 //! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
-
-use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
-use crate::hub::base::state::completed_requests::CompletedRequests;
 use crate::hub::base::state::effect::{Effect, Reply};
 use crate::hub::base::state::entry::Entry;
 use crate::hub::base::versioned::{MakeReply, UpdateResult};
-use crate::hub::sessions::changes::Changes;
+use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
+use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, GetField};
-use crate::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES};
-use crate::model::agent_state::{self, AgentState, ReceivedState};
-use crate::model::completed_request::CompletedRequest;
-use crate::model::event::Event;
+use crate::limits::MAX_CONTENT_BYTES;
+use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
 use crate::model::large::Field;
-use crate::model::owner::Owner;
 use crate::model::session::fit_metadata;
 use crate::model::text_parts::TextParts;
-use crate::store::journal::Extent;
-use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// A versioned field of a session.
 struct VersionedField {
@@ -164,90 +156,6 @@ impl Hub {
     }
 }
 
-impl Turn<'_> {
-    /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`
-    /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
-    pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
-        let now = self.hub.rt.now();
-        let State { cache, journal, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
-        s.metadata_version += 1;
-        s.updated_at = now;
-        let version = s.metadata_version;
-        let current = (&mut s.metadata, &mut s.metadata_large);
-        let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(journal, (id, Field::Metadata), version, current, stored);
-        let large = s.metadata_large.as_ref();
-        // The event of a large value has only its size; web clients fetch the value.
-        let changes = Changes {
-            metadata: Some(&value).filter(|_| large.is_none()),
-            metadata_bytes: large.map(|large| large.bytes),
-            metadata_version: Some(version),
-            updated_at: Some(now),
-            ..Changes::default()
-        };
-        let event = Event::session_updated(id, &changes);
-        // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
-        let versioned = Some(Versioned::new(version));
-        let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
-        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
-        let text = TextParts::journaled_value(Field::Metadata, Some(value.clone()));
-        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
-        Ok(version)
-    }
-
-    /// Sets the agent state, as [`Hub::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
-    /// are written and sent.
-    pub(in crate::hub) fn set_agent_state(
-        &mut self,
-        id: &str,
-        parts: AgentState,
-        from: Option<ConnId>,
-    ) -> Result<u64, Error> {
-        let now = self.hub.rt.now();
-        let changed = self.state.add_completed_requests(id, parts.completed, now);
-        let State { cache, journal, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
-        s.agent_state_version += 1;
-        // Only a CLI can request a permission; a change by the hub completes or cancels requests.
-        let notification = from.and_then(|_| self.hub.permission_notification(s, parts.base.as_ref()));
-        s.updated_at = now;
-        let version = s.agent_state_version;
-        let joined = (!is_large_state(parts.base.as_ref()))
-            .then(|| agent_state::join(parts.base.as_ref(), as_entries(&changed)));
-        let text = match joined.clone() {
-            Some(joined) => TextParts::value(joined),
-            None => agent_state_to_text(parts.base.as_ref(), as_entries(&changed)),
-        };
-        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
-        let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        let current = (&mut s.agent_state, &mut s.agent_state_large);
-        self.hub.set_value(journal, (id, Field::AgentState), version, current, parts.base);
-        let changes = Changes {
-            agent_state: inline_value.as_ref().map(Option::as_ref),
-            agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
-            agent_state_version: Some(version),
-            updated_at: Some(now),
-            ..Changes::default()
-        };
-        let event = Event::session_updated(id, &changes);
-        let versioned = Some(Versioned::new(version));
-        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
-        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
-        self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
-        notification.into_iter().for_each(|notification| self.state.journal.on_commit(Effect::Notify(notification)));
-        self.keep_requests_if_inactive(id)?;
-        Ok(version)
-    }
-
-    /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
-    fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        self.state.journal.queue_session(id, Extent::Whole);
-        self.state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
-        self.state.journal.on_commit(Effect::Publish(event));
-    }
-}
-
 /// Makes the reply to an update that is based on another version. `current` is the complete current value.
 fn try_reply_with_current_value(
     state: &mut State,
@@ -269,118 +177,4 @@ fn try_reply_with_current_value(
     }
     reply.into_iter().for_each(|reply| state.journal.on_commit(Effect::Reply(reply)));
     ReplyAttempt::Queued
-}
-
-impl State {
-    /// Returns copies of the received completed requests that are to be added. Without the earlier ones in memory, every
-    /// request counts as new.
-    pub(in crate::hub) fn select_completed_requests(
-        &mut self,
-        session: &str,
-        received: &ReceivedState<'_>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
-        let mut unknown = CompletedRequests::default();
-        let Some(Entry { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
-            return unknown.select(received_entries(received), None, now);
-        };
-        let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
-        known.select(received_entries(received), session.agent_state.as_ref(), now)
-    }
-
-    /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
-    /// limit of a session's completed requests the oldest are deleted, which may be some of the added ones.
-    pub(in crate::hub) fn add_completed_requests(
-        &mut self,
-        session: &str,
-        completed: Vec<(String, Json)>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
-        if completed.is_empty() {
-            return completed;
-        }
-        let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut(session);
-        // Without the earlier ones in memory, the limit is enforced when they are loaded.
-        let mut unknown = CompletedRequests::default();
-        let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
-        let mut changed = Vec::new();
-        for (id, value) in completed {
-            let value = agent_state::shorten(value.text(), MAX_COMPLETED_BYTES).unwrap_or(value);
-            if known.insert_if_new(&id, completed_at(&value), &value) {
-                changed.push((id, value));
-            }
-        }
-        if known.trim() {
-            changed.retain(|(id, _)| known.contains(id));
-            self.journal.trim_completed_requests(session);
-        }
-        for (request_id, value) in &changed {
-            self.journal.queue_completed_request(CompletedRequest {
-                session_id: session.to_owned(),
-                request_id: request_id.clone(),
-                completed_at: completed_at(value),
-                value: value.clone(),
-            });
-        }
-        changed
-    }
-}
-
-/// Separates the completed requests of an agent state, and checks the sizes of the rest.
-pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
-    let received = agent_state::split(value)?;
-    received.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
-    check_pending_sizes(received.base.as_ref())?;
-    Ok(received)
-}
-
-fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
-    if !is_large_state(base) {
-        return Ok(());
-    }
-    let sizes = agent_state::pending_request_sizes(base);
-    if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
-        let what = "A permission request in `agentState.requests`".to_owned();
-        return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
-    }
-    if sizes.iter().sum::<usize>() > MAX_PENDING_BYTES {
-        let what = "The total of all permission requests in `agentState.requests`".to_owned();
-        let remedy = "Wait for answers before you add requests.";
-        return Err(Error::TooLarge { what, limit: MAX_PENDING_BYTES, remedy });
-    }
-    Ok(())
-}
-
-/// Returns the text of an agent state with these completed requests.
-fn agent_state_to_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> TextParts {
-    match base.filter(|base| Field::AgentState.is_large(base)) {
-        Some(base) => match agent_state::completed_to_json(completed) {
-            Some(completed) => {
-                TextParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &completed)
-            }
-            None => TextParts::journaled_value(Field::AgentState, Some(base.clone())),
-        },
-        None => TextParts::value(agent_state::join(base, completed)),
-    }
-}
-
-fn is_large_state(base: Option<&Json>) -> bool {
-    base.is_some_and(|base| Field::AgentState.is_large(base))
-}
-
-fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
-    completed.iter().map(|(id, entry)| (id.as_str(), entry.raw()))
-}
-
-fn received_entries<'a>(received: &'a ReceivedState<'_>) -> impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)> {
-    received.completed.iter().map(|(id, entry)| (id.as_str(), *entry))
-}
-
-impl Entry {
-    /// Returns the text of the agent state with the most recent completed requests.
-    fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
-        let recent = self.completed.iter().flat_map(|completed| completed.most_recent());
-        agent_state_to_text(base.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
-    }
 }

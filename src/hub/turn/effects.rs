@@ -1,12 +1,12 @@
 //! Running effects: what the hub sends, publishes and stores once a change is durable.
 
-use crate::hub::turn::Turn;
 use std::ops::Range;
 
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::{Effect, Reply};
 use crate::hub::base::storage_keys::alive_key;
+use crate::hub::turn::Turn;
 use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 

@@ -1,8 +1,15 @@
 //! A turn: what runs under the lock of the hub's state, without an await.
 
 pub mod effects;
+pub mod event_log;
+pub mod local_ids;
+pub mod notify;
 pub mod outbox;
+pub mod publish;
+pub mod schedule;
+pub mod sockets;
 pub mod timers;
+pub mod values;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{MutexGuard, PoisonError};

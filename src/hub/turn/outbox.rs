@@ -5,8 +5,6 @@ use crate::hub::Hub;
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
-use crate::model::owner::Owner;
-use crate::wire::engineio;
 
 /// The close reason for a CLI with too many unread bytes.
 const STALLED_CLI: &str = "Too much is unread: reconnect";
@@ -14,16 +12,6 @@ const STALLED_CLI: &str = "Too much is unread: reconnect";
 const CLOSE_STALLED: u16 = 4408;
 
 impl Hub {
-    /// Writes the peer of a socket to its attachment.
-    pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
-        self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
-    }
-
-    /// Whether a CLI has answered a ping, or its socket is closed.
-    pub(in crate::hub) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
-        self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
-    }
-
     /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
     pub fn on_close(&self, conn: ConnId) {
         let mut turn = self.turn();
@@ -49,23 +37,9 @@ impl Turn<'_> {
         }
         is_behind
     }
-
-    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
-    pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
-        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
-        connection.send_window.record_ping();
-        self.hub.rt.send(&[conn], engineio::PING_FRAME);
-        connection.send_window.last_ping()
-    }
 }
 
 impl Turn<'_> {
-    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
-    pub(in crate::hub) fn set_peer(&mut self, conn: ConnId, peer: Peer) {
-        self.hub.write_attachment(conn, &peer);
-        self.state.connections.insert(conn, peer);
-    }
-
     /// Sends an update to CLIs, and disconnects those with too many unread bytes.
     pub(in crate::hub) fn send_update(&mut self, to: &[ConnId], frame: &str) {
         for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
@@ -89,26 +63,6 @@ impl Turn<'_> {
         ready
     }
 
-    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
-    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
-    pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
-        if let Some(connection) = self.state.connections.get_mut(conn) {
-            connection.send_window.record_reply(frame.len());
-        }
-        self.hub.rt.send(&[conn], frame);
-        self.ping_if_needed(conn);
-    }
-
-    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
-    fn ping_if_needed(&mut self, conn: ConnId) {
-        if let Some(connection) =
-            self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
-        {
-            connection.send_window.record_ping();
-            self.hub.rt.send(&[conn], engineio::PING_FRAME);
-        }
-    }
-
     /// Closes a socket and forgets it.
     pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
         self.hub.rt.close(conn, code, reason);
@@ -129,18 +83,6 @@ impl Turn<'_> {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
-    fn restart_timeout(&mut self, owner: &Owner, now: u64) {
-        let is_served = self.state.is_served(owner, None, now);
-        if self.state.liveness.record_disconnect(owner, now, is_served) {
-            self.state.cache.set_active_at(owner, now);
-            // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
-            self.store_timer(owner);
-            let deadline = self.state.liveness.deadline(owner);
-            self.request_alarm(deadline);
         }
     }
 }

@@ -2,66 +2,13 @@
 //! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL.md
 //! "Liveness"); it writes nothing to the database.
 
-use crate::hub::turn::Turn;
-use std::sync::Arc;
-
-use crate::hub::Hub;
-use crate::hub::base::error::Error;
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
-use crate::hub::base::storage_keys::{alive_key, kept_requests_key};
-use crate::hub::write::large;
+use crate::hub::base::state::State;
+use crate::hub::base::storage_keys::alive_key;
+use crate::hub::turn::Turn;
 use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
-
-impl Hub {
-    /// Makes owners inactive whose timeout has passed, except those with activity since then. If an expiry can't be written, the
-    /// timeout starts again.
-    pub(in crate::hub) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
-        for owner in expired {
-            let ended = match &owner {
-                Owner::Session(id) => self.expire_session(id).await,
-                Owner::Machine(id) => self.expire_machine(id).await,
-            };
-            match ended {
-                Ok(()) => {}
-                Err(Error::NotFound(_) | Error::Forbidden(_)) => {
-                    self.turn().liveness.stop(&owner);
-                    self.rt.kv_delete(&alive_key(&owner));
-                }
-                Err(_) => self.turn().begin_timeout(owner),
-            }
-        }
-        self.start_commit();
-    }
-
-    /// Cancels the pending requests of sessions that have been inactive for too long.
-    pub(in crate::hub) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
-        for id in sessions {
-            let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
-                // An active session, or one that has expired again since, keeps its requests.
-                if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
-                    turn.cancel_pending(&id, stored)?;
-                }
-                Ok(turn.commit_waiter())
-            });
-            let canceled = match canceled.await {
-                Ok(committed) => self.wait_for_commit(committed).await,
-                Err(error) => Err(error),
-            };
-            let mut turn = self.turn();
-            match canceled {
-                _ if turn.kept_requests.contains(&id) => {}
-                Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&kept_requests_key(&id)),
-                Err(_) => {
-                    turn.kept_requests.set(&id, self.rt.now() + SESSION_TIMEOUT_MS);
-                    let next = turn.kept_requests.next_deadline();
-                    turn.request_alarm(next);
-                }
-            }
-        }
-    }
-}
 
 impl Turn<'_> {
     /// Restarts the timeout of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
@@ -111,5 +58,27 @@ impl Turn<'_> {
     /// Writes an owner's timeout to the object's storage.
     pub(in crate::hub) fn store_timer(&self, owner: &Owner) {
         self.hub.rt.kv_put(&alive_key(owner), &self.state.liveness.stored(owner).to_string());
+    }
+
+    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect before it expires.
+    pub(in crate::hub) fn restart_timeout(&mut self, owner: &Owner, now: u64) {
+        let is_served = self.state.is_served(owner, None, now);
+        if self.state.liveness.record_disconnect(owner, now, is_served) {
+            self.state.cache.set_active_at(owner, now);
+            // Also if another socket serves the owner: the attachment of that socket lacks the activity on the closed one.
+            self.store_timer(owner);
+            let deadline = self.state.liveness.deadline(owner);
+            self.request_alarm(deadline);
+        }
+    }
+}
+
+impl State {
+    /// Whether an open socket other than `except` has shown activity of the session within the timeout, and has not ended it.
+    pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
+        // Activity within the interval after the stored time is not written to the attachment.
+        let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+        let others = self.connections.of_owner(session).iter().filter(|conn| Some(**conn) != except);
+        others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
     }
 }

@@ -1,7 +1,6 @@
 //! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm
 //! memory ([`UploadBody`]): the hub builds only the frames around it.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -12,6 +11,7 @@ use crate::hub::base::error::Error;
 use crate::hub::base::peers::connections::{Connection, Peer};
 use crate::hub::base::peers::rpc::RpcError;
 use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::turn::Turn;
 use crate::hub::workspace::chunks::ChunkedUpload;
 use crate::hub::workspace::upload_body::{
     FileLimit, UploadFields, check_length, fault_to_error, read_upload, send_with_content, to_upload_error,

@@ -2,7 +2,6 @@
 //! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
 //! batch the cache is dropped, because it contains changes that were never written.
 
-use crate::hub::turn::Turn;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,20 +15,12 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::lookup::LocalIdLookup;
+use crate::hub::turn::Turn;
 use crate::hub::turn::effects::others;
-use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES, MAX_BURST_TURNS, MAX_QUEUED_BYTES};
+use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES};
 use crate::store::journal::Batch;
 use crate::store::messages::select_by_local_ids;
 use crate::store::{Database, DbError, Row, Statement, events};
-
-/// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckTiming {
-    /// Immediately: it changed nothing that must be written.
-    Now,
-    /// When the writes queued so far are durable.
-    OnCommit,
-}
 
 impl Hub {
     /// Waits until all writes queued so far are durable.
@@ -71,22 +62,6 @@ impl Hub {
                 || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
             committed.await.unwrap_or_else(|_| Err(interrupted()))
         })
-    }
-
-    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and waits until what it queued is
-    /// durable.
-    pub(in crate::hub) async fn with_session<T>(
-        self: &Arc<Self>,
-        id: &str,
-        change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.load_session(id).await?;
-        let (result, committed) = {
-            let mut turn = self.turn();
-            (change(&mut turn)?, turn.commit_waiter())
-        };
-        self.wait_for_commit(committed).await?;
-        Ok(result)
     }
 
     /// Starts committing what is queued, unless a commit is running.
@@ -147,24 +122,6 @@ impl Hub {
         }
     }
 
-    /// Waits for the end of a burst, so that its changes or lookups share a batch, or its registrations a write of the attachment.
-    /// Does not wait if fewer than `min` are queued.
-    /// Each `sleep(0)` lets the runtime deliver more events.
-    pub(in crate::hub) async fn await_burst(&self, min: usize, count_queued: fn(&State) -> usize) {
-        let mut queued = count_queued(&self.turn());
-        for _ in 0..MAX_BURST_TURNS {
-            if queued < min {
-                return;
-            }
-            self.rt.sleep(0).await;
-            let now_queued = count_queued(&self.turn());
-            if now_queued == queued {
-                return;
-            }
-            queued = now_queued;
-        }
-    }
-
     /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
     /// the numbers of the events.
     async fn write(&self, batch: &mut Batch<Effect>, lookup: LocalIdLookup) -> Result<Range<u64>, DbError> {
@@ -218,28 +175,5 @@ impl Turn<'_> {
             _ => None,
         });
         missed.flatten().collect()
-    }
-}
-
-impl State {
-    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
-    /// acknowledged after that write.
-    pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
-        if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
-    }
-
-    /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
-    pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
-        let (sender, receiver) = oneshot::channel();
-        self.journal.on_commit(Effect::Resolve(sender));
-        receiver
-    }
-
-    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
-    /// is no memory for it. Small changes pass 0, and need no free memory.
-    pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
-        let pending = self.journal.pending_bytes() + bytes;
-        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_journal(pending));
-        if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

@@ -1,7 +1,6 @@
 //! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the journal until
 //! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -10,17 +9,14 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::cache::Cache;
 use crate::hub::base::state::committed::Committed;
-use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::entry::Entry;
 use crate::ledger::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{Field, LargeRef};
+use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
-use crate::store::journal::Journal;
 use crate::store::values;
-use crate::store::values::LargeValue;
 
 /// The text of a response.
 #[derive(Debug)]
@@ -59,7 +55,7 @@ pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
 }
 
 /// A part of a JSON text whose large values are not read yet.
-enum Segment {
+pub(in crate::hub) enum Segment {
     Text(String),
     /// `is_open`: without its closing brace, because the next segment adds members.
     Large {
@@ -72,74 +68,6 @@ enum Segment {
 const WRAPPER_BYTES: usize = 64;
 
 impl Hub {
-    /// Replaces the value of a field. A large value is queued in the journal, and only its excerpt is cached.
-    pub(in crate::hub) fn set_value(
-        &self,
-        journal: &mut Journal<Effect>,
-        (owner, field): (&str, Field),
-        version: u64,
-        current: (&mut Option<Json>, &mut Option<LargeRef>),
-        value: Option<Json>,
-    ) {
-        self.set_value_within(field.max_inline_bytes(), journal, (owner, field), version, current, value);
-    }
-
-    /// Replaces the value of a field like [`Hub::set_value`]. Values above `max_inline_bytes` are large.
-    pub(in crate::hub) fn set_value_within(
-        &self,
-        max_inline_bytes: usize,
-        journal: &mut Journal<Effect>,
-        (owner, field): (&str, Field),
-        version: u64,
-        (current, large): (&mut Option<Json>, &mut Option<LargeRef>),
-        value: Option<Json>,
-    ) {
-        let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
-        if is_large || large.is_some() {
-            journal.delete_replaced_values(owner);
-        }
-        (*current, *large) = match value {
-            Some(value) if is_large => {
-                let value = LargeValue::new(owner, version, self.new_id(), value);
-                let cached = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
-                journal.queue_value(value);
-                cached
-            }
-            value => (value, None),
-        };
-    }
-
-    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
-    /// read again.
-    pub(in crate::hub) async fn with_field<T>(
-        self: &Arc<Self>,
-        id: &str,
-        field: GetField,
-        mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        loop {
-            self.load_session(id).await?;
-            let large = {
-                let mut turn = self.turn();
-                let Some(entry) = turn.cache.entry(id) else { continue };
-                let current = field(&entry.session);
-                match current.large {
-                    Some(large) => large.clone(),
-                    None => {
-                        let value = current.value.cloned();
-                        return change(&mut turn, value);
-                    }
-                }
-            };
-            let value = self.read_durable_value(id, &large).await?;
-            let mut turn = self.turn();
-            let entry = turn.cache.entry(id);
-            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
-                return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
-            }
-        }
-    }
-
     /// Reads a large value like [`Hub::read_value`], once everything queued is durable.
     pub(in crate::hub) async fn read_durable_value(
         self: &Arc<Self>,
@@ -178,51 +106,10 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
-    /// database is stalled, this is the last committed state.
-    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut unread = Vec::new();
-        let split = |entry: &Entry| entry.completed.is_some().then(|| session_segments(entry));
-        loop {
-            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_shown(id).await?;
-            let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
-                return Ok(text);
-            }
-        }
-    }
-
-    /// Returns a machine as JSON text like [`Hub::serialize_session`].
-    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut unread = Vec::new();
-        let split = |machine: &Machine| Some(machine_segments(machine));
-        loop {
-            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_machine(id).await?;
-            let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
-                return Ok(text);
-            }
-        }
-    }
-
     /// Serializes a session or machine with changes that are not durable, after they are, or while the database is stalled.
     /// `None` if it has no such change, or if a part of the committed state is only in the database. Fails if it is not created
     /// yet.
-    async fn serialize_changed<T>(
+    pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
         committed: impl Fn(&Cache) -> Option<&Committed<T>>,
@@ -245,7 +132,7 @@ impl Hub {
 
     /// Reads the large values and concatenates the segments, after changes are durable. Returns `None` if a value was
     /// replaced, and sets `unread` to the values. Fails if the previous attempt set the same ones: then parts are missing.
-    async fn read_segments(
+    pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
         mut segments: Vec<Segment>,
@@ -300,7 +187,7 @@ impl Segment {
 }
 
 /// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
-fn session_segments(entry: &Entry) -> Vec<Segment> {
+pub(in crate::hub) fn session_segments(entry: &Entry) -> Vec<Segment> {
     let s = &entry.session;
     let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
     let completed = agent_state::completed_to_json(
@@ -311,7 +198,7 @@ fn session_segments(entry: &Entry) -> Vec<Segment> {
     split_at_large(&entry.with_completed_requests(), larges)
 }
 
-fn machine_segments(m: &Machine) -> Vec<Segment> {
+pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
     split_at_large(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 use crate::hub::Hub;
-use crate::hub::base::state::lookup::Lookup;
+use crate::hub::base::error::Error;
+use crate::hub::base::state::lookup::{Lookup, UnknownLocalId};
 use crate::limits::MAX_GROUPED_LOOKUPS;
 use crate::store::{Database, DbError, Row, Statement};
 
@@ -55,5 +56,16 @@ impl Hub {
             // The request may have ended.
             let _ = lookup.sender.send(own_rows);
         }
+    }
+
+    /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
+    /// [`MAX_LOCAL_IDS`] messages that are not durable.
+    pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
+        let committed = {
+            let mut turn = self.turn();
+            turn.unknown_local_ids.push(unknown);
+            turn.commit_waiter()
+        };
+        self.wait_for_commit(committed).await
     }
 }

@@ -6,10 +6,8 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::state::State;
 use crate::ledger::{Account, Evictable, Reservation};
-use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MIN_CACHED_BYTES};
-use crate::model::owner::Owner;
+use crate::limits::MIN_CACHED_BYTES;
 use crate::store::memory::Memory;
 
 impl Hub {
@@ -56,36 +54,5 @@ impl Evictable for Hub {
         if state.reservations.cache.bytes() > MIN_CACHED_BYTES {
             state.shrink_cache(|_| bytes);
         }
-    }
-}
-
-impl State {
-    /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
-    /// progress or queued writes stay; active and connected ones are evicted last.
-    pub(in crate::hub) fn evict_sessions(&mut self) {
-        self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
-    }
-
-    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops the JSON
-    /// of the list.
-    fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
-        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
-        let is_evictable = |id: &str| {
-            let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
-            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
-        };
-        let is_in_use =
-            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
-        let session_bytes = cache.session_bytes();
-        let other_bytes = cache.machine_bytes() + cache.committed_bytes();
-        reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
-        let surplus = surplus(&reservations.account);
-        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
-        let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
-        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
-        let is_short = surplus > session_bytes - remaining_bytes;
-        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > MIN_CACHED_BYTES;
-        cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
-        reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
     }
 }

@@ -3,29 +3,22 @@
 //! An event without a change in the database, such as a repeated keep-alive, has no number of its own and is not logged. Like a
 //! heartbeat, it is sent with the id of the event before it.
 
-use crate::hub::turn::Turn;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::events::log::{EventLog, HEAD_KEY, LogHead, PendingRead, TRIM_BYTES, TRIM_EVENTS};
-use crate::hub::base::peers::connections::Peer;
-use crate::hub::base::peers::subscription::Subscription;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
+use crate::hub::turn::Turn;
 use crate::limits::{
     BACKGROUND_RETRY_MS, LOG_MEMORY_TIMEOUT_MS, MAX_REJECTED_LOG_READS, RETAINED_BYTES, RETAINED_EVENTS,
 };
-use crate::model::event::Event;
 use crate::store::events::EventsRow;
-use crate::store::{DbError, Statement, events};
+use crate::store::{Database, DbError, Statement, events};
 
 impl Hub {
-    fn write_log_head(&self, log: &EventLog) {
-        self.rt.kv_put(HEAD_KEY, &LogHead::On(log.span().clone()).encode());
-    }
-
     /// Reserves numbers for the events of a batch, and adds their rows to it. The events of an empty batch have no numbers.
     pub(in crate::hub) async fn log_events(
         &self,
@@ -147,29 +140,6 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Restores the log after hibernation or a restart.
-    pub(in crate::hub) fn restore_event_log(&mut self) {
-        let head = self.hub.rt.kv_get(HEAD_KEY);
-        let last_published =
-            self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
-        match head.and_then(|head| LogHead::decode(&head)) {
-            Some(LogHead::On(span)) => {
-                self.state.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
-                self.state.log = Some(EventLog::restore(span, last_published));
-            }
-            // The numbers of later events are not stored, but no web client has received them.
-            Some(LogHead::Off(last)) => {
-                let after = self.state.event_numbers.last_published().max(last + 1);
-                self.state.event_numbers.continue_after(after);
-            }
-            None => {}
-        }
-        match last_published {
-            Some(_) => self.start_logging(),
-            None => self.stop_logging_later(),
-        }
-    }
-
     /// Ends the log if no web client has been connected for long enough.
     pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
         if self.state.log.as_ref().and_then(EventLog::ends_at).is_none_or(|end| end > now) {
@@ -186,7 +156,7 @@ impl Turn<'_> {
         let Some(hub) = self.hub.this.upgrade() else { return };
         self.hub.rt.spawn(Box::pin(async move {
             // If this fails, the next log deletes the rows, because they are before its start.
-            let _ = hub.commit(vec![events::delete(&hub.config.namespace, last)]).await;
+            let _ = hub.db.batch(&mut vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
 
@@ -227,76 +197,6 @@ impl Turn<'_> {
             }
             None => {}
         }
-    }
-}
-
-impl Turn<'_> {
-    /// Starts the log, unless it is on, because a web client connects.
-    pub(in crate::hub) fn start_logging(&mut self) {
-        // The events of a batch in flight are not in the log.
-        let start = self.state.event_numbers.last_reserved();
-        let is_new = self.state.log.is_none();
-        let log = self.state.log.get_or_insert_with(|| EventLog::new(start));
-        if log.set_in_use() || is_new {
-            self.hub.write_log_head(log);
-        }
-    }
-
-    /// Schedules the end of the log if the web client that disconnected was the last one.
-    pub(in crate::hub) fn stop_logging_later(&mut self) {
-        if self.state.connections.subscriptions().next().is_some() {
-            return self.persist_last_published();
-        }
-        let now = self.hub.rt.now();
-        let Some(log) = &mut self.state.log else { return };
-        if log.set_idle(now) {
-            self.hub.write_log_head(log);
-            let end = log.ends_at();
-            self.request_alarm(end);
-        }
-    }
-
-    /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
-    /// not replayed.
-    pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
-        if let Some(number) = number {
-            self.state.event_numbers.set_published(number);
-        }
-        // If there is no log, no web client is connected.
-        if self.state.log.is_none() {
-            return;
-        }
-        let event = event();
-        self.send_event(&event);
-        if let (Some(log), Some(number)) = (&mut self.state.log, number) {
-            log.push(number, event);
-        }
-    }
-
-    /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
-    /// but not its sockets, it knows which events the connected clients have received.
-    pub(in crate::hub) fn persist_last_published(&mut self) {
-        let last_published = self.state.event_numbers.last_published();
-        let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
-        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {
-            self.set_peer(conn, Peer::Web(Subscription { last_published, ..first }));
-        }
-    }
-
-    /// Publishes the events of a row, or a gap notice.
-    fn publish_row(&mut self, row: &EventsRow) {
-        let Some(log) = &mut self.state.log else { return };
-        match log.decode_next(row) {
-            Some(events) => {
-                events.into_iter().for_each(|(number, event)| self.publish(Some(number), || event));
-            }
-            None => {
-                log.push_gap(row.last);
-                self.state.event_numbers.continue_after(row.last);
-                self.send_gap_notice(None);
-            }
-        }
-        self.persist_last_published();
     }
 }
 

@@ -133,7 +133,7 @@ fn every_error_has_a_sentence_that_says_what_to_do() {
     for (error, sentence) in errors() {
         assert_eq!(error.to_string(), sentence);
     }
-    let source = include_str!("../../../src/hub/error.rs");
+    let source = include_str!("../../../src/hub/base/error.rs");
     let variants = source.lines().filter(|line| line.trim_start().starts_with("#[error(")).count();
     let name = |error: &Error| format!("{error:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
     let listed: BTreeSet<String> = errors().iter().map(|(error, _)| name(error)).collect();

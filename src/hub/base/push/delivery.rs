@@ -121,6 +121,11 @@ fn parse_retry_after(text: &str, now: u64) -> Option<u64> {
 }
 
 impl Delivery {
+    /// The value in the object's storage.
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     pub fn new(notification: Notification, created_at: u64, due_at: u64, is_recorded: bool) -> Self {
         Self {
             notification,

@@ -13,8 +13,9 @@ use crate::hub::base::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::base::state::evictions::{Evictions, Generation, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
-use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
-use crate::limits::{MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS};
+use crate::limits::{
+    MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
+};
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;

@@ -22,16 +22,10 @@ pub mod upload_slots;
 
 use std::collections::HashMap;
 
-use crate::hub::base::events::log::EventLog;
-use crate::hub::base::events::numbering::EventNumbers;
-use crate::hub::base::peers::connections::Connections;
-use crate::hub::base::peers::rpc::Rpc;
-use crate::hub::base::ports::ConnId;
-use crate::hub::base::push::state::PushState;
-use crate::store::journal::Journal;
 use activation_waiters::ActivationWaiters;
 use cache::Cache;
 use effect::Effect;
+use futures::channel::oneshot;
 use in_flight::InFlight;
 use kept_requests::KeptRequests;
 use live_text::LiveTexts;
@@ -42,6 +36,27 @@ use reservations::Reservations;
 use schedule::Schedule;
 use sweep::Sweep;
 use upload_slots::UploadSlots;
+
+use crate::hub::base::error::Error;
+use crate::hub::base::events::log::EventLog;
+use crate::hub::base::events::numbering::EventNumbers;
+use crate::hub::base::peers::connections::Connections;
+use crate::hub::base::peers::rpc::Rpc;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::push::state::PushState;
+use crate::ledger::Account;
+use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::model::owner::Owner;
+use crate::store::journal::Journal;
+
+/// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckTiming {
+    /// Immediately: it changed nothing that must be written.
+    Now,
+    /// When the writes queued so far are durable.
+    OnCommit,
+}
 
 /// Everything the hub holds in memory. Never locked across an await.
 pub(in crate::hub) struct State {
@@ -80,5 +95,55 @@ impl State {
     /// Whether no CLI and no web client is connected.
     pub fn is_idle(&self) -> bool {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
+    }
+
+    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
+    /// acknowledged after that write.
+    pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
+        if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
+    }
+
+    /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
+    pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (sender, receiver) = oneshot::channel();
+        self.journal.on_commit(Effect::Resolve(sender));
+        receiver
+    }
+
+    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
+    /// is no memory for it. Small changes pass 0, and need no free memory.
+    pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
+        let pending = self.journal.pending_bytes() + bytes;
+        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_journal(pending));
+        if is_full { Err(Error::Overloaded) } else { Ok(()) }
+    }
+
+    /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
+    /// progress or queued writes stay; active and connected ones are evicted last.
+    pub(in crate::hub) fn evict_sessions(&mut self) {
+        self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
+    }
+
+    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops the JSON
+    /// of the list.
+    pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
+        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
+        let is_evictable = |id: &str| {
+            let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
+            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
+        };
+        let is_in_use =
+            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
+        let session_bytes = cache.session_bytes();
+        let other_bytes = cache.machine_bytes() + cache.committed_bytes();
+        reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
+        let surplus = surplus(&reservations.account);
+        let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
+        let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
+        let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);
+        let is_short = surplus > session_bytes - remaining_bytes;
+        let must_shrink = is_short && remaining_bytes + cache.list.bytes() > MIN_CACHED_BYTES;
+        cache.list.shrink(if must_shrink { 0 } else { MAX_CACHED_SUMMARY_BYTES });
+        reservations.cache.resize(remaining_bytes + other_bytes + cache.list.bytes());
     }
 }

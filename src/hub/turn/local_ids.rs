@@ -1,33 +1,16 @@
 //! Lookups of local ids that are not in memory: older ones of a session with many messages. Each batch of the journal ends with the
 //! lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of its own.
 
-use crate::hub::turn::Turn;
-use std::sync::Arc;
-
-use crate::hub::Hub;
-use crate::hub::base::error::Error;
 use crate::hub::base::state::State;
 use crate::hub::base::state::committed::Committed;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::{LocalIds, Seen};
 use crate::hub::base::state::lookup::{LocalIdLookup, UnknownLocalId};
+use crate::hub::turn::Turn;
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS, MAX_SEARCHED_FRAME_BYTES};
 use crate::store::messages::read_by_local_ids;
 use crate::store::{Row, Statement};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
-
-impl Hub {
-    /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
-    /// [`MAX_LOCAL_IDS`] messages that are not durable.
-    pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
-        let committed = {
-            let mut turn = self.turn();
-            turn.unknown_local_ids.push(unknown);
-            turn.commit_waiter()
-        };
-        self.wait_for_commit(committed).await
-    }
-}
 
 impl Turn<'_> {
     /// Stores the results of a lookup in memory. `results` has those of the whole batch.

@@ -1,0 +1,105 @@
+//! Reading machines: all machines of a namespace are in memory once one of them is needed.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::hub::Hub;
+use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::State;
+use crate::hub::write::large::{ResponseText, machine_segments, without_large};
+use crate::model::json::Json;
+use crate::model::machine::Machine;
+use crate::model::order::sort_by;
+use crate::model::owner::Owner;
+use crate::store::{Found, machines as store};
+
+impl Hub {
+    /// Loads the machines of the namespace, unless they are cached.
+    pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
+        let (mut machines, mut turn) = loop {
+            if self.turn().cache.machines().is_some() {
+                return Ok(());
+            }
+            self.flushed().await?;
+            let generation = self.turn().cache.evictions.generation();
+            let machines = store::load_all(&self.db, &self.config.namespace).await?;
+            let turn = self.turn();
+            if !turn.cache.evictions.cleared_since(generation) {
+                break (machines, turn);
+            }
+        };
+        for machine in machines.iter_mut().filter(|machine| machine.active) {
+            let owner = Owner::Machine(machine.id.clone());
+            machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
+            turn.start_timeout(owner);
+        }
+        turn.cache.insert_loaded_machines(machines);
+        Ok(())
+    }
+
+    /// Loads the machines of the namespace. Returns an error if none of them has the id.
+    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                self.load_machines().await?;
+                let generation = {
+                    let turn = self.turn();
+                    if turn.cache.machine(id).is_ok() {
+                        return Ok(());
+                    }
+                    turn.cache.evictions.generation()
+                };
+                let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
+                if self.turn().cache.evictions.cleared_since(generation) {
+                    continue;
+                }
+                return match owner {
+                    Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
+                    Found::Owned(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
+                };
+            }
+        })
+    }
+
+    /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
+    /// stalled, these are the last committed states. Of large values, only the length is included.
+    pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+        self.load_machines().await?;
+        let has_changes = self.turn().cache.has_changed_machine();
+        if has_changes {
+            self.flushed_or_stalled().await?;
+        }
+        Ok(self.turn().list_online_machines())
+    }
+
+    /// Returns a machine as JSON text like [`Hub::serialize_session`].
+    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
+        let split = |machine: &Machine| Some(machine_segments(machine));
+        loop {
+            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
+            if let Some(text) = changed.await? {
+                return Ok(text);
+            }
+            self.load_machine(id).await?;
+            let (segments, is_changed) = {
+                let cache = &self.turn().cache;
+                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
+            };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
+                return Ok(text);
+            }
+        }
+    }
+}
+
+impl State {
+    pub(in crate::hub) fn list_online_machines(&self) -> Vec<Json> {
+        let mut online: Vec<&Machine> = self.cache.list_machines().filter(|machine| machine.active).collect();
+        sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
+        let to_json =
+            |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
+        online.into_iter().map(to_json).collect()
+    }
+}

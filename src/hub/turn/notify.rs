@@ -1,0 +1,94 @@
+//! Queueing push notifications.
+
+use crate::hub::Hub;
+use crate::hub::base::push::delivery::Delivery;
+use crate::hub::base::push::log::DeliveryOutcome;
+use crate::hub::base::push::queue::EnqueueResult;
+use crate::hub::base::push::state::{PushState, cooldown_key, delivery_key};
+use crate::hub::base::state::State;
+use crate::hub::turn::Turn;
+use crate::limits::PUSH_COOLDOWN_MS;
+use crate::model::agent_state::{self, PendingRequest};
+use crate::model::catalog;
+use crate::model::json::Json;
+use crate::model::session::Session;
+use crate::push::payload::{Notification, NotificationKind};
+
+impl Turn<'_> {
+    /// Queues a notification, or logs why it is dropped. While there are no subscribers, nothing is stored or logged: a notification
+    /// is at most a toast.
+    pub(in crate::hub) fn notify(&mut self, notification: Notification) {
+        let now = self.hub.rt.now();
+        let State { push, connections, .. } = &mut *self.state;
+        let is_recorded = !push.subscribers.is_assumed_empty(now);
+        if !is_recorded && !connections.has_visible_client(now) {
+            return;
+        }
+        let (kind, session) = (notification.kind, notification.session_id.clone());
+        match push.queue.enqueue(notification.clone(), now, is_recorded) {
+            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
+            EnqueueResult::InCooldown => self.hub.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
+            EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
+            EnqueueResult::Queued { id, replaced } => {
+                for (id, delivery) in replaced {
+                    self.hub.rt.kv_delete(&delivery_key(id));
+                    push.log.put_replaced(&*self.hub.rt, id, delivery);
+                }
+                if kind == NotificationKind::Ready && is_recorded {
+                    self.hub.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
+                }
+                if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
+                    self.hub.rt.kv_put(&delivery_key(id), &delivery.encode());
+                    push.log.put(&*self.hub.rt, id, delivery, DeliveryOutcome::Waiting);
+                }
+                let next = push.queue.next_deadline();
+                self.request_alarm(next);
+            }
+        }
+    }
+}
+
+impl Hub {
+    pub(in crate::hub) fn log_dropped(
+        &self,
+        push: &mut PushState,
+        notification: Notification,
+        outcome: DeliveryOutcome,
+    ) {
+        let now = self.rt.now();
+        let id = push.queue.next_id(now);
+        push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
+    }
+
+    /// Returns the notification that the session's agent waits for input.
+    pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
+        let fields = session.metadata_fields();
+        let vocabulary = &self.config.vocabulary;
+        let label_of_flavor =
+            || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
+        let agent = fields.agent_name().unwrap_or_else(label_of_flavor);
+        Notification::ready(&session.id, &session.title(), &agent)
+    }
+
+    /// Returns the notification for the permission requests that are new in `state`.
+    pub(in crate::hub) fn permission_notification(
+        &self,
+        session: &Session,
+        state: Option<&Json>,
+    ) -> Option<Notification> {
+        let requests = agent_state::new_requests(session.agent_state.as_ref(), state);
+        session.active.then(|| notification_for(session, &requests)).flatten()
+    }
+}
+
+/// Returns the notification for the last of the requests. It supersedes the others.
+pub(in crate::hub) fn notification_for(session: &Session, requests: &[PendingRequest]) -> Option<Notification> {
+    let title = session.title();
+    let for_one = |PendingRequest { id, tool }: &PendingRequest| {
+        Notification::permission(&session.id, &title, id, tool.as_deref().unwrap_or("a tool"))
+    };
+    requests.iter().map(for_one).reduce(|earlier, mut last| {
+        last.supersede(&earlier);
+        last
+    })
+}

@@ -1,0 +1,149 @@
+//! Sending events to web clients.
+
+use serde::Serialize;
+
+use crate::hub::base::events::numbering::frame_without_id;
+use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::hub::base::ports::ConnId;
+use crate::hub::turn::Turn;
+use crate::model::event::{Event, MessageDelta};
+use crate::model::text_parts::TextParts;
+use crate::push::payload::Notification;
+use crate::store::events::EventsRow;
+
+/// Events that do not report a change and are not logged.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum ConnectionEvent<'a> {
+    ConnectionChanged { data: Connected<'a> },
+    Toast { data: Toast<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Connected<'a> {
+    status: &'static str,
+    subscription_id: &'a str,
+    resume: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Toast<'a> {
+    title: &'a str,
+    body: &'a str,
+    session_id: &'a str,
+    url: &'a str,
+}
+
+pub(in crate::hub) fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
+    encode(&ConnectionEvent::ConnectionChanged {
+        data: Connected { status: "connected", subscription_id: &subscription.id, resume },
+    })
+}
+
+fn encode(event: &ConnectionEvent<'_>) -> TextParts {
+    serde_json::to_string(event).unwrap_or_default().into()
+}
+
+/// Groups web clients by their format, because those of one format receive the same frame.
+fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<ConnId>)> {
+    let of_format = |format| clients.iter().filter(move |(_, of_client)| *of_client == format).map(|(conn, _)| *conn);
+    let groups = [Format::Json, Format::Sse].into_iter().map(move |format| (format, of_format(format).collect()));
+    groups.filter(|(_, conns): &(Format, Vec<ConnId>)| !conns.is_empty())
+}
+
+impl Turn<'_> {
+    /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
+    /// not replayed.
+    pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
+        if let Some(number) = number {
+            self.state.event_numbers.set_published(number);
+        }
+        // If there is no log, no web client is connected.
+        if self.state.log.is_none() {
+            return;
+        }
+        let event = event();
+        self.send_event(&event);
+        if let (Some(log), Some(number)) = (&mut self.state.log, number) {
+            log.push(number, event);
+        }
+    }
+
+    /// Publishes the events of a row, or a gap notice.
+    pub(in crate::hub) fn publish_row(&mut self, row: &EventsRow) {
+        let Some(log) = &mut self.state.log else { return };
+        match log.decode_next(row) {
+            Some(events) => {
+                events.into_iter().for_each(|(number, event)| self.publish(Some(number), || event));
+            }
+            None => {
+                log.push_gap(row.last);
+                self.state.event_numbers.continue_after(row.last);
+                self.send_gap_notice(None);
+            }
+        }
+        self.persist_last_published();
+    }
+
+    /// Sends an event to the web clients that subscribed to it.
+    pub(in crate::hub) fn send_event(&mut self, event: &Event) {
+        self.broadcast(&event.body, |subscription| subscription.receives(&event.audience));
+    }
+
+    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
+    /// are slow, and for all when the namespace sends too many.
+    pub(in crate::hub) fn send_delta(&mut self, delta: &MessageDelta<'_>) {
+        let clients: Vec<(ConnId, Format)> = self.state.connections.subscribers_of(delta.session_id).collect();
+        if clients.is_empty() || !self.state.live_texts.admit_send(clients.len(), delta.text.len(), self.hub.rt.now()) {
+            return;
+        }
+        let body = delta.encode();
+        for (format, mut ready) in by_format(&clients) {
+            let frame = frame_without_id(format, &body);
+            ready.retain(|conn| self.state.connections.record_droppable(*conn, frame.len()));
+            self.hub.rt.send(&ready, &frame);
+        }
+    }
+
+    /// Notifies web clients that they have missed events: those that receive a session's messages, or all.
+    pub(in crate::hub) fn send_gap_notice(&mut self, session: Option<&str>) {
+        let number = self.state.event_numbers.last_published();
+        let frame = |(conn, subscription): (ConnId, &Subscription)| {
+            let body = connection_changed(subscription, "gap");
+            (conn, self.state.event_numbers.frame(subscription.format, number, &body))
+        };
+        let subscriptions = self.state.connections.subscriptions();
+        let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
+        let frames: Vec<(ConnId, String)> = affected.map(frame).collect();
+        for (conn, frame) in frames {
+            self.send_to_web_clients(&[conn], &frame);
+        }
+    }
+
+    /// Sends a notification as a toast to all visible web clients.
+    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) {
+        let (title, url) = (notification.title(), notification.url());
+        let Notification { session_id, body, .. } = notification;
+        let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
+        let now = self.hub.rt.now();
+        self.broadcast(&toast, |subscription| subscription.counts_as_visible(now));
+    }
+
+    /// Sends an event body, with the id of the last published event, to all web clients that match.
+    pub(in crate::hub) fn broadcast(&mut self, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
+        let number = self.state.event_numbers.last_published();
+        let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
+        let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
+        for (format, conns) in by_format(&recipients) {
+            let frame = self.state.event_numbers.frame(format, number, body);
+            self.send_to_web_clients(&conns, &frame);
+        }
+    }
+
+    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
+    pub(in crate::hub) fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
+        self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
+    }
+}

@@ -1,0 +1,74 @@
+//! The object's only alarm, which is set to the earliest deadline of all components.
+
+use std::sync::Weak;
+
+use crate::hub::Hub;
+use crate::hub::base::events::log::EventLog;
+use crate::hub::base::state::State;
+use crate::hub::base::storage_keys::LAST_TICK;
+use crate::hub::turn::Turn;
+use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+
+impl Turn<'_> {
+    /// Sets the alarm unless an earlier one is set.
+    pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
+        // The runtime drops an alarm in the past that is set while one is being handled (measured).
+        let now = self.hub.rt.now();
+        let at = if self.state.schedule.is_alarm_lost(now) {
+            at.into_iter().chain(self.state.next_deadline()).min()
+        } else {
+            at
+        };
+        let at = at.map(|at| at.max(now + 1));
+        let Some(at) = at.filter(|at| self.state.schedule.request_alarm(*at, now)) else { return };
+        let (set, hub) = (self.hub.rt.set_alarm(at), Weak::clone(&self.hub.this));
+        self.hub.rt.spawn(Box::pin(async move {
+            if !set.await
+                && let Some(hub) = hub.upgrade()
+            {
+                hub.retry_alarm(at).await;
+            }
+        }));
+    }
+
+    /// Sets the alarm for the earliest deadline.
+    pub(in crate::hub) fn arm(&mut self) {
+        let next = self.state.next_deadline();
+        self.request_alarm(next);
+    }
+
+    /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
+    pub(in crate::hub) fn start_ticks(&mut self) {
+        if self.state.is_idle() {
+            let now = self.hub.rt.now();
+            self.state.schedule.skip_ticks(now);
+            self.hub.rt.kv_put(LAST_TICK, &now.to_string());
+        }
+    }
+}
+
+impl Hub {
+    pub(in crate::hub) async fn retry_alarm(&self, at: u64) {
+        self.turn().schedule.alarm_failed(at);
+        self.rt.sleep(ALARM_RETRY_MS).await;
+        self.turn().arm();
+    }
+}
+
+impl State {
+    pub(in crate::hub) fn next_deadline(&self) -> Option<u64> {
+        let deadlines = [
+            self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
+            self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
+            self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
+            self.log.as_ref().and_then(EventLog::ends_at),
+            self.push.queue.next_deadline(),
+            self.rpc.next_deadline(),
+            self.liveness.next_deadline(),
+            self.kept_requests.next_deadline(),
+            self.sweep.next_deadline(),
+            self.activation_waiters.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,55 @@
+//! Frames to one socket, and the attachment of a socket, which survives hibernation.
+
+use crate::hub::Hub;
+use crate::hub::base::peers::connections::Peer;
+use crate::hub::base::ports::ConnId;
+use crate::hub::turn::Turn;
+use crate::wire::engineio;
+
+impl Turn<'_> {
+    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
+    pub(in crate::hub) fn set_peer(&mut self, conn: ConnId, peer: Peer) {
+        self.hub.write_attachment(conn, &peer);
+        self.state.connections.insert(conn, peer);
+    }
+
+    /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
+    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
+        if let Some(connection) = self.state.connections.get_mut(conn) {
+            connection.send_window.record_reply(frame.len());
+        }
+        self.hub.rt.send(&[conn], frame);
+        self.ping_if_needed(conn);
+    }
+
+    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
+    pub(in crate::hub) fn ping_if_needed(&mut self, conn: ConnId) {
+        if let Some(connection) =
+            self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
+        {
+            connection.send_window.record_ping();
+            self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        }
+    }
+
+    /// Pings a CLI, whose pong shows that it has read what was sent before. Returns the number of the ping, 0 without a socket.
+    pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
+        connection.send_window.record_ping();
+        self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.last_ping()
+    }
+}
+
+impl Hub {
+    /// Writes the peer of a socket to its attachment.
+    pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
+        self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
+    }
+
+    /// Whether a CLI has answered a ping, or its socket is closed.
+    pub(in crate::hub) fn has_answered(&self, conn: ConnId, ping: u64) -> bool {
+        self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
+    }
+}
