@@ -1,6 +1,6 @@
-//! `/api/sessions` and `/cli/sessions`: list, get, rename, delete.
+//! `/api/sessions` and `/cli/sessions`: list, get, change, delete.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -38,20 +38,38 @@ pub async fn show(request: RoutedRequest) -> Reply {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RenameBody {
-    name: String,
+pub struct ChangeBody {
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
     #[serde(default, deserialize_with = "optional_scalar")]
     expected_version: Option<u64>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    pinned: Option<bool>,
 }
 
-pub async fn rename(mut request: RoutedRequest) -> Reply {
+/// Reads a field that may be absent, but not null.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
+}
+
+/// `PATCH /api/sessions/:id`: renames a session, pins it, or both.
+pub async fn change(mut request: RoutedRequest) -> Reply {
     let id = request.session().await?;
-    let body: RenameBody = request.body()?;
-    let name = body.name.trim();
-    if !(1..=MAX_NAME_CHARS).contains(&name.chars().count()) {
+    request.refuse_null_body()?;
+    let body: ChangeBody = request.body()?;
+    let name = body.name.as_deref().map(str::trim);
+    if name.is_some_and(|name| !(1..=MAX_NAME_CHARS).contains(&name.chars().count())) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
     }
-    let version = request.hub.rename(&id, name, body.expected_version).await?;
+    let renamed = match name {
+        Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
+        None => None,
+    };
+    let version = match (body.pinned, renamed) {
+        (Some(pinned), _) => request.hub.set_pinned(&id, pinned).await?,
+        (None, Some(version)) => version,
+        (None, None) => return Err(Error::field("name", "Field `name` is required.").into()),
+    };
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 

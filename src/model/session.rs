@@ -65,6 +65,9 @@ pub struct Session {
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
+    /// Whether users keep it at the top of the list.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
 }
 
 impl Session {
@@ -90,6 +93,7 @@ impl Session {
             todos: None,
             permission_mode: None,
             model_mode: None,
+            pinned: false,
         }
     }
 

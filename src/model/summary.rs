@@ -45,6 +45,8 @@ pub struct SummaryFields {
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
 }
 
 impl SummaryFields {
@@ -61,6 +63,7 @@ impl SummaryFields {
             pending_requests_count: agent_state::count_pending(s.agent_state.as_ref()),
             permission_mode: s.permission_mode.clone(),
             model_mode: s.model_mode.clone(),
+            pinned: s.pinned,
         }
     }
 }
@@ -70,6 +73,7 @@ impl SummaryFields {
 pub struct SessionSummary {
     pub active: bool,
     pub archived: bool,
+    pub pinned: bool,
     /// Unix milliseconds.
     pub updated_at: u64,
     /// The summary as JSON; `None` if it must be read from the database.
@@ -81,6 +85,7 @@ impl SessionSummary {
         Self {
             active: fields.active,
             archived: fields.metadata.as_ref().is_some_and(|metadata| metadata.is_archived),
+            pinned: fields.pinned,
             updated_at: fields.updated_at,
             json: Some(Json::of(fields).text().into()),
         }

@@ -10,40 +10,63 @@ use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
+/// Calls a macro with the columns of a session's activity and settings, besides `seq` and `updated_at`, in the order of the
+/// statements. To add a column, add it here, to [`CounterRow`] and to [`from_row`].
+macro_rules! counters {
+    ($macro:ident) => {
+        $macro!("active_at" "thinking_at" "active" "thinking" "mode" "permission_mode" "model_mode" "pinned")
+    };
+}
+
+macro_rules! names {
+    ($($column:literal)*) => { concat!($(", ", $column),*) };
+}
+macro_rules! values {
+    ($($column:literal)*) => { concat!($(", value ->> '", $column, "'"),*) };
+}
+macro_rules! assignments {
+    ($($column:literal)*) => { concat!($(", ", $column, " = excluded.", $column),*) };
+}
+macro_rules! value_assignments {
+    ($($column:literal)*) => { concat!($(", ", $column, " = j.value ->> '", $column, "'"),*) };
+}
+
 /// Writes whole sessions. A value with missing parts violates the NOT NULL constraint of `tag`.
 /// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todo list.
 const UPSERT: &str = concat!(
     "
-INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
-  metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
-  agent_state_parts)
+INSERT INTO sessions (id, namespace, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos,
+  metadata_parts, agent_state_parts, seq, updated_at",
+    counters!(names),
+    ")
 SELECT value ->> 'id', ?2, CASE WHEN ",
     all_parts_exist!("metadata_parts", "agent_state_parts"),
-    " THEN value ->> 'tag' END, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
-  value ->> 'active_at', value ->> 'thinking_at', value ->> 'active', value ->> 'thinking', value ->> 'mode',
-  coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version', coalesce(?4, value ->> 'agent_state'),
-  value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'), value ->> 'permission_mode', value ->> 'model_mode',
-  value ->> 'metadata_parts', value ->> 'agent_state_parts'
+    " THEN value ->> 'tag' END, value ->> 'created_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
+  coalesce(?4, value ->> 'agent_state'), value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'),
+  value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'seq', value ->> 'updated_at'",
+    counters!(values),
+    "
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
-  tag = excluded.tag, seq = excluded.seq, updated_at = excluded.updated_at, active_at = excluded.active_at,
-  thinking_at = excluded.thinking_at, active = excluded.active, thinking = excluded.thinking, mode = excluded.mode,
-  metadata = excluded.metadata, metadata_version = excluded.metadata_version, agent_state = excluded.agent_state,
-  agent_state_version = excluded.agent_state_version, todos = excluded.todos,
-  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode,
-  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts
+  tag = excluded.tag, metadata = excluded.metadata, metadata_version = excluded.metadata_version,
+  agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
+  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts, seq = excluded.seq,
+  updated_at = excluded.updated_at",
+    counters!(assignments),
+    "
 WHERE sessions.namespace = excluded.namespace"
 );
 
 /// Writes the counters and flags of sessions, so that a message does not rewrite their metadata and agent state.
 /// `?1`: JSON array of [`CounterRow`], `?2`: namespace.
-pub const UPDATE_COUNTERS: &str = "
-UPDATE sessions SET
-  seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at', active_at = j.value ->> 'active_at',
-  thinking_at = j.value ->> 'thinking_at', active = j.value ->> 'active', thinking = j.value ->> 'thinking',
-  mode = j.value ->> 'mode', permission_mode = j.value ->> 'permission_mode', model_mode = j.value ->> 'model_mode'
+pub const UPDATE_COUNTERS: &str = concat!(
+    "
+UPDATE sessions SET seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at'",
+    counters!(value_assignments),
+    "
 FROM json_each(?1) AS j
-WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2";
+WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2"
+);
 
 /// The id under which the messages of a session are stored, which a merge changes; NULL if the namespace has no such
 /// session.
@@ -81,9 +104,8 @@ pub(super) use current_updated_at;
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
-        "SELECT id, tag, ", current_seq!(), ", created_at, ", current_updated_at!(), ", active_at, thinking_at, active, thinking, mode, metadata,
-  metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
-  agent_state_parts
+        "SELECT id, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos, metadata_parts,
+  agent_state_parts, ", current_seq!(), ", ", current_updated_at!(), counters!(names), "
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
@@ -111,6 +133,7 @@ struct CounterRow<'a> {
     mode: Option<ControlMode>,
     permission_mode: Option<&'a str>,
     model_mode: Option<&'a str>,
+    pinned: bool,
 }
 
 /// All columns of a session.
@@ -146,6 +169,7 @@ impl<'a> From<&'a Session> for CounterRow<'a> {
             mode: s.mode,
             permission_mode: s.permission_mode.as_deref(),
             model_mode: s.model_mode.as_deref(),
+            pinned: s.pinned,
         }
     }
 }
@@ -213,29 +237,32 @@ pub fn read_by_tag(namespace: &Namespace, mut rows: Vec<Row>) -> Result<Option<S
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
     let mut c = Columns::new("sessions", row);
-    let mut session = Session {
-        id: c.text("id")?,
+    let (id, tag, created_at) = (c.text("id")?, c.text("tag")?, c.number("created_at")?);
+    let metadata = c.optional("metadata", Columns::json)?;
+    let metadata_version = c.number("metadata_version")?;
+    let agent_state = c.optional("agent_state", Columns::json)?;
+    let agent_state_version = c.number("agent_state_version")?;
+    Ok(Session {
+        id,
         namespace: namespace.clone(),
-        tag: c.text("tag")?,
+        tag,
+        created_at,
+        metadata,
+        metadata_version,
+        agent_state,
+        agent_state_version,
+        todos: c.optional("todos", Columns::json)?,
+        metadata_large: c.large("metadata_parts", metadata_version)?,
+        agent_state_large: c.large("agent_state_parts", agent_state_version)?,
         seq: c.number("seq")?,
-        created_at: c.number("created_at")?,
         updated_at: c.number("updated_at")?,
         active_at: c.number("active_at")?,
         thinking_at: c.number("thinking_at")?,
         active: c.flag("active")?,
         thinking: c.flag("thinking")?,
         mode: c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?,
-        metadata: c.optional("metadata", Columns::json)?,
-        metadata_large: None,
-        metadata_version: c.number("metadata_version")?,
-        agent_state: c.optional("agent_state", Columns::json)?,
-        agent_state_large: None,
-        agent_state_version: c.number("agent_state_version")?,
-        todos: c.optional("todos", Columns::json)?,
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
-    };
-    session.metadata_large = c.large("metadata_parts", session.metadata_version)?;
-    session.agent_state_large = c.large("agent_state_parts", session.agent_state_version)?;
-    Ok(session)
+        pinned: c.flag("pinned")?,
+    })
 }

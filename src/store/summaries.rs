@@ -27,13 +27,14 @@ macro_rules! texts {
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("
 SELECT tag, id, active, thinking, active_at, changed_at, created_at, texts, total, completed, pending, permission_mode,
-  model_mode, found
+  model_mode, pinned, found
 FROM (WITH listed AS MATERIALIZED (
-  SELECT tag, id, active, thinking, active_at, changed_at, created_at, permission_mode, model_mode,
+  SELECT tag, id, active, thinking, active_at, changed_at, created_at, permission_mode, model_mode, pinned,
     iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts, json_array_length(todos) AS total,
     (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed') AS completed,
     iif(json_type(state, '$.requests') = 'object', (SELECT count(*) FROM json_each(state, '$.requests')), 0) AS pending
   FROM (SELECT id, tag, active, thinking, active_at, created_at, todos, permission_mode, model_mode,
+      pinned,
       ", current_updated_at!(), " AS changed_at,
       CASE WHEN json_valid(metadata) THEN iif(json_type(metadata) = 'object', metadata, NULL) END AS meta,
       CASE WHEN json_valid(agent_state) THEN agent_state END AS state
@@ -116,6 +117,7 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
         pending_requests_count: c.count("pending")?,
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
+        pinned: c.flag("pinned")?,
     })
 }
 

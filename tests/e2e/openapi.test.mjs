@@ -199,8 +199,9 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('changes of a session, from renaming to deleting', async () => {
     const { id } = session;
-    await call('renameSession', { id, body: { name: 'A name', expectedVersion: 1 } });
-    await call('renameSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
+    await call('changeSession', { id, body: { name: 'A name', expectedVersion: 1 } });
+    await call('changeSession', { id, body: { pinned: true } });
+    await call('changeSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
     await cli.serve('set-session-config', (applied) => ({ applied }));
     await call('setPermissionMode', { id, body: { mode: 'plan' } });
     await call('setModel', { id, body: { model: 'model_fast' } });

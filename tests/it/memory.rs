@@ -17,8 +17,10 @@ const LARGE_SESSIONS: usize = MAX_CACHED_BYTES / LARGE_BYTES + 2;
 async fn fill_cache(world: &World) {
     for n in 0..LARGE_SESSIONS {
         world.db.execute(&format!(
-            r#"INSERT OR IGNORE INTO sessions SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0, NULL,
-              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL"#
+            r#"INSERT OR IGNORE INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active,
+                thinking, metadata, metadata_version, agent_state_version)
+              SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0,
+                '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE_BYTES}c', 'x') || '"}}', 1, 1"#
         ));
         is_cached(world, &format!("large-{n}")).await;
     }

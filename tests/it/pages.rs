@@ -19,7 +19,9 @@ use std::time::Duration;
 fn database(bytes: &[u64]) -> Sqlite {
     let db = Sqlite::with_schema();
     db.execute(
-        "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL)",
+        "INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking,
+           metadata_version, agent_state_version)
+         VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, 1, 1)",
     );
     for (index, bytes) in bytes.iter().enumerate() {
         let seq = index + 1;

@@ -24,6 +24,8 @@ pub struct Changes<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<&'a Json>,
     /// The length of metadata that is too large for an event, in place of `metadata`.
     #[serde(skip_serializing_if = "Option::is_none")]

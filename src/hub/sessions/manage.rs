@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::state::effect::Effect;
+use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, without_large};
@@ -68,6 +69,23 @@ impl Hub {
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
         self.wait_for_commit(committed).await.map_err(to_rename_error)?;
         Ok(version)
+    }
+
+    /// Pins a session at the top of the list, or unpins it. Returns the version of its metadata, which stays.
+    pub async fn set_pinned(self: &Arc<Self>, id: &str, pinned: bool) -> Result<u64, Error> {
+        self.with_session(id, |turn| {
+            turn.ensure_write_queue_has_room(0)?;
+            let session = &mut turn.cache.require_entry_mut(id)?.session;
+            let version = session.metadata_version;
+            if session.pinned != pinned {
+                session.pinned = pinned;
+                let changes = Changes { pinned: Some(pinned), ..Changes::default() };
+                turn.journal.queue_session(id, Extent::Counters);
+                turn.journal.on_commit(Effect::Publish(Event::session_updated(id, &changes)));
+            }
+            Ok(version)
+        })
+        .await
     }
 
     /// Deletes an inactive session, unless its CLI is still connected. Its messages are deleted later ([`sweep`](super::sweep)).

@@ -176,6 +176,7 @@ impl Hub {
             metadata_large: large.as_ref().map(|value| value.large.clone()),
             metadata_version: version,
             todos: new.todos.clone().or(old.todos.clone()),
+            pinned: new.pinned || old.pinned,
             ..new
         };
         (session, large)

@@ -74,6 +74,7 @@ async fn the_list_from_memory_and_from_the_database_agree_in_every_field() {
     let mut alive = json!({"sid": session, "time": now});
     alive.as_object_mut().unwrap().extend(modes.as_object().unwrap().clone());
     cli.emit_with_ack("session-alive", &alive).await;
+    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"pinned":true}"#).await.ok();
     let listed = compare_lists(&world, "").await;
     let expected = json!({
         "id": session, "active": true, "thinking": true, "activeAt": now, "updatedAt": listed[0]["updatedAt"],
@@ -84,7 +85,7 @@ async fn the_list_from_memory_and_from_the_database_agree_in_every_field() {
             "worktree": {"basePath": "/b", "branch": "main", "name": "w", "worktreePath": "/w"},
         },
         "todoProgress": {"completed": 1, "total": 2}, "pendingRequestsCount": 2, "permissionMode": "plan",
-        "modelMode": "model_fast",
+        "modelMode": "model_fast", "pinned": true,
     });
     assert_eq!(listed, [expected]);
     let paths = field_paths(listed[0].as_object().unwrap(), "");

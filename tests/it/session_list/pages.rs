@@ -40,6 +40,28 @@ async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pinned_sessions_are_the_first_ones_until_they_are_unpinned() {
+    let world = World::new();
+    let active = world.create_session("/active").await;
+    let _cli = world.live_cli(&active).await;
+    add_sessions(&world, 0..3, EMPTY);
+    let mut web = world.web("all=true").await;
+    let pin = |pinned: bool| json!({"pinned": pinned}).to_string();
+    for id in ["s2", "s1"] {
+        let path = format!("/api/sessions/{id}");
+        assert_eq!(world.request("PATCH", &path, pin(true)).await.ok(), json!({"ok": true, "metadataVersion": 1}));
+        assert_eq!(web.next_event_of("session-updated").await["data"], json!({"pinned": true}));
+    }
+    for _ in ["in memory", "after a wake"] {
+        assert_eq!(read_pages(&world, "limit=2").await, [vec!["s1", "s2"], vec![active.as_str(), "s0"]]);
+        world.hibernate_and_wake().await;
+    }
+    world.request("PATCH", "/api/sessions/s1", pin(false)).await.ok();
+    assert_eq!(web.next_event_of("session-updated").await["data"], json!({"pinned": false}));
+    assert_eq!(ids(&world.get("/api/sessions").await.ok()), ["s2", active.as_str(), "s0", "s1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_archive_has_pages_of_its_own() {
     let world = World::new();
     add_sessions(&world, 0..30, "iif(i % 3 = 0, '{\"lifecycleState\":\"archived\"}', '{}')");

@@ -93,23 +93,24 @@ async fn invalid_columns_of_sessions_are_errors() {
     let columns = [
         ("id", Text),
         ("tag", Text),
-        ("seq", Number),
         ("created_at", Number),
+        ("metadata", Nullable(&Json)),
+        ("metadata_version", Number),
+        ("agent_state", Nullable(&Json)),
+        ("agent_state_version", Number),
+        ("todos", Nullable(&Json)),
+        ("metadata_parts", Nullable(&Parts)),
+        ("agent_state_parts", Nullable(&Parts)),
+        ("seq", Number),
         ("updated_at", Number),
         ("active_at", Number),
         ("thinking_at", Number),
         ("active", Flag),
         ("thinking", Flag),
         ("mode", Nullable(&Mode)),
-        ("metadata", Nullable(&Json)),
-        ("metadata_version", Number),
-        ("agent_state", Nullable(&Json)),
-        ("agent_state_version", Number),
-        ("todos", Nullable(&Json)),
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
-        ("metadata_parts", Nullable(&Parts)),
-        ("agent_state_parts", Nullable(&Parts)),
+        ("pinned", Flag),
     ];
     check("sessions", &columns, async |db| sessions::load_by_id(db, &team(), "s").await.map(drop)).await;
     check("sessions", &columns, async |db| load_by_tag(db, &team(), "t").await.map(drop)).await;
@@ -131,6 +132,7 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("pending", Number),
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
+        ("pinned", Flag),
         ("found", Number),
     ];
     check("sessions", &columns, async |db| load_summaries(db, &team()).await.map(drop)).await;

@@ -73,6 +73,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         body: &[
             Field::text("name", 1, Length::CodePoints(255)),
+            Field::flag("pinned").optional(),
             // An unknown version is a conflict, not an invalid field.
             Field::integer("expectedVersion", u64::MAX).optional(),
         ],

@@ -34,9 +34,11 @@ pub type Position = (u64, String);
 
 /// What an active session adds to its rank: more than any time.
 const ACTIVE_RANK: u64 = MAX_SAFE_INTEGER + 1;
+/// What a pinned session adds to its rank: more than a time and [`ACTIVE_RANK`].
+const PINNED_RANK: u64 = 2 * ACTIVE_RANK;
 
 fn rank(summary: &SessionSummary) -> u64 {
-    summary.updated_at + if summary.active { ACTIVE_RANK } else { 0 }
+    summary.updated_at + if summary.active { ACTIVE_RANK } else { 0 } + if summary.pinned { PINNED_RANK } else { 0 }
 }
 
 /// A request for a page of the list.
