@@ -6,6 +6,11 @@ pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
 /// The largest number of requests that one notification supersedes.
 pub const MAX_SUPERSEDED: usize = 100;
+/// The longest name of a device, in bytes.
+pub const MAX_DEVICE_BYTES: usize = 64;
+/// How long after a toast a push to the same device is held back, in milliseconds. A page is in use for as long after its last
+/// input: one that is in use after this time got input after the toast.
+pub const PUSH_HOLD_MS: u64 = 60_000;
 /// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL.md "Push notifications").

@@ -57,7 +57,7 @@ impl Queue {
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| !delivery.was_attempted()) {
             notification.supersede(&delivery.notification);
             // A series of requests must not keep delaying the first one.
-            due_at = due_at.min(delivery.due_at);
+            due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
         }
         let id = self.next_id(now);
         if kind == NotificationKind::Ready {

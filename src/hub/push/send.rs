@@ -1,4 +1,4 @@
-//! Queues notifications and sends them: as a toast to visible web clients, else to the push services of all subscribers.
+//! Queues notifications and sends them: as a toast to visible web clients, and to the push services of the other subscribers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use http::Request;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::ports::PushAnswer;
-use crate::hub::push::delivery::{Delivery, Failure, SendResult, Target, UNSUBSCRIBED};
-use crate::hub::push::log::{DeliveryOutcome, read_entries};
+use crate::hub::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
+use crate::hub::push::log::read_entries;
 use crate::hub::push::queue::EnqueueResult;
 use crate::hub::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
 use crate::hub::push::subscribers::{Subscriber, find};
@@ -30,7 +30,7 @@ const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
 enum Decision {
-    /// It is no longer needed, or was shown as a toast.
+    /// It is no longer needed.
     Finish(DeliveryOutcome),
     Send,
     /// The database is unavailable.
@@ -64,7 +64,7 @@ impl Hub {
         let now = self.rt.now();
         let push = &mut state.push;
         let is_recorded = !push.subscribers.is_assumed_empty(now);
-        if !is_recorded && !state.connections.has_visible_client(now) {
+        if !is_recorded && !state.connections.has_visible_client(None, now) {
             return;
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
@@ -118,29 +118,31 @@ impl Hub {
 
     /// Runs one round of a delivery: sends it to every target that is due.
     async fn process(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.decide(&mut delivery.notification).await {
+        match self.decide(&mut delivery).await {
             Decision::Finish(outcome) => {
-                if outcome == DeliveryOutcome::Toast && delivery.is_recorded {
-                    // Finds out whether there are subscribers. If there are none, the next toasts are not recorded.
-                    let _ = self.push_subscribers().await;
-                }
+                let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
                 return self.finish(id, delivery, outcome);
             }
             Decision::Send => {}
             Decision::Unknown => return self.retry_round(id, delivery),
         }
-        let Ok((subscribers, keys)) = self.load_recipients().await else { return self.retry_round(id, delivery) };
+        let Ok(subscribers) = self.push_subscribers().await else { return self.retry_round(id, delivery) };
+        let is_first_round = delivery.targets.is_empty();
+        if is_first_round && subscribers.is_empty() {
+            let is_toast = self.send_toast(&mut self.state(), &delivery.notification);
+            let outcome = if is_toast { DeliveryOutcome::Toast } else { DeliveryOutcome::NoSubscribers };
+            return self.finish(id, delivery, outcome);
+        }
+        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
         delivery.failed_rounds = 0;
-        if delivery.targets.is_empty() {
+        if is_first_round {
             delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), self.rt.now());
-            if delivery.is_done() {
-                return self.finish(id, delivery, DeliveryOutcome::NoSubscribers);
-            }
         }
         delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
         if !self.state().push.queue.begin_attempts(id, &delivery.targets) {
             return self.state().push.log.put_replaced(&*self.rt, id, delivery);
         }
+        self.hold_back(&mut delivery, &subscribers, is_first_round);
         let due = delivery.take_due_targets(self.rt.now());
         let attempts = due.into_iter().filter_map(|target| {
             let subscriber = find(&subscribers, target.id)?;
@@ -148,8 +150,10 @@ impl Hub {
         });
         let results = join_all(attempts).await;
         let now = self.rt.now();
-        let rate_limiter = self.state().push.rate_limiter.encode();
-        self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
+        if !results.is_empty() {
+            let rate_limiter = self.state().push.rate_limiter.encode();
+            self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
+        }
         let mut gone = Vec::new();
         for (target, result, failure) in results {
             if let Some(subscriber) = find(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
@@ -161,46 +165,53 @@ impl Hub {
             // If it fails, the next notification gets the same response and deletes them.
             let _ = self.delete_subscriptions(&gone).await;
         }
+        let outcome = delivery.outcome();
         match delivery.is_done() {
-            true => {
-                let sent = delivery.sent_count > 0;
-                let outcome = if sent { DeliveryOutcome::Sent } else { DeliveryOutcome::Failed };
-                self.finish(id, delivery, outcome);
-            }
+            true => self.finish(id, delivery, outcome),
+            false if delivery.is_held() => self.put_back(id, delivery, outcome),
             false => self.put_back(id, delivery, DeliveryOutcome::Sending),
+        }
+    }
+
+    /// Holds the pushes to devices in use back, which get a toast instead. In the first round, other visible web clients get the
+    /// toast, too.
+    fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool) {
+        let now = self.rt.now();
+        let mut state = self.state();
+        let is_in_use = |target| {
+            let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());
+            state.connections.has_visible_client(device, now)
+        };
+        if delivery.hold_back(is_in_use, now) || is_first_round {
+            self.send_toast(&mut state, &delivery.notification);
         }
     }
 
     /// Decides from the current state whether a notification is sent, and changes it to the last permission request that is
     /// still pending.
-    async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
-        match self.load_session(&notification.session_id).await {
+    async fn decide(self: &Arc<Self>, delivery: &mut Delivery) -> Decision {
+        match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
                 return Decision::Finish(DeliveryOutcome::SessionGone);
             }
             Err(_) => return Decision::Unknown,
         }
-        let mut state = self.state();
+        let state = self.state();
+        let notification = &delivery.notification;
+        let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
         if let Some(request) = &notification.request_id {
-            let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
                 let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
-            *notification = pending;
-        }
-        if state.connections.has_visible_client(self.rt.now()) {
-            self.send_toast(&mut state, notification);
-            return Decision::Finish(DeliveryOutcome::Toast);
+            delivery.notification = pending;
+        } else if delivery.is_held() && session.is_some_and(|session| session.thinking || !session.active) {
+            return Decision::Finish(DeliveryOutcome::Answered);
         }
         Decision::Send
-    }
-
-    async fn load_recipients(&self) -> Result<(Arc<[Subscriber]>, VapidKeys), Error> {
-        Ok((self.push_subscribers().await?, self.vapid_keys().await?))
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
