@@ -33,8 +33,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Finds what the newest migration created.
-const FIND_NEWEST_MIGRATION: &str =
-    "SELECT 1 FROM sqlite_master WHERE name = 'push_subscriptions' AND sql LIKE '%device%'";
+const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'push_devices'";
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

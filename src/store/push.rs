@@ -7,16 +7,11 @@ use crate::model::namespace::Namespace;
 /// The subscriptions of a namespace, oldest first. `?1`: namespace.
 const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
 
-/// `?1`: namespace, `?2`: endpoint, `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL.
+/// Replaces the subscription with the same endpoint, and the one of the same device. `?1`: namespace, `?2`: endpoint,
+/// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL.
 const UPSERT: &str = "
-INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT (namespace, endpoint) DO UPDATE SET
-  p256dh = excluded.p256dh, auth = excluded.auth, hub = excluded.hub, created_at = excluded.created_at,
-  device = excluded.device";
-
-/// Deletes the other subscriptions of a device. `?1`: namespace, `?2`: endpoint, `?3`: device or NULL, which matches none.
-const DELETE_OTHERS: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND device = ?3 AND endpoint <> ?2";
+INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "
@@ -47,19 +42,14 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
     query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
 }
 
-/// Statements that write a subscription, and delete the others of its device and the oldest ones above `limit`.
-pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 3] {
+/// Statements that write a subscription, and delete the oldest ones above `limit`.
+pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
     let PushSubscription { endpoint, p256dh, auth, hub, device } = subscription;
     let namespace: Value = namespace.as_ref().into();
-    let endpoint: Value = endpoint.as_str().into();
-    let [hub, device] = [hub, device].map(|text| text.as_deref().map_or(Value::Null, Value::from));
-    let [p256dh, auth] = [p256dh, auth].map(|key| key.as_str().into());
-    let params = [namespace.clone(), endpoint.clone(), p256dh, auth, hub, now.into(), device.clone()];
-    [
-        Statement::new(UPSERT, params),
-        Statement::new(DELETE_OTHERS, [namespace.clone(), endpoint, device]),
-        Statement::new(TRIM, [namespace, limit.into()]),
-    ]
+    let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let [endpoint, p256dh, auth] = [endpoint, p256dh, auth].map(|text| text.as_str().into());
+    let params = [namespace.clone(), endpoint, p256dh, auth, optional(hub), now.into(), optional(device)];
+    [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
 /// A statement that deletes subscriptions by their endpoints.

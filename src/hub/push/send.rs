@@ -133,17 +133,19 @@ impl Hub {
             let outcome = if is_toast { DeliveryOutcome::Toast } else { DeliveryOutcome::NoSubscribers };
             return self.finish(id, delivery, outcome);
         }
-        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
-        delivery.failed_rounds = 0;
+        let now = self.rt.now();
         if is_first_round {
-            delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), self.rt.now());
+            delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), now);
         }
         delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
+        self.hold_back(&mut delivery, &subscribers, is_first_round, now);
+        // After the toast, which needs no keys.
+        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
+        delivery.failed_rounds = 0;
         if !self.state().push.queue.begin_attempts(id, &delivery.targets) {
             return self.state().push.log.put_replaced(&*self.rt, id, delivery);
         }
-        self.hold_back(&mut delivery, &subscribers, is_first_round);
-        let due = delivery.take_due_targets(self.rt.now());
+        let due = delivery.take_due_targets(now);
         let attempts = due.into_iter().filter_map(|target| {
             let subscriber = find(&subscribers, target.id)?;
             Some(self.send_throttled(&delivery.notification, &keys, target, subscriber))
@@ -175,8 +177,7 @@ impl Hub {
 
     /// Holds the pushes to devices in use back, which get a toast instead. In the first round, other visible web clients get the
     /// toast, too.
-    fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool) {
-        let now = self.rt.now();
+    fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut state = self.state();
         let is_in_use = |target| {
             let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());

@@ -234,6 +234,18 @@ async fn a_report_of_a_named_device_expires_after_75_seconds_on_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_toast_needs_no_keys() {
+    let (world, session, mut cli) = desk_and_phone().await;
+    let (mut page, _) = page_in_use(&world, "&device=desk").await;
+    // No key pair can be generated.
+    world.rt.fail_random();
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(3_600_000).await;
+    let toasts = page.types().await.into_iter().filter(|kind| kind == "toast").count();
+    assert_eq!((toasts, newest_entry(&world).await.0.as_str()), (1, "unavailable"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_device_has_one_subscription() {
     let (world, session, mut cli) = desk_and_phone().await;
     // The browser got a new endpoint, for example for another key.
