@@ -19,6 +19,8 @@ pub const PUSH_DEBOUNCE_MS: u64 = 500;
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 /// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
+/// The number of notifications in the queue up to which a further one is held back after its toast.
+pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
 /// The maximum number of attempts to send a notification to one subscriber, and to read the database for it.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The delay after the first attempt, in milliseconds. It is four times as long after each further one.

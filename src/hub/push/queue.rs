@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::hub::push::delivery::{Delivery, Target};
-use crate::limits::{MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
+use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
 /// The queued notifications, by id. Ids grow with time.
@@ -65,6 +65,11 @@ impl Queue {
         }
         self.deliveries.insert(id, Delivery::new(notification, now, due_at, is_recorded));
         EnqueueResult::Queued { id, replaced }
+    }
+
+    /// Whether there is room for a notification that is held back.
+    pub fn can_hold(&self) -> bool {
+        self.deliveries.len() <= MAX_HELD_PUSHES
     }
 
     /// Allocates an id greater than all before.

@@ -167,11 +167,13 @@ impl Hub {
             // If it fails, the next notification gets the same response and deletes them.
             let _ = self.delete_subscriptions(&gone).await;
         }
-        let outcome = delivery.outcome();
-        match delivery.is_done() {
+        let is_held = delivery.is_held();
+        let outcome = if is_held || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
+        // The queue has room for the notifications to other devices.
+        let is_final = delivery.is_done() || is_held && !self.state().push.queue.can_hold();
+        match is_final {
             true => self.finish(id, delivery, outcome),
-            false if delivery.is_held() => self.put_back(id, delivery, outcome),
-            false => self.put_back(id, delivery, DeliveryOutcome::Sending),
+            false => self.put_back(id, delivery, outcome),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::support::web::{Web, parse_event};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
+use session_gateway_hub::limits::MAX_HELD_PUSHES;
 
 const DESK: &str = "https://push.service.com/desk";
 const PHONE: &str = "https://push.service.com/phone";
@@ -231,6 +232,21 @@ async fn a_report_of_a_named_device_expires_after_75_seconds_on_a_stream() {
         world.advance(1).await;
         assert_eq!(pushed(&world), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_back_notifications_leave_room_in_the_queue() {
+    let (world, _, _) = desk_and_phone().await;
+    let (_page, id) = page_in_use(&world, "&device=desk").await;
+    for number in 0..150 {
+        let session = world.create_session(&format!("/code/{number}")).await;
+        world.live_cli(&session).await.update_state(&session, 1, &pending(&["r1"])).await;
+    }
+    world.advance(501).await;
+    assert_eq!(pushed(&world), [PHONE; 150]);
+    report(&world, &id, "hidden").await;
+    world.advance(60_000).await;
+    assert_eq!(pushed(&world), [DESK; MAX_HELD_PUSHES]);
 }
 
 #[tokio::test(start_paused = true)]
