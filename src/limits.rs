@@ -122,7 +122,8 @@ pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
 /// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client: changes come first.
 pub const REMINDERS_PER_MS: u64 = 5;
-/// How long a visibility report is valid if the client acknowledges heartbeats, in milliseconds: two heartbeats and 15 s.
+/// How long a visibility report is valid if the client acknowledges heartbeats or names its device, in milliseconds: two
+/// heartbeats and 15 s.
 pub const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
 /// How long a visibility report of any other client, such as one of SSE, is valid, in milliseconds: the lifetime of a JWT.
 pub const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;

@@ -10,6 +10,7 @@ use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::subscription::{Format, Subscription};
+use crate::limits::MAX_DEVICE_BYTES;
 use crate::wire::field_types::keyword;
 
 /// A valid request for the event stream.
@@ -45,12 +46,23 @@ pub async fn parse_request(
             return Err(Error::field("visibility", "Query parameter `visibility` must be `visible` or `hidden`."));
         }
     };
+    let device = parse_device(query.text("device")?.map(str::to_owned))?;
     let receives_all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
     let last_event_id = hub.newer_event_id(last_event_id, query.text("lastEventId")?.map(str::to_owned));
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription =
-        Subscription { receives_all, session, machine, reported_visible, format, ..Subscription::default() };
+        Subscription { receives_all, session, machine, reported_visible, device, format, ..Subscription::default() };
     Ok(EventsRequest { subscription, last_event_id })
+}
+
+/// Checks the name of a device. An empty one counts as absent.
+pub fn parse_device(device: Option<String>) -> Result<Option<String>, Error> {
+    match device {
+        Some(name) if name.len() > MAX_DEVICE_BYTES => {
+            Err(Error::field("device", format!("`device` must have at most {MAX_DEVICE_BYTES} bytes.")))
+        }
+        device => Ok(device.filter(|name| !name.is_empty())),
+    }
 }
 
 #[derive(Deserialize)]

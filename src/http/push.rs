@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::events::parse_device;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::store::push::PushSubscription;
@@ -16,6 +17,7 @@ pub async fn show_public_key(request: RoutedRequest) -> Reply {
 pub struct SubscribeBody {
     endpoint: String,
     keys: Object<Keys>,
+    device: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -26,9 +28,10 @@ struct Keys {
 
 pub async fn subscribe(mut request: RoutedRequest) -> Reply {
     let origin = request.hub_origin();
-    let SubscribeBody { endpoint, keys } = request.body()?;
+    let SubscribeBody { endpoint, keys, device } = request.body()?;
     let Object(Keys { p256dh, auth }) = keys;
-    request.hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
+    let device = parse_device(device)?;
+    request.hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin, device }).await?;
     Ok(JsonText::ok())
 }
 

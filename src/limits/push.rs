@@ -6,6 +6,11 @@ pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 pub const SHORT_PAYLOAD_BYTES: usize = 2_000;
 /// The largest number of requests that one notification supersedes.
 pub const MAX_SUPERSEDED: usize = 100;
+/// The longest name of a device, in bytes.
+pub const MAX_DEVICE_BYTES: usize = 64;
+/// How long after a toast a push to the same device is held back, in milliseconds. A page is in use for as long after its last
+/// input: one that is in use after this time got input after the toast.
+pub const PUSH_HOLD_MS: u64 = 60_000;
 /// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL.md "Push notifications").
@@ -14,6 +19,8 @@ pub const PUSH_DEBOUNCE_MS: u64 = 500;
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 /// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
+/// The number of notifications in the queue up to which a further one is held back after its toast.
+pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
 /// The maximum number of attempts to send a notification to one subscriber, and to read the database for it.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The delay after the first attempt, in milliseconds. It is four times as long after each further one.

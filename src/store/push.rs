@@ -5,14 +5,13 @@ use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
 /// The subscriptions of a namespace, oldest first. `?1`: namespace.
-const SELECT_ALL: &str =
-    "SELECT endpoint, p256dh, auth, hub FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+const SELECT_ALL: &str = "SELECT endpoint, p256dh, auth, hub, device FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
 
-/// `?1`: namespace, `?2`: endpoint, `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now.
+/// Replaces the subscription with the same endpoint, and the one of the same device. `?1`: namespace, `?2`: endpoint,
+/// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL.
 const UPSERT: &str = "
-INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-ON CONFLICT (namespace, endpoint) DO UPDATE SET
-  p256dh = excluded.p256dh, auth = excluded.auth, hub = excluded.hub, created_at = excluded.created_at";
+INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "
@@ -34,6 +33,8 @@ pub struct PushSubscription {
     pub auth: String,
     /// The origin under which the subscriber reaches the hub, if it is https.
     pub hub: Option<String>,
+    /// The device, as its client names it; at most one subscription of a namespace names it.
+    pub device: Option<String>,
 }
 
 /// Loads the subscriptions of the namespace, oldest first.
@@ -43,11 +44,11 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
 
 /// Statements that write a subscription, and delete the oldest ones above `limit`.
 pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
-    let PushSubscription { endpoint, p256dh, auth, hub } = subscription;
+    let PushSubscription { endpoint, p256dh, auth, hub, device } = subscription;
     let namespace: Value = namespace.as_ref().into();
-    let hub = hub.as_deref().map_or(Value::Null, Value::from);
-    let params =
-        [namespace.clone(), endpoint.as_str().into(), p256dh.as_str().into(), auth.as_str().into(), hub, now.into()];
+    let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let [endpoint, p256dh, auth] = [endpoint, p256dh, auth].map(|text| text.as_str().into());
+    let params = [namespace.clone(), endpoint, p256dh, auth, optional(hub), now.into(), optional(device)];
     [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
@@ -60,5 +61,6 @@ pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
 fn from_row(row: Row) -> Result<PushSubscription, DbError> {
     let mut c = Columns::new("push_subscriptions", row);
     let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
-    Ok(PushSubscription { endpoint, p256dh, auth, hub: c.optional("hub", Columns::text)? })
+    let [hub, device] = [c.optional("hub", Columns::text)?, c.optional("device", Columns::text)?];
+    Ok(PushSubscription { endpoint, p256dh, auth, hub, device })
 }

@@ -65,6 +65,7 @@ mod permissions;
 mod protocol;
 mod push {
     mod notifications;
+    mod presence;
     mod rounds;
     mod subscriptions;
 }

@@ -53,6 +53,17 @@ test('reuses the JWT of the tab after a reload', async () => {
   assert.equal(hub.requests, 1);
 });
 
+test('creates a device id once, and deletes it at sign-out', async () => {
+  const { auth, reload, stored } = setup();
+  await auth.signIn('secret:team');
+  const id = auth.deviceId;
+  assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(reload().deviceId, id);
+  auth.signOut();
+  assert.equal(stored.size, 0);
+  assert.notEqual(auth.deviceId, id);
+});
+
 test('does not store a rejected access token', async () => {
   const { auth, signOuts } = setup();
   await assert.rejects(auth.signIn('wrong'), { status: 401, code: 'invalid_access_token', message: 'The access token is wrong.' });

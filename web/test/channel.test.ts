@@ -59,6 +59,7 @@ function setup() {
     onState: (state) => states.push(state),
     onConnectFailed: (id) => failedConnects.push(id),
     isOnline: () => browser.isOnline,
+    deviceId: () => 'desk',
     prepareSubscription: () => 'visible',
     WebSocket: FakeSocket as unknown as typeof WebSocket,
     EventSource: FakeStream as unknown as typeof EventSource,
@@ -84,7 +85,7 @@ test('opens a WebSocket with a JWT, delivers events and answers heartbeats', asy
   channel.start();
   await flushPromises();
   const connection = FakeConnection.last;
-  assert.equal(connection.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&token=jwt1');
+  assert.equal(connection.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&device=desk&token=jwt1');
   connection.accept();
   connection.deliver({ type: 'heartbeat' }, 'e2');
   assert.deepEqual([states, connected, events.map(({ type }) => type), connection.sent], [['connecting', 'live'], [['s1', 'all']], ['heartbeat'], ['read']]);

@@ -1,4 +1,4 @@
-// Reports of the page's visibility.
+// Reports whether the page is in use.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
@@ -23,7 +23,7 @@ function setup() {
   return { presence, page, reports, gone };
 }
 
-beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
+beforeEach(() => mock.timers.enable({ apis: ['setTimeout', 'Date'] }));
 afterEach(() => mock.timers.reset());
 
 test('starts a subscription with the current visibility and reports only later changes', async () => {
@@ -39,11 +39,56 @@ test('starts a subscription with the current visibility and reports only later c
   presence.stop();
 });
 
-test('repeats a visible report every minute, and sends a hidden one once', async () => {
+test('a page in view reports that it is hidden 60 s after its last input, and the next input at once', async () => {
+  const { presence, reports } = setup();
+  const visibilities = () => reports.map(([, visibility]) => visibility);
+  presence.prepareSubscription();
+  presence.handleConnected('s');
+  await advance(59_999);
+  assert.deepEqual(visibilities(), []);
+  await advance(1);
+  assert.deepEqual(visibilities(), ['hidden']);
+  await advance(600_000);
+  // Several events of one movement are one report.
+  for (const _ of [1, 2, 3]) presence.handleInput();
+  await flushPromises();
+  assert.deepEqual(visibilities(), ['hidden', 'visible']);
+  await advance(30_000);
+  presence.handleInput();
+  await advance(30_000);
+  assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible'], 'it is still in use');
+  await advance(29_999);
+  assert.equal(reports.length, 3);
+  await advance(1);
+  assert.deepEqual(visibilities(), ['hidden', 'visible', 'visible', 'hidden']);
+});
+
+test('a subscription starts hidden without recent input, and input before it is connected is reported', async () => {
+  const { presence, page, reports } = setup();
+  await advance(60_000);
+  assert.equal(presence.prepareSubscription(), 'hidden');
+  presence.handleInput();
+  presence.handleConnected('s1');
+  assert.deepEqual(reports, [['s1', 'visible']]);
+  page.isVisible = false;
+  presence.handleVisibilityChange();
+  presence.handleInput();
+  assert.deepEqual(reports.at(-1), ['s1', 'hidden'], 'a hidden page is not in use');
+  await advance(600_000);
+  page.isVisible = true;
+  presence.handleVisibilityChange();
+  assert.deepEqual(reports.at(-1), ['s1', 'visible'], 'a person has shown it');
+  presence.stop();
+});
+
+test('repeats the report every minute while there is input, and sends a hidden one once', async () => {
   const { presence, page, reports } = setup();
   presence.prepareSubscription();
   presence.handleConnected('s');
-  for (const _ of [1, 2]) await advance(60_000);
+  for (let seconds = 0; seconds < 150; seconds += 1) {
+    presence.handleInput();
+    await advance(1000);
+  }
   page.isVisible = false;
   presence.handleVisibilityChange();
   await flushPromises();
@@ -86,7 +131,8 @@ test('stops reporting for a subscription that the hub does not know, and request
   page.respond = async () => {};
   presence.prepareSubscription();
   presence.handleConnected('s2');
-  await advance(60_000);
+  presence.handleInput();
+  await flushPromises();
   assert.deepEqual(reports.at(-1), ['s2', 'visible']);
   presence.stop();
 });

@@ -5,12 +5,14 @@ import { test } from 'node:test';
 import type { PushLogEntry } from '../src/api/types.ts';
 import { describeFailure, describeOutcome, hadSubscribers } from '../src/content/push-log.ts';
 
-const entry = (outcome: string, sent = 0): PushLogEntry =>
-  ({ at: 1, kind: 'ready', sessionId: 'a', title: 'Session Ready', body: 'It waits', outcome, sent, waiting: 0, failed: 0, failures: [], retries: [] }) as PushLogEntry;
+const entry = (outcome: string, sent = 0, waiting = 0): PushLogEntry =>
+  ({ at: 1, kind: 'ready', sessionId: 'a', title: 'Session Ready', body: 'It waits', outcome, sent, waiting, failed: 0, failures: [], retries: [] }) as PushLogEntry;
 
 test('describes outcomes, and shows unknown ones as they are', () => {
   assert.equal(describeOutcome(entry('sent', 1)), 'Delivered to 1 browser');
   assert.equal(describeOutcome(entry('sent', 2)), 'Delivered to 2 browsers');
+  assert.equal(describeOutcome(entry('toast')), 'Shown in the console, which was in use');
+  assert.equal(describeOutcome(entry('toast', 0, 1)), 'Shown in the console. Sent in a minute if the console is not used until then');
   assert.equal(describeOutcome(entry('cooling-down')), 'Not sent: too soon after the last one of this session');
   assert.equal(describeOutcome(entry('new-outcome')), 'new-outcome');
 });

@@ -9,8 +9,8 @@ use http::Request;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::PushAnswer;
-use crate::hub::base::push::delivery::{Delivery, Failure, SendResult, Target, UNSUBSCRIBED};
-use crate::hub::base::push::log::{DeliveryOutcome, read_entries};
+use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
+use crate::hub::base::push::log::read_entries;
 use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
 use crate::hub::base::push::subscribers::{Subscriber, find};
 use crate::hub::turn::Turn;
@@ -58,38 +58,44 @@ impl Hub {
 
     /// Runs one round of a delivery: sends it to every target that is due.
     async fn process(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.decide(&mut delivery.notification).await {
+        match self.decide(&mut delivery).await {
             Decision::Finish(outcome) => {
-                if outcome == DeliveryOutcome::Toast && delivery.is_recorded {
-                    // Finds out whether there are subscribers. If there are none, the next toasts are not recorded.
-                    let _ = self.push_subscribers().await;
-                }
+                let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
                 return self.turn().finish(id, delivery, outcome);
             }
             Decision::Send => {}
             Decision::Unknown => return self.retry_round(id, delivery),
         }
-        let Ok((subscribers, keys)) = self.load_recipients().await else { return self.retry_round(id, delivery) };
-        delivery.failed_rounds = 0;
-        if delivery.targets.is_empty() {
-            delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), self.rt.now());
-            if delivery.is_done() {
-                return self.turn().finish(id, delivery, DeliveryOutcome::NoSubscribers);
-            }
+        let Ok(subscribers) = self.push_subscribers().await else { return self.retry_round(id, delivery) };
+        let is_first_round = delivery.targets.is_empty();
+        if is_first_round && subscribers.is_empty() {
+            let is_toast = self.turn().send_toast(&delivery.notification);
+            let outcome = if is_toast { DeliveryOutcome::Toast } else { DeliveryOutcome::NoSubscribers };
+            return self.turn().finish(id, delivery, outcome);
+        }
+        let now = self.rt.now();
+        if is_first_round {
+            delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), now);
         }
         delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
+        self.hold_back(&mut delivery, &subscribers, is_first_round, now);
+        // After the toast, which needs no keys.
+        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
+        delivery.failed_rounds = 0;
         if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
             return self.turn().push.log.put_replaced(&*self.rt, id, delivery);
         }
-        let due = delivery.take_due_targets(self.rt.now());
+        let due = delivery.take_due_targets(now);
         let attempts = due.into_iter().filter_map(|target| {
             let subscriber = find(&subscribers, target.id)?;
             Some(self.send_throttled(&delivery.notification, &keys, target, subscriber))
         });
         let results = join_all(attempts).await;
         let now = self.rt.now();
-        let rate_limiter = self.turn().push.rate_limiter.encode();
-        self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
+        if !results.is_empty() {
+            let rate_limiter = self.turn().push.rate_limiter.encode();
+            self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
+        }
         let mut gone = Vec::new();
         for (target, result, failure) in results {
             if let Some(subscriber) = find(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
@@ -101,46 +107,54 @@ impl Hub {
             // If it fails, the next notification gets the same response and deletes them.
             let _ = self.delete_subscriptions(&gone).await;
         }
-        match delivery.is_done() {
-            true => {
-                let sent = delivery.sent_count > 0;
-                let outcome = if sent { DeliveryOutcome::Sent } else { DeliveryOutcome::Failed };
-                self.turn().finish(id, delivery, outcome);
-            }
-            false => self.turn().put_back(id, delivery, DeliveryOutcome::Sending),
+        let is_held = delivery.is_held();
+        let outcome = if is_held || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
+        // The queue has room for the notifications to other devices.
+        let is_final = delivery.is_done() || is_held && !self.turn().push.queue.can_hold();
+        match is_final {
+            true => self.turn().finish(id, delivery, outcome),
+            false => self.turn().put_back(id, delivery, outcome),
+        }
+    }
+
+    /// Holds the pushes to devices in use back, which get a toast instead. In the first round, other visible web clients get the
+    /// toast, too.
+    fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
+        let mut turn = self.turn();
+        let is_in_use = |target| {
+            let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());
+            turn.connections.has_visible_client(device, now)
+        };
+        if delivery.hold_back(is_in_use, now) || is_first_round {
+            turn.send_toast(&delivery.notification);
         }
     }
 
     /// Decides from the current state whether a notification is sent, and changes it to the last permission request that is
     /// still pending.
-    async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
-        match self.load_session(&notification.session_id).await {
+    async fn decide(self: &Arc<Self>, delivery: &mut Delivery) -> Decision {
+        match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
                 return Decision::Finish(DeliveryOutcome::SessionGone);
             }
             Err(_) => return Decision::Unknown,
         }
-        let mut turn = self.turn();
+        let turn = self.turn();
+        let notification = &delivery.notification;
+        let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
         if let Some(request) = &notification.request_id {
-            let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
                 let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
-            *notification = pending;
-        }
-        if turn.connections.has_visible_client(self.rt.now()) {
-            turn.send_toast(notification);
-            return Decision::Finish(DeliveryOutcome::Toast);
+            delivery.notification = pending;
+        } else if delivery.is_held() && session.is_some_and(|session| session.thinking || !session.active) {
+            return Decision::Finish(DeliveryOutcome::Answered);
         }
         Decision::Send
-    }
-
-    async fn load_recipients(&self) -> Result<(Arc<[Subscriber]>, VapidKeys), Error> {
-        Ok((self.push_subscribers().await?, self.vapid_keys().await?))
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.

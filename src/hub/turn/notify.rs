@@ -2,7 +2,7 @@
 
 use crate::hub::Hub;
 use crate::hub::base::push::delivery::Delivery;
-use crate::hub::base::push::log::DeliveryOutcome;
+use crate::hub::base::push::delivery::DeliveryOutcome;
 use crate::hub::base::push::queue::EnqueueResult;
 use crate::hub::base::push::state::{PushState, cooldown_key, delivery_key};
 use crate::hub::base::state::State;
@@ -21,7 +21,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);
-        if !is_recorded && !connections.has_visible_client(now) {
+        if !is_recorded && !connections.has_visible_client(None, now) {
             return;
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());

@@ -122,13 +122,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a notification as a toast to all visible web clients.
-    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) {
+    /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
+    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
         let (title, url) = (notification.title(), notification.url());
         let Notification { session_id, body, .. } = notification;
         let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
         let now = self.hub.rt.now();
         self.broadcast(&toast, |subscription| subscription.counts_as_visible(now));
+        self.state.connections.has_visible_client(None, now)
     }
 
     /// Sends an event body, with the id of the last published event, to all web clients that match.

@@ -91,6 +91,49 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
   assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
 });
 
+test('a page in use holds the push to its own device back, and an untouched one holds none back', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'two-devices', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const [desk, phone] = [service.addBrowser(), service.addBrowser()];
+  const { page: deskPage, context: deskContext } = await open(t);
+  await mockPushManager(deskContext, desk.subscription);
+  await deskPage.clock.install();
+  await deskPage.goto(signInUrl(hub, 'two-devices', '/settings'));
+  const { page: phonePage } = await openSettings(t, 'two-devices', phone.subscription);
+  for (const page of [deskPage, phonePage]) {
+    await turnOnButton(page).click();
+    await turnOffButton(page).waitFor();
+    await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  }
+  await setVisibility(phonePage, 'hidden');
+  let version = 0;
+  const ask = async () => {
+    version += 1;
+    const agentState = { requests: { [`r${version}`]: { tool: 'shell', arguments: {} } } };
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: version, agentState });
+  };
+  const countPushes = ({ path: recipient }) => service.messages.filter(({ path }) => path === recipient).length;
+
+  await ask();
+  assert.equal((await phone.next()).payload.data.requestId, 'r1');
+  await deskPage.getByText('The talk (shell)').first().waitFor();
+
+  const waitForReport = () => deskPage.waitForResponse((response) => response.url().endsWith('/api/visibility'));
+  const left = waitForReport();
+  await deskPage.clock.fastForward(61_000);
+  assert.equal((await left).status(), 200);
+  await ask();
+  assert.equal((await desk.next()).payload.data.requestId, 'r2');
+  assert.equal((await phone.next()).payload.data.requestId, 'r2');
+
+  const returned = waitForReport();
+  await deskPage.mouse.move(10, 10);
+  await deskPage.mouse.move(20, 20);
+  assert.equal((await returned).status(), 200);
+  await ask();
+  assert.equal((await phone.next()).payload.data.requestId, 'r3');
+  assert.deepEqual([countPushes(desk), countPushes(phone)], [1, 3]);
+});
+
 test('registers the subscription again after a reload, and turns notifications off', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'stays', browser.subscription);
@@ -128,6 +171,7 @@ test('turns notifications off at sign-out', async (t) => {
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
   assert.equal(await countSubscriptions('leaves'), 0);
+  assert.equal(await page.evaluate(() => localStorage.getItem('device')), null);
 });
 
 test('turns notifications off when switching namespaces', async (t) => {

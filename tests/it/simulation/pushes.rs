@@ -165,7 +165,12 @@ impl World {
             self.pushes.subscribers.insert(endpoint, subscriber);
         }
         let Some(endpoint) = self.pick_endpoint(namespace_index) else { return };
-        let body = self.pushes.subscribers[&endpoint].browser.subscription();
+        let subscriber = &self.pushes.subscribers[&endpoint];
+        let mut body = subscriber.browser.subscription();
+        // Its first subscription names no device, like one of an earlier version of the console.
+        if subscriber.changes > 0 {
+            body["device"] = json!(endpoint);
+        }
         self.change_subscription(namespace_index, "POST", &body, Purpose::Subscribe { endpoint });
     }
 
@@ -180,7 +185,8 @@ impl World {
         self.change_subscription(namespace_index, "DELETE", &body, purpose);
     }
 
-    fn pick_endpoint(&mut self, namespace_index: usize) -> Option<String> {
+    /// The endpoint of a browser, which is also the name of its device.
+    pub fn pick_endpoint(&mut self, namespace_index: usize) -> Option<String> {
         let in_namespace =
             self.pushes.subscribers.iter().filter(|(_, subscriber)| subscriber.namespace_index == namespace_index);
         let endpoints: Vec<String> = in_namespace.map(|(endpoint, _)| endpoint.clone()).collect();
@@ -416,8 +422,8 @@ impl World {
             let stored = |object: &super::object::Object| object.rt.fake.stored_entries();
             world.objects.iter().any(|object| stored(object).keys().any(|key| key.starts_with("push:item:")))
         };
-        // At most 475 s: five attempts, each of which may hang for 10 s, with delays of 5, 20, 80 and 320 s. A `Retry-After` is
-        // 7 s or too long to be followed.
+        // At most 535 s: 60 s after a toast, and five attempts, each of which may hang for 10 s, with delays of 5, 20, 80 and
+        // 320 s. A `Retry-After` is 7 s or too long to be followed.
         for _ in 0..20 {
             if !has_queued_notifications(self) {
                 break;

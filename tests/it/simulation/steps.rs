@@ -378,6 +378,7 @@ impl World {
             let format = if self.rng.chance(50) { Format::Json } else { Format::Sse };
             let mut web = Web::new(namespace_index, subscribes_to_all, session, format, false);
             web.is_visible = self.rng.chance(20);
+            web.device = self.pick_endpoint(namespace_index).filter(|_| self.rng.chance(50));
             self.webs.push(web);
             self.web_connect(self.webs.len() - 1);
         }

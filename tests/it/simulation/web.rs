@@ -20,6 +20,8 @@ pub struct Web {
     pub session: Option<String>,
     format: Format,
     pub is_visible: bool,
+    /// The device that it names.
+    pub device: Option<String>,
     pub is_watcher: bool,
     pub connection: Option<ConnectionId>,
     pub is_connecting: bool,
@@ -49,6 +51,7 @@ impl Web {
             session,
             format,
             is_visible: false,
+            device: None,
             is_watcher,
             connection: None,
             is_connecting: false,
@@ -65,7 +68,8 @@ impl Web {
         let session = self.session.iter().map(|id| format!("sessionId={id}"));
         let all = self.subscribes_to_all.then(|| "all=true".to_owned());
         let visible = self.is_visible.then(|| "visibility=visible".to_owned());
-        session.chain(all).chain(visible).collect::<Vec<_>>().join("&")
+        let device = self.device.iter().map(|device| format!("device={device}"));
+        session.chain(all).chain(visible).chain(device).collect::<Vec<_>>().join("&")
     }
 
     /// Whether the subscription includes an event.

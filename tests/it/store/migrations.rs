@@ -24,7 +24,7 @@ struct Rows {
 const LATEST: usize = usize::MAX;
 
 /// Each has the columns that its first schema had.
-const ROWS: [Rows; 12] = [
+const ROWS: [Rows; 13] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
     Rows {
         first: 1,
@@ -97,6 +97,11 @@ INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES
         sql: r#"
 INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at)
 VALUES ('team', 'https://push.example/1', 'key', 'auth', NULL, 1000);"#,
+    },
+    Rows {
+        first: 13,
+        last: LATEST,
+        sql: "UPDATE push_subscriptions SET device = 'desk' WHERE endpoint = 'https://push.example/1';",
     },
     Rows {
         first: 7,

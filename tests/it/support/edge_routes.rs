@@ -30,9 +30,14 @@ pub const EDGE_ROUTES: &[Route] = &[
             Param { name: "machineId", kind: ParamKind::Text("$machine") },
             Param { name: "all", kind: ParamKind::Flag },
             Param { name: "visibility", kind: ParamKind::Keyword(&["visible", "hidden"]) },
+            Param { name: "device", kind: ParamKind::Text("desk") },
             Param { name: "lastEventId", kind: ParamKind::Text("x") },
         ],
         extra_errors: &[
+            invalid_field(
+                "device",
+                &[Condition::Query("device=a2345678901234567890123456789012345678901234567890123456789012345")],
+            ),
             error(403, "origin_not_allowed", &[Condition::ForeignOrigin]),
             error(404, "session_not_found", &[Condition::Query("sessionId=none")]),
             error(404, "machine_not_found", &[Condition::Query("machineId=none")]),

@@ -57,7 +57,14 @@ impl Browser {
         browser
     }
 
-    /// The body of `POST /api/push/subscribe`.
+    /// Subscribes the browser, which names its device.
+    pub async fn subscribe_on(&self, world: &World, device: &str) {
+        let mut body = self.subscription();
+        body["device"] = device.into();
+        assert_eq!(world.post("/api/push/subscribe", &body).await.ok(), json!({"ok": true}));
+    }
+
+    /// The body of `POST /api/push/subscribe`, without a device.
     pub fn subscription(&self) -> Value {
         let point = self.secret.public_key().to_encoded_point(false);
         let keys = json!({"p256dh": URL_SAFE_NO_PAD.encode(point), "auth": URL_SAFE_NO_PAD.encode(self.auth)});

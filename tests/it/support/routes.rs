@@ -305,7 +305,13 @@ pub const ROUTES: &[Route] = &[
     },
     Route { extra_errors: &[NO_WRITES], ..Route::new("GET", "/api/push/vapid-public-key", Scope::Namespace) },
     Route {
-        body: &[ENDPOINT, Field::object("keys", KEYS), P256DH, AUTH],
+        body: &[
+            ENDPOINT,
+            Field::object("keys", KEYS),
+            P256DH,
+            AUTH,
+            Field::text("device", 0, Length::Bytes(64)).optional(),
+        ],
         specified_statuses: &[400],
         extra_errors: &[
             invalid_field(

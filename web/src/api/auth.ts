@@ -1,11 +1,13 @@
 /** Authentication: stores the access token in this browser and exchanges it for short-lived JWTs (`POST /api/auth`). */
 
 import { HubError, responseError, unreachableError } from './errors.ts';
+import { randomId } from './ids.ts';
 
 /** A JWT that expires within this time is renewed before it is used. */
 const RENEW_MARGIN_MS = 60_000;
 
 const ACCESS_TOKEN_KEY = 'access-token';
+const DEVICE_KEY = 'device';
 const JWT_KEY = 'jwt';
 /** The namespace that the data in the tab's storage belongs to. */
 const OWNER_KEY = 'namespace';
@@ -25,7 +27,7 @@ type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
 /** The browser features that {@link Auth} uses; tests replace them. */
 export interface AuthEnvironment {
-  /** Holds the access token, shared by all tabs. */
+  /** Holds the access token and the device id, shared by all tabs. */
   storage: KeyValueStorage;
   /** Holds the JWT, so that a reload needs no new one. */
   tabStorage: KeyValueStorage & Pick<Storage, 'clear'>;
@@ -89,9 +91,18 @@ export class Auth {
     return { namespace };
   }
 
-  /** Deletes the tokens. `reason` is shown to the user; null if the user signed out. */
+  /** The random id by which the hub knows this browser. It is created here, shared by all tabs, and deleted at sign-out. */
+  get deviceId(): string {
+    const { storage } = this.#environment;
+    const id = storage.getItem(DEVICE_KEY) ?? randomId();
+    storage.setItem(DEVICE_KEY, id);
+    return id;
+  }
+
+  /** Deletes the tokens and the device id. `reason` is shown to the user; null if the user signed out. */
   signOut(reason: string | null = null): void {
     this.#environment.storage.removeItem(ACCESS_TOKEN_KEY);
+    this.#environment.storage.removeItem(DEVICE_KEY);
     this.#environment.tabStorage.clear();
     this.#environment.onSignedOut(reason);
   }

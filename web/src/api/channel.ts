@@ -39,7 +39,9 @@ export interface ChannelEnvironment {
   /** A connect failed: the hub is unreachable, or the followed session no longer exists. */
   onConnectFailed: (sessionId: string | null) => void;
   isOnline: () => boolean;
-  /** Called before each new subscription. Returns the page's visibility, which is sent with it. */
+  /** Returns the id of this browser. */
+  deviceId: () => string;
+  /** Called before each new subscription. Returns whether the page is in use, which is sent with it. */
   prepareSubscription: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
@@ -140,7 +142,7 @@ export class Channel {
   async #connect(): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
-    const { token, origin, prepareSubscription } = this.#environment;
+    const { token, origin, deviceId, prepareSubscription } = this.#environment;
     const sessionId = this.#followedId;
     let jwt;
     try {
@@ -154,6 +156,7 @@ export class Channel {
     const query = new URLSearchParams({
       all: 'true',
       visibility: prepareSubscription(),
+      device: deviceId(),
       token: jwt,
       ...(sessionId === null ? {} : { sessionId }),
       ...(lastEventId === null ? {} : { lastEventId }),

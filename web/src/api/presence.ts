@@ -1,16 +1,17 @@
 /**
- * Reports to the hub whether the page is visible. The hub sends a toast to visible pages, and a push notification only if
- * there is none (docs/PROTOCOL.md, `POST /api/visibility`).
+ * Reports to the hub whether a person uses the page. The hub holds pushes to this device back meanwhile, and sends a toast to the
+ * page instead (docs/PROTOCOL.md, `POST /api/visibility`).
  */
 
 import { HubError } from './errors.ts';
 
 export type Visibility = 'visible' | 'hidden';
 
-/** A visible page repeats its report this often: without it the hub assumes that the device sleeps. */
-const RENEW_INTERVAL_MS = 60_000;
-/** The wait before a failed report is repeated. It doubles up to {@link RENEW_INTERVAL_MS}. */
+/** A page is in use for this long after its last input. It then reports `hidden`, also if it stays in view. */
+const IN_USE_MS = 60_000;
+/** The wait before a failed report is repeated. It doubles up to {@link MAX_BACKOFF_MS}. */
 const MIN_BACKOFF_MS = 1000;
+const MAX_BACKOFF_MS = 60_000;
 
 /** The callbacks that {@link Presence} uses. */
 export interface PresenceEnvironment {
@@ -25,8 +26,10 @@ export interface PresenceEnvironment {
 export class Presence {
   #environment: PresenceEnvironment;
   #subscriptionId: string | null = null;
-  /** The last visibility that the hub received, with the subscription or in a report. */
+  /** The visibility that was sent last, with the subscription or in a report. `null` if the report failed. */
   #reported: Visibility | null = null;
+  /** The time of the last input, in Unix milliseconds. Loading and showing the page count as input. */
+  #lastInputAt = Date.now();
   /** The number of the latest report. The outcome of an older one is ignored. */
   #latestReport = 0;
   #failures = 0;
@@ -37,7 +40,7 @@ export class Presence {
   }
 
   get #visibility(): Visibility {
-    return this.#environment.isVisible() ? 'visible' : 'hidden';
+    return this.#environment.isVisible() && Date.now() < this.#lastInputAt + IN_USE_MS ? 'visible' : 'hidden';
   }
 
   /** Ends the previous subscription and returns the visibility that the new one starts with. */
@@ -49,13 +52,20 @@ export class Presence {
   /** Starts reporting for a new subscription. */
   handleConnected(subscriptionId: string): void {
     this.#subscriptionId = subscriptionId;
-    if (this.#reported === this.#visibility) this.#scheduleReport(RENEW_INTERVAL_MS);
+    if (this.#reported === this.#visibility) this.#scheduleReport();
     else void this.#report();
   }
 
-  /** Reports that the page was shown or hidden. Without a subscription it does nothing: the next one starts with the new value. */
+  /** Records input. A page that was not in use reports it. */
+  handleInput(): void {
+    this.#lastInputAt = Date.now();
+    if (this.#reported === 'hidden') void this.#report();
+  }
+
+  /** Reports that the page was shown or hidden. Without a subscription it reports nothing: the next one starts with the new value. */
   handleVisibilityChange(): void {
     this.#failures = 0;
+    if (this.#environment.isVisible()) this.#lastInputAt = Date.now();
     void this.#report();
   }
 
@@ -74,12 +84,12 @@ export class Presence {
     this.#latestReport += 1;
     const reportNumber = this.#latestReport;
     const visibility = this.#visibility;
+    this.#reported = visibility;
     try {
       await this.#environment.report(id, visibility);
       if (reportNumber !== this.#latestReport) return;
       this.#failures = 0;
-      this.#reported = visibility;
-      this.#scheduleReport(RENEW_INTERVAL_MS);
+      this.#scheduleReport();
     } catch (error) {
       if (reportNumber !== this.#latestReport) return;
       if (error instanceof HubError && !error.isTransient) {
@@ -88,14 +98,14 @@ export class Presence {
         return;
       }
       this.#reported = null;
-      this.#scheduleReport(Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, RENEW_INTERVAL_MS));
+      this.#timer = setTimeout(() => void this.#report(), Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, MAX_BACKOFF_MS));
       this.#failures += 1;
     }
   }
 
-  #scheduleReport(ms: number): void {
+  /** Schedules the next report of a page in use: that it still is, if there is input until then, or that it no longer is. */
+  #scheduleReport(): void {
     clearTimeout(this.#timer);
-    // A page that was reported as hidden has nothing to renew.
-    this.#timer = this.#reported === 'hidden' ? undefined : setTimeout(() => void this.#report(), ms);
+    if (this.#reported === 'visible') this.#timer = setTimeout(() => void this.#report(), this.#lastInputAt + IN_USE_MS - Date.now());
   }
 }

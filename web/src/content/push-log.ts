@@ -7,7 +7,7 @@ const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
   sending: 'Not delivered to all browsers yet, retrying',
   sent: 'Delivered',
   failed: 'Not delivered',
-  toast: 'Shown in the open console instead',
+  toast: 'Shown in the console, which was in use',
   'no-subscribers': 'Not sent: no browser has notifications on',
   answered: 'Not sent: already answered',
   'session-gone': 'Not sent: the session was deleted',
@@ -26,7 +26,8 @@ export function describeFailure({ status, reason }: PushLogEntry['failures'][num
   return 'The push service rejected it';
 }
 
-export function describeOutcome({ outcome: code, sent }: PushLogEntry): string {
+export function describeOutcome({ outcome: code, sent, waiting }: PushLogEntry): string {
+  if (code === 'toast' && waiting > 0) return 'Shown in the console. Sent in a minute if the console is not used until then';
   // A newer hub may have outcomes that this page does not know.
   const text = OUTCOMES[code] ?? code;
   return code === 'sent' ? `${text} to ${sent} ${sent === 1 ? 'browser' : 'browsers'}` : text;

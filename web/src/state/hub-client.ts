@@ -11,6 +11,7 @@ import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
 import { showToast } from '../ui/toasts.tsx';
+import { watchInput } from '../ui/watch-input.ts';
 import { type Database, deleteRecords, openDatabase } from './database.ts';
 import { handleDraftOfTab, restoreDrafts } from './drafts.ts';
 import { getOwn } from './get-own.ts';
@@ -87,6 +88,7 @@ const channel = new Channel({
   },
   onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
   isOnline: () => navigator.onLine,
+  deviceId: () => auth.deviceId,
   prepareSubscription: () => presence.prepareSubscription(),
   WebSocket,
   EventSource,
@@ -170,6 +172,7 @@ export async function connect(name: string): Promise<void> {
 addEventListener('storage', () => {
   if (auth.namespace !== namespace.value) void resetPage();
 });
+watchInput(window, () => presence.handleInput());
 addEventListener('offline', () => channel.handleOffline());
 // The network may have dropped the connection silently: while the device slept, while the page was frozen or in the back/forward
 // cache, or when the device changed its network.

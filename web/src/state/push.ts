@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import { unwrap } from '../api/client.ts';
 import { responseError } from '../api/errors.ts';
 import { createSubscription, getSubscription } from '../api/push-subscription.ts';
-import { api } from './hub-client.ts';
+import { api, auth } from './hub-client.ts';
 
 /** `install`: notifications need the page on the home screen. `blocked`: the user denied the permission. */
 export type PushStatus = 'unknown' | 'unsupported' | 'install' | 'off' | 'on' | 'blocked';
@@ -95,8 +95,8 @@ function usesKey(subscription: PushSubscription, key: string): boolean {
 }
 
 async function register(subscription: PushSubscription): Promise<void> {
-  const { p256dh = '', auth = '' } = subscription.toJSON().keys ?? {};
-  await expectOk(api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth } } }));
+  const { p256dh = '', auth: secret = '' } = subscription.toJSON().keys ?? {};
+  await expectOk(api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth: secret }, device: auth.deviceId } }));
 }
 
 async function expectOk(call: Promise<{ error?: unknown; response: Response }>): Promise<void> {

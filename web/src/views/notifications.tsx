@@ -40,7 +40,7 @@ export function Notifications() {
   return (
     <section class="card stack" aria-labelledby="notifications">
       <h2 id="notifications">Notifications</h2>
-      <p class="muted">Notifies you when an agent needs permission or has finished, unless you have the console in view.</p>
+      <p class="muted">Notifies you on this device when an agent needs permission or has finished, unless you are using the console here.</p>
       <div class="push-status">
         {isKnown && unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
         {isKnown && !unavailable && (

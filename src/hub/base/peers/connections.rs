@@ -263,8 +263,9 @@ impl Connections {
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    pub fn has_visible_client(&self, now: u64) -> bool {
-        self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
+    /// Whether a client on this device is visible; with `None`, on any device.
+    pub fn has_visible_client(&self, device: Option<&str>, now: u64) -> bool {
+        self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now) && subscription.is_on(device))
     }
 
     /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the client is too slow for it
@@ -346,6 +347,7 @@ mod tests {
                 reported_visible: true,
                 visibility_confirmed_at: 8,
                 acks_heartbeats: true,
+                device: Some("desk".into()),
                 format: Format::Sse,
                 expires_at: Some(9),
                 ..Default::default()

@@ -41,6 +41,9 @@ pub struct Subscription {
     /// Whether the client has ever acknowledged a heartbeat.
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
+    /// The device, as the client names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     pub format: Format,
     /// The number of the last event of the namespace. It is not about this client: the attachments of sockets are the cheapest
     /// storage that survives hibernation, so the hub keeps the number in one of them.
@@ -55,8 +58,15 @@ impl Subscription {
     /// Whether the client's last report is `visible` and still valid. A report expires, because a page on a closed laptop
     /// cannot report `hidden`.
     pub fn counts_as_visible(&self, now: u64) -> bool {
-        let timeout_ms = if self.acks_heartbeats { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
+        let is_short = self.acks_heartbeats || self.device.is_some();
+        let timeout_ms = if is_short { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
         self.reported_visible && now < self.visibility_confirmed_at + timeout_ms
+    }
+
+    /// Whether a push to a device is held back while the client is visible. A client or a push subscription that names no device
+    /// may be on any.
+    pub fn is_on(&self, device: Option<&str>) -> bool {
+        self.device.is_none() || device.is_none() || self.device.as_deref() == device
     }
 
     pub fn set_visibility(&mut self, visible: bool, now: u64) {

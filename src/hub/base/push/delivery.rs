@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    FIRST_PUSH_RETRY_MS, MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHORT_PAYLOAD_BYTES,
+    FIRST_PUSH_RETRY_MS, MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, PUSH_HOLD_MS, SHORT_PAYLOAD_BYTES,
 };
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
@@ -52,6 +52,35 @@ fn is_stored() -> bool {
     true
 }
 
+/// The state of a notification, as the log shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryOutcome {
+    /// Its first round has not started, or the database is unavailable.
+    Waiting,
+    /// Some subscribers are retried.
+    Sending,
+    /// At least one push service accepted it.
+    Sent,
+    /// No push service accepted it.
+    Failed,
+    /// It was sent to no subscriber, because visible web clients showed it as a toast.
+    Toast,
+    /// There are no subscribers.
+    NoSubscribers,
+    /// The permission request was answered.
+    Answered,
+    SessionGone,
+    /// The session was in cooldown.
+    CoolingDown,
+    /// A newer one of its session replaced it.
+    Replaced,
+    /// The queue was full.
+    Overloaded,
+    /// The database was unavailable in several rounds in a row.
+    Unavailable,
+}
+
 /// A subscriber to whom the notification is still to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -65,6 +94,9 @@ pub struct Target {
     /// longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
+    /// Whether it is held back, because its device got a toast.
+    #[serde(default, rename = "held", skip_serializing_if = "std::ops::Not::not")]
+    pub is_held: bool,
     /// The error of the last attempt; stored for at most [`MAX_PUSH_FAILURES`] targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -152,6 +184,38 @@ impl Delivery {
         self.sent_count > 0 || self.failure_count() > 0 || self.targets.iter().any(|target| target.attempts > 0)
     }
 
+    /// Whether it is held back on all devices that it was not sent to.
+    pub fn is_held(&self) -> bool {
+        !self.targets.is_empty() && self.targets.iter().all(|target| target.is_held)
+    }
+
+    /// Holds the targets back that are due and whose device is in use. Removes those that were held back before: their device got
+    /// input after the toast. Returns whether the devices must get a toast.
+    pub fn hold_back(&mut self, is_in_use: impl Fn(EndpointId) -> bool, now: u64) -> bool {
+        let mut needs_toast = false;
+        self.targets.retain_mut(|target| {
+            if target.due_at > now {
+                return true;
+            }
+            let was_held = std::mem::replace(&mut target.is_held, is_in_use(target.id));
+            if target.is_held {
+                needs_toast |= !was_held;
+                (target.due_at, target.failure) = (now + PUSH_HOLD_MS, None);
+            }
+            !(was_held && target.is_held)
+        });
+        needs_toast
+    }
+
+    /// The outcome if no target is left, or only such that are held back.
+    pub fn outcome(&self) -> DeliveryOutcome {
+        match (self.sent_count, self.failure_count()) {
+            (0, 0) => DeliveryOutcome::Toast,
+            (0, _) => DeliveryOutcome::Failed,
+            _ => DeliveryOutcome::Sent,
+        }
+    }
+
     /// Whether no subscriber is left to send it to.
     pub fn is_done(&self) -> bool {
         self.targets.is_empty()
@@ -166,7 +230,7 @@ impl Delivery {
 
     pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
         let is_short = self.notification.payload(MAX_PAYLOAD_BYTES).len() <= SHORT_PAYLOAD_BYTES;
-        let target = |id| Target { id, due_at: now, attempts: 0, is_short, failure: None };
+        let target = |id| Target { id, due_at: now, attempts: 0, is_short, is_held: false, failure: None };
         self.targets = subscribers.map(target).collect();
     }
 

@@ -6,42 +6,13 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use crate::hub::base::ports::Runtime;
-use crate::hub::base::push::delivery::{Delivery, Failure, Target};
+use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, Target};
 use crate::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 
 /// The prefix of the entries' keys, followed by the notification's id with 20 digits.
 const ENTRY_PREFIX: &str = "pushed:";
-
-/// The state of a notification, as the log shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeliveryOutcome {
-    /// Its first round has not started, or the database is unavailable.
-    Waiting,
-    /// Some subscribers are retried.
-    Sending,
-    /// At least one push service accepted it.
-    Sent,
-    /// No push service accepted it.
-    Failed,
-    /// A visible web client showed it as a toast instead.
-    Toast,
-    /// There are no subscribers.
-    NoSubscribers,
-    /// The permission request was answered.
-    Answered,
-    SessionGone,
-    /// The session was in cooldown.
-    CoolingDown,
-    /// A newer one of its session replaced it.
-    Replaced,
-    /// The queue was full.
-    Overloaded,
-    /// The database was unavailable in several rounds in a row.
-    Unavailable,
-}
 
 /// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
@@ -109,7 +80,8 @@ impl PushLog {
 
     /// Writes the entry of a notification that a newer one replaced: it is not retried.
     pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
-        let outcome = if delivery.sent_count > 0 { DeliveryOutcome::Sent } else { DeliveryOutcome::Replaced };
+        let is_shown = delivery.sent_count > 0 || delivery.is_held();
+        let outcome = if is_shown { delivery.outcome() } else { DeliveryOutcome::Replaced };
         self.put(rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }

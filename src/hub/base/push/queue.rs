@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::hub::base::push::delivery::{Delivery, Target};
-use crate::limits::{MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
+use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
 use crate::push::payload::{Notification, NotificationKind};
 
 /// The queued notifications, by id. Ids grow with time.
@@ -57,7 +57,7 @@ impl Queue {
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| !delivery.was_attempted()) {
             notification.supersede(&delivery.notification);
             // A series of requests must not keep delaying the first one.
-            due_at = due_at.min(delivery.due_at);
+            due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
         }
         let id = self.next_id(now);
         if kind == NotificationKind::Ready {
@@ -65,6 +65,11 @@ impl Queue {
         }
         self.deliveries.insert(id, Delivery::new(notification, now, due_at, is_recorded));
         EnqueueResult::Queued { id, replaced }
+    }
+
+    /// Whether there is room for a notification that is held back.
+    pub fn can_hold(&self) -> bool {
+        self.deliveries.len() <= MAX_HELD_PUSHES
     }
 
     /// Allocates an id greater than all before.
