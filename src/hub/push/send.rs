@@ -109,7 +109,7 @@ impl Hub {
         }
         let is_held = delivery.is_held();
         let outcome = if is_held || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
-        // The queue has room for the notifications to other devices.
+        // Notifications that are held back must leave room in the queue for pushes to other devices.
         let is_final = delivery.is_done() || is_held && !self.turn().push.queue.can_hold();
         match is_final {
             true => self.turn().finish(id, delivery, outcome),

@@ -59,7 +59,7 @@ export class Presence {
   /** Records input. A page that was not in use reports it. */
   handleInput(): void {
     this.#lastInputAt = Date.now();
-    if (this.#reported === 'hidden') void this.#report();
+    if (this.#reported === 'hidden' && this.#visibility === 'visible') void this.#report();
   }
 
   /** Reports that the page was shown or hidden. Without a subscription it reports nothing: the next one starts with the new value. */
