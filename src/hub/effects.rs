@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::Hub;
 use super::error::Error;
 use super::ports::ConnId;
 use super::state::effect::Effect;
 use super::storage_keys::alive_key;
+use super::{Hub, State};
 use crate::model::event::Event;
 use crate::wire::update::{UpdateBody, update_frame};
 
@@ -36,6 +36,8 @@ impl Hub {
                         });
                         self.send_update(&mut state, &to, &parts.concat());
                     }
+                    let State { live_texts, reservations, .. } = &mut *state;
+                    live_texts.remove(&session, message.local_id.as_deref(), reservations);
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(&mut state, event_numbers.next(), event);
                 }

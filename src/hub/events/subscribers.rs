@@ -10,7 +10,7 @@ use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, State};
 use crate::limits::HEARTBEAT_INTERVAL_MS;
-use crate::model::event::{Event, MessageDelta};
+use crate::model::event::Event;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 
@@ -59,7 +59,8 @@ fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Hub {
-    /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
+    /// Registers a web client and sends it `connection-changed`, the events that it missed since `last_event_id`, and what the
+    /// agent of its session is writing.
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
@@ -78,11 +79,17 @@ impl Hub {
         // still resume there.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
+        let client = [(conn, subscription.format)];
+        let session = subscription.session.as_deref();
+        let texts = session.map_or_else(Vec::new, |session| state.live_texts.texts_so_far(session, now));
         self.start_logging(&mut state);
         self.start_ticks(&mut state);
         self.set_peer(&mut state, conn, Peer::Web(subscription));
         for frame in frames {
             self.send_to_web_clients(&mut state, &[conn], &frame);
+        }
+        for text in texts {
+            self.send_delta(&mut state, &client, &text);
         }
         self.request_alarm(&mut state, Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }
@@ -92,16 +99,14 @@ impl Hub {
         self.broadcast(state, &event.body, |subscription| subscription.receives(&event.audience));
     }
 
-    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
-    /// are slow, and for all when the namespace sends too many.
-    pub(in crate::hub) fn send_delta(&self, state: &mut State, delta: &MessageDelta<'_>) {
-        let clients: Vec<(ConnId, Format)> = state.connections.subscribers_of(delta.session_id).collect();
-        if clients.is_empty() || !state.live_texts.admit_send(clients.len(), delta.text.len(), self.rt.now()) {
+    /// Sends an encoded delta to web clients, without an event id. It is dropped for clients that are slow, and for all when the
+    /// namespace sends too many.
+    pub(in crate::hub) fn send_delta(&self, state: &mut State, clients: &[(ConnId, Format)], body: &str) {
+        if !state.live_texts.admit_send(clients.len(), body.len(), self.rt.now()) {
             return;
         }
-        let body = delta.encode();
-        for (format, mut ready) in by_format(&clients) {
-            let frame = frame_without_id(format, &body);
+        for (format, mut ready) in by_format(clients) {
+            let frame = frame_without_id(format, body);
             ready.retain(|conn| state.connections.record_droppable(*conn, frame.len()));
             self.rt.send(&ready, &frame);
         }

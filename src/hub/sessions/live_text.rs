@@ -1,23 +1,29 @@
 //! Live text: forwards what an agent is writing (PROTOCOL.md "Live text"). It is never stored, and is dropped first
-//! when the hub is overloaded.
+//! when the hub is overloaded. A web client that connects gets the text so far.
 
 use std::sync::Arc;
 
-use crate::hub::Hub;
 use crate::hub::error::Error;
+use crate::hub::peers::subscription::Format;
+use crate::hub::ports::ConnId;
+use crate::hub::state::live_text::ReceivedDelta;
+use crate::hub::{Hub, State};
 use crate::model::event::MessageDelta;
 use crate::wire::cli;
 
 impl Hub {
     /// Handles `message-delta`: sends it to the web clients that receive the session's messages, or drops it.
     pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
-        let cli::MessageDelta { sid, id, text, offset, kind } = delta;
-        self.load_session(sid).await?;
+        self.load_session(&delta.sid).await?;
         let mut state = self.state();
-        let received = state.live_texts.receive(sid, id, *offset, text, self.rt.now());
-        let Some((offset, text)) = received else { return Ok(()) };
-        if state.ensure_write_queue_has_room(0).is_ok() {
-            self.send_delta(&mut state, &MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind });
+        let State { live_texts, reservations, connections, .. } = &mut *state;
+        let cli::MessageDelta { sid, id, text, offset, kind } = delta;
+        let received = ReceivedDelta { session: sid, id, offset: *offset, text, kind: *kind };
+        let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), reservations) else { return Ok(()) };
+        let clients: Vec<(ConnId, Format)> = connections.subscribers_of(sid).collect();
+        if !clients.is_empty() && state.ensure_write_queue_has_room(0).is_ok() {
+            let delta = MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind };
+            self.send_delta(&mut state, &clients, &delta.encode());
         }
         Ok(())
     }
