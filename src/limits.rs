@@ -420,8 +420,13 @@ pub const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
 pub const MAX_LIVE_SESSIONS: usize = 1_000;
 /// How many messages of a session have live text at a time.
 pub const MAX_LIVE_MESSAGES: usize = 8;
-/// How long a session without deltas counts in [`MAX_LIVE_SESSIONS`], in milliseconds.
-pub const LIVE_TEXT_RETENTION_MS: u64 = 60_000;
+/// The longest live text of a message that is kept for web clients that connect, in bytes. The beginning of a longer one is dropped.
+pub const MAX_LIVE_TEXT_BYTES: usize = 128 * 1024;
+/// The bytes of all live texts of a namespace that are kept for web clients that connect.
+pub const MAX_LIVE_BYTES: usize = 1024 * 1024;
+/// How long a text without deltas is shown to web clients that connect, in milliseconds. A session without deltas counts in
+/// [`MAX_LIVE_SESSIONS`] as long.
+pub const LIVE_TEXT_RETENTION_MS: u64 = 30_000;
 
 // Sizes of values
 

@@ -20,6 +20,7 @@ import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
+import { isContinued } from './translate/records.mjs';
 import { createTranslator } from './translate/translator.mjs';
 
 /** How many messages may wait for space in the outbox. Above this, the agent's output is not read. */
@@ -38,6 +39,9 @@ const MINUTE_MS = 60_000;
 
 /** How long the agent may be silent in a turn, or npx while it downloads, until the conversation says so. */
 const SILENT_MS = 60_000;
+
+/** How long live text waits until the part of the text before it is stored. */
+const MAX_HOLD_MS = 2000;
 
 /** Interval of sending text that was held back and the output of running calls. */
 const OUTPUT_MS = 1000;
@@ -68,6 +72,7 @@ export class AcpAgent {
     Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled });
     Object.assign(this, { publishMetadata: parts.publishMetadata, requestIds: parts.requestIds });
     this.sendMessage = send;
+    this.flush = parts.flush;
     this.#metadata = new AgentMetadata(parts.publishMetadata);
     this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
@@ -400,6 +405,8 @@ export class AcpAgent {
       else this.#handleRecord(record);
     }
     if (records.length > 0) this.#saveOpenCalls();
+    // Web clients join the next part to this one, so its live text must not overtake the message.
+    if (records.some(isContinued)) this.liveText.hold(this.#outgoing.then(() => this.flush(MAX_HOLD_MS)));
     return this.#outgoing;
   }
 

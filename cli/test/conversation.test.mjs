@@ -39,6 +39,47 @@ test('what the agent writes is sent piece by piece, and then stored under the sa
   assert.equal(stored.content.content.data.message.content[0].text, 'One two three.');
 });
 
+const code = (lines) => Array.from({ length: lines }, (_, index) => `let line${index} = ${'x'.repeat(80)};\n`);
+
+test('the live text of a part is sent after the message that it continues is stored', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const stored = hub.sessions.get(session.id);
+  const lines = code(150);
+  const deltasOf = (localId) => stored.deltas.filter(({ id }) => id === localId);
+  let deltasBeforeAck;
+  hub.dropAck = ({ content }) => {
+    const { continuedBy } = content.content.data?.message?.content?.[0] ?? {};
+    if (continuedBy === undefined || deltasBeforeAck) return false;
+    setTimeout(() => {
+      deltasBeforeAck = deltasOf(continuedBy.localId);
+      hub.cutConnections();
+    }, 500);
+    return true;
+  };
+  prompt(session.id, [{ say: '```js\n' }, ...lines.flatMap((say, index) => (index % 50 ? [{ say }] : [{ wait: 150 }, { say }])), { wait: 1500 }, { say: '```' }]);
+  await hub.untilReady(session.id, 1);
+  const [first, second] = stored.messages.map(({ localId, content }) => ({ localId, ...content.content.data?.message?.content?.[0] })).filter(({ text }) => text?.startsWith('```js'));
+  assert.deepEqual(first.continuedBy, { localId: second.localId, end: '```', start: '```js\n' });
+  assert.equal(first.text.slice(0, -3) + second.text.slice(6), `\`\`\`js\n${lines.join('')}\`\`\``);
+  assert.deepEqual(deltasBeforeAck, []);
+  // The hub has the text of the second part from its beginning, although the first one was acknowledged on another connection.
+  const [{ offset, text }] = deltasOf(second.localId);
+  assert.equal(offset, 0);
+  assert.ok(text.startsWith('```js\n'));
+});
+
+test('after a new connection the text so far is sent again', async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const { deltas } = Object.assign(hub.sessions.get(session.id), { deltas: [] });
+  prompt(session.id, [{ say: 'One' }, { wait: 300 }, { say: ' two' }, { wait: 30_000 }]);
+  await hub.waitUntil(() => deltas.length === 2, 'both deltas');
+  hub.cutConnections();
+  await hub.waitUntil(() => deltas.length === 3, 'the text so far');
+  assert.deepEqual([deltas[2].text, deltas[2].offset], ['One two', 0]);
+});
+
 test('prompts are sent one at a time and in order', async (t) => {
   const { hub, calls, prompt, start } = await setUp(t);
   const { session } = await start();

@@ -113,6 +113,27 @@ test('an agent that is installed while the machine runs is listed', async (t) =>
   }
 });
 
+test('a CLI that is killed in the middle of long code loses at most the last part', async (t) => {
+  const { hub, start } = await setUp(t, 'claude-agent-acp');
+  const { ids, child, exit } = await start('--agent', 'claude');
+  const stored = hub.sessions.get(ids.session);
+  const lines = Array.from({ length: 400 }, (_, index) => `let line${index} = ${'x'.repeat(60)};\n`);
+  hub.postMessage(ids.session, JSON.stringify([{ say: 'Look:\n\n```js\n' }, ...lines.map((say) => ({ say })), { wait: 60_000 }]));
+  const parts = () => hub.transcript(ids.session).filter((text) => text.includes('```js'));
+  await hub.waitUntil(() => parts().length >= 2, 'two parts');
+  await hub.waitUntil(() => stored.deltas?.some(({ text }) => text.includes(lines.at(-1))), 'the end of the live text');
+  child.kill('SIGKILL');
+  await exit;
+  const kept = parts().join('').split('\n').filter((line) => line.startsWith('let')).map((line) => `${line}\n`);
+  assert.deepEqual(kept, lines.slice(0, kept.length));
+  const lost = lines.slice(kept.length).join('').length;
+  assert.ok(lost < 10_000, `${lost} characters are lost`);
+  for (const text of parts()) assert.match(text, /```js\n[^`]*```$/, 'each part is readable');
+  await start('--agent', 'claude');
+  await hub.untilReady(ids.session, 1);
+  assert.match(hub.transcript(ids.session).at(-2), /restarted/);
+});
+
 test('an archived session is resumed with its agent', async (t) => {
   const { hub, dir, start } = await setUp(t, 'gemini', 'qwen');
   const { ids } = await start('--agent', 'gemini');

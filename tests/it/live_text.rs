@@ -1,4 +1,5 @@
-//! Live text: the hub forwards the text that an agent is writing, does not store it, and drops it under load.
+//! Live text: the hub forwards the text that an agent is writing, does not store it, and drops it under load. A web client that
+//! connects gets the text so far.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -8,7 +9,8 @@ use crate::support::web::Web;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::limits::{
-    MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
+    LIVE_TEXT_RETENTION_MS, MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_QUEUED_BYTES,
+    MAX_UNACKED_BYTES_WITH_DELTAS,
 };
 
 async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
@@ -164,6 +166,121 @@ fn shown(deltas: &[Value]) -> String {
         units.extend(delta["text"].as_str().unwrap().encode_utf16());
     }
     String::from_utf16(&units).unwrap()
+}
+
+/// The text of a client that was there from the start, and of one that connects now.
+async fn shown_to_both(world: &World, session: &str, first: &mut Vec<Value>, of_first: &mut Web) -> (String, String) {
+    first.extend(deltas(of_first).await);
+    let mut joined = world.web(&format!("sessionId={session}")).await;
+    (shown(first), shown(&deltas(&mut joined).await))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_client_that_connects_gets_the_text_so_far_and_continues_it() {
+    let (world, session, mut cli) = live_session().await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "Hel", "kind": "thinking"})).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "lo", "offset": 3, "kind": "thinking"})).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "x"})).await;
+    let other = world.create_session("/other").await;
+    let mut of_other = world.web(&format!("all=true&sessionId={other}")).await;
+    let mut of_session = world.web(&format!("all=true&sessionId={session}")).await;
+    let mut of_stream = stream(&world, &session, None).await;
+    let expected = [
+        json!({"type": "message-delta", "sessionId": session, "id": "m", "offset": 0, "text": "Hello", "kind": "thinking"}),
+        json!({"type": "message-delta", "sessionId": session, "id": "n", "offset": 0, "text": "x"}),
+    ];
+    assert_eq!(of_session.events().await, expected);
+    assert_eq!(of_stream.events().await, expected);
+    assert_eq!(deltas(&mut of_other).await, [] as [Value; 0]);
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "!"})).await;
+    for web in [&mut of_session, &mut of_stream] {
+        let next = web.next_event().await;
+        assert_eq!((&next["offset"], &next["text"]), (&json!(5), &json!("!")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_text_so_far_follows_the_missed_events_and_ends_with_the_stored_message() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    cli.send_message(&session, "one").await;
+    let last = web.next_event_of("message-received").await["eventId"].clone();
+    cli.send_message(&session, "two").await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m3", "text": "thr"})).await;
+    let mut resumed = stream(&world, &session, last.as_str()).await;
+    let types: Vec<Value> = resumed.events().await.into_iter().map(|mut event| event["type"].take()).collect();
+    assert_eq!(types, ["message-received", "message-delta"]);
+
+    world.db.hold(BatchKind::Writes);
+    let message = json!({"sid": session, "message": "three", "localId": "m3"});
+    let ack = cli.emit_for_ack("message", &message);
+    let mut joined = stream(&world, &session, None).await;
+    assert_eq!(deltas(&mut joined).await[0]["text"], "thr", "the message is not stored yet");
+    world.db.release();
+    cli.wait_for_ack(ack).await;
+    assert_eq!(joined.next_event().await["message"]["localId"], "m3");
+    let mut after = stream(&world, &session, None).await;
+    assert_eq!(deltas(&mut after).await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_client_that_connects_shows_the_same_as_one_that_was_there() {
+    let (world, session, mut cli) = live_session().await;
+    let mut of_first = world.web(&format!("sessionId={session}")).await;
+    let mut first = Vec::new();
+    let pieces = [
+        (r"abc\ud83d", "", "abc"),
+        (r"\ude00", "", "abc\u{1F600}"),
+        (r"d\ud83d", "", "abc\u{1F600}d"),
+        ("e", "", "abc\u{1F600}d\u{fffd}e"),
+        ("x", r#","offset":3"#, "abcx"),
+        ("new", r#","offset":0"#, "new"),
+    ];
+    for (text, offset, expected) in pieces {
+        let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#));
+        cli.wait_for_ack(ack).await;
+        let shown = shown_to_both(&world, &session, &mut first, &mut of_first).await;
+        assert_eq!(shown, (expected.to_owned(), expected.to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_that_were_dropped_are_in_the_text_so_far() {
+    let (world, session, mut cli) = live_session().await;
+    for _ in 0..MAX_DELTAS_PER_SECOND + 10 {
+        send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "x"})).await;
+    }
+    let mut joined = world.web(&format!("sessionId={session}")).await;
+    assert_eq!(shown(&deltas(&mut joined).await), "x".repeat(MAX_DELTAS_PER_SECOND + 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_restarted_sends_what_it_has_and_all_when_the_cli_sends_it_again() {
+    let (world, session, mut cli) = live_session().await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one "})).await;
+    world.hibernate_and_wake().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    assert_eq!(deltas(&mut web).await, [] as [Value; 0]);
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "two", "offset": 4})).await;
+    let mut joined = world.web(&format!("sessionId={session}")).await;
+    let tail = deltas(&mut joined).await;
+    assert_eq!((&tail[0]["offset"], &tail[0]["text"]), (&json!(4), &json!("two")), "the end, with its place");
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one two three", "offset": 0})).await;
+    let mut after = world.web(&format!("sessionId={session}")).await;
+    for web in [&mut joined, &mut after] {
+        assert_eq!(shown(&deltas(web).await), "one two three");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_without_deltas_for_a_while_is_not_sent_to_a_web_client_that_connects() {
+    let (world, session, mut cli) = live_session().await;
+    send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "old"})).await;
+    world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "new"})).await;
+    world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    assert_eq!(shown(&deltas(&mut web).await), "new");
 }
 
 #[tokio::test(start_paused = true)]

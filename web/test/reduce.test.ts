@@ -221,16 +221,20 @@ test('trims the oldest messages of a long conversation', () => {
 const delta = (offset: number, text: string, id = 'l1', more: object = {}): HubEvent => ({ type: 'message-delta', sessionId: 'a', id, offset, text, ...more });
 const streaming = (...events: HubEvent[]) => applyAll({ ...EMPTY_STATE, conversations: { a: loadedConversation(1) } }, ...events).conversations.a!;
 
+const pieces = (...events: HubEvent[]) => streaming(...events).live[0]?.pieces.map(({ start, text }) => [start, text]);
+
 test('live text grows by deltas, and a delta that overlaps replaces the rest', () => {
-  assert.deepEqual(streaming(delta(0, 'Hel'), delta(3, 'lo')).live, [{ id: 'l1', kind: 'text', text: 'Hello' }]);
-  assert.equal(streaming(delta(0, 'Hel'), delta(3, 'lo'), delta(3, 'p!')).live[0]?.text, 'Help!');
+  assert.deepEqual(streaming(delta(0, 'Hel'), delta(3, 'lo')).live, [{ id: 'l1', kind: 'text', pieces: [{ start: 0, text: 'Hello' }] }]);
+  assert.deepEqual(pieces(delta(0, 'Hel'), delta(3, 'lo'), delta(3, 'p!')), [[0, 'Help!']]);
   assert.deepEqual(streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live.map(({ id, kind }) => [id, kind]), [['l1', 'thinking'], ['l2', 'text']]);
 });
 
-test('live text stops at a missing delta, and continues when the text is sent again', () => {
-  assert.deepEqual(streaming(delta(5, 'later')).live, []);
-  assert.equal(streaming(delta(0, 'one'), delta(9, 'three')).live[0]?.text, 'one');
-  assert.equal(streaming(delta(0, 'one'), delta(9, 'three'), delta(0, 'one two three')).live[0]?.text, 'one two three');
+test('live text with a missing delta continues in another piece, until the text is sent again', () => {
+  assert.deepEqual(pieces(delta(5, 'later'), delta(10, '!')), [[5, 'later!']]);
+  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(14, ' four')), [[0, 'one'], [9, 'three four']]);
+  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(10, 'X')), [[0, 'one'], [9, 'tX']]);
+  assert.deepEqual(pieces(delta(0, 'one'), delta(9, 'three'), delta(2, 'X')), [[0, 'onX']]);
+  assert.deepEqual(pieces(delta(5, 'later'), delta(0, 'and later')), [[0, 'and later']]);
 });
 
 test('a stored message ends the live text with its local id, and later deltas of it are ignored', () => {
@@ -240,10 +244,17 @@ test('a stored message ends the live text with its local id, and later deltas of
   assert.deepEqual(withNewerPage(streaming(delta(0, 'x')), [message(2, 'l1')]).live, []);
 });
 
-test('live text has limits, and is ignored for a conversation that is not loaded', () => {
+test('live text has limits, and is ignored for a conversation that was not opened', () => {
   assert.equal(streaming(...Array.from({ length: 20 }, (_, index) => delta(0, 'x', `l${index}`))).live.length, 8);
-  assert.equal(streaming(delta(0, 'x'.repeat(200_000)), delta(200_000, 'y')).live[0]?.text.length, 200_000);
+  assert.deepEqual(pieces(delta(0, 'x'.repeat(200_000)), delta(200_000, 'y')), [[100_001, `${'x'.repeat(99_999)}y`]], 'the end continues');
+  assert.deepEqual(pieces(...Array.from({ length: 21 }, (_, index) => delta(10 * index, 'x'))), [[200, 'x']]);
   assert.equal(applyAll(EMPTY_STATE, delta(0, 'x')), EMPTY_STATE);
+});
+
+test('live text that arrives before the first page is shown with it, unless the page has its message', () => {
+  const loading: Conversation = { ...EMPTY_CONVERSATION, loadState: { status: 'loading' } };
+  const { a } = applyAll({ ...EMPTY_STATE, conversations: { a: loading } }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
+  assert.deepEqual(withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id), ['l2']);
 });
 
 test('all live text can be dropped', () => {

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
-import { type AgentActivity, buildTimeline as timelineOf, type TimelineInput, type ToolItem } from '../src/content/timeline.ts';
+import { type AgentActivity, buildTimeline as timelineOf, type TextItem, type TimelineInput, type ToolItem } from '../src/content/timeline.ts';
+import type { LiveText } from '../src/state/types.ts';
 
 let seq = 0;
 function message(content: unknown): Message {
@@ -133,12 +134,63 @@ test('the end of a turn is below text that follows it within two seconds', () =>
   assert.deepEqual(kindsAt(at(0, ready()), at(500, text()), at(600, ready())), ['text', 'event', 'event']);
 });
 
+const liveText = (id: string, text: string, kind: LiveText['kind'] = 'text', start = 0): LiveText => ({ id, kind, pieces: [{ start, text }] });
+
 test('puts live text after the messages, with the key of the message that will replace it', () => {
   const stored = { ...text(), localId: 'l1' };
-  const live = [{ id: 'l1', kind: 'text' as const, text: 'ne' }, { id: 'l2', kind: 'thinking' as const, text: ' ' }];
+  const live = [liveText('l1', 'ne'), liveText('l2', ' ', 'thinking')];
   const outgoing = { localId: 'o', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const items = timeline([call('a')], WORKING, { live, outgoing: [outgoing] });
   assert.deepEqual(items.map(({ kind }) => kind), ['tool', 'text', 'outgoing'], 'blank text is not shown');
   assert.equal(items[1]?.key, timeline([stored], WORKING)[0]?.key);
   assert.deepEqual(timeline([call('a')], ENDED, { live }).map(({ kind }) => kind), ['tool'], 'the agent has ended');
+});
+
+test('live text with missing text shows where, and is marked if its beginning is missing', () => {
+  const [item] = timeline([], WORKING, { live: [{ id: 'l', kind: 'text', pieces: [{ start: 0, text: 'one' }, { start: 9, text: 'three' }] }] });
+  assert.deepEqual([(item as TextItem).text, (item as TextItem).isTail], ['one\n…\nthree', false]);
+  const [tail] = timeline([], WORKING, { live: [liveText('l', 'three', 'text', 9)] });
+  assert.deepEqual([(tail as TextItem).text, (tail as TextItem).isTail], ['…three', true]);
+});
+
+const FENCES = { end: '```', start: '```js\n' };
+const part = (localId: string, value: string, next?: string): Message => ({
+  ...block({ type: 'text', text: value, ...(next === undefined ? {} : { continuedBy: { localId: next, ...FENCES } }) }),
+  localId,
+});
+const textsOf = (items: ReturnType<typeof timeline>) => items.map((item) => (item as TextItem).text);
+
+test('parts of a text are one item, stored or live', () => {
+  const first = part('p1', 'Look:\n```js\none\n```', 'p2');
+  const second = part('p2', '```js\ntwo\n```', 'p3');
+  const user = message({ role: 'user', content: { type: 'text', text: 'and?' } });
+  const whole = timeline([first, user, second, part('p3', '```js\nthree\n```\nDone.')], WORKING);
+  assert.deepEqual(textsOf(whole), ['Look:\n```js\none\ntwo\nthree\n```\nDone.', 'and?']);
+  assert.equal((whole[0] as TextItem).isLive, false);
+  assert.equal(whole[0]?.key, timeline([first], WORKING)[0]?.key, 'the key of the first part');
+
+  const [growing] = timeline([first, second], WORKING, { live: [liveText('p3', '```js\nthr')] });
+  assert.deepEqual([(growing as TextItem).text, (growing as TextItem).isLive], ['Look:\n```js\none\ntwo\nthr', true]);
+  assert.deepEqual(textsOf(timeline([first], WORKING, { live: [liveText('p2', '``')] })), ['Look:\n```js\none\n']);
+  assert.deepEqual(textsOf(timeline([first], WORKING, { live: [liveText('p2', 'o', 'text', 9)] })), ['Look:\n```js\none\n…o']);
+  assert.deepEqual(textsOf(timeline([second], WORKING)), ['```js\ntwo\n```'], 'the first part is not loaded');
+});
+
+test('a text whose next part is still to come is live until the agent does something else or stops', () => {
+  const first = part('p1', '```js\none\n```', 'p2');
+  const isLive = (activity: AgentActivity, ...more: Message[]) => (timeline([first, ...more], activity)[0] as TextItem).isLive ?? false;
+  assert.deepEqual([isLive(WORKING), isLive(IDLE), isLive(ENDED)], [true, false, false]);
+  assert.equal(isLive(WORKING, message({ role: 'user', content: { type: 'text', text: 'and?' } })), true);
+  assert.equal(isLive(WORKING, text()), false);
+});
+
+test('parts that do not fit together are items of their own', () => {
+  const first = part('p1', '```js\none\n```', 'p2');
+  const thought = { ...block({ type: 'thinking', thinking: '```js\nhm' }), localId: 'p2' };
+  for (const next of [part('other', '```js\ntwo'), part('p2', 'two'), thought]) {
+    assert.equal(timeline([first, next], WORKING).length, 2);
+  }
+  assert.equal(timeline([part('p1', 'one', 'p2'), part('p2', '```js\ntwo')], WORKING).length, 2, 'the end is another one');
+  const invalid = block({ type: 'text', text: 'one', continuedBy: { localId: 2 } });
+  assert.equal(timeline([invalid, text()], WORKING).length, 2);
 });

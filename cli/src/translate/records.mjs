@@ -19,9 +19,13 @@ import * as messages from 'session-gateway-cli-kit/messages';
 export const message = (localId, content) => ({ type: 'message', localId, content });
 
 // The hub refuses half of a surrogate pair, which agents send where they split a text.
-export const text = (value) => messages.text(value.toWellFormed());
+export const text = (value, continuedBy) => messages.text(value.toWellFormed(), continuedBy);
 
-export const thinking = (value) => messages.assistantMessage({ type: 'thinking', thinking: value.toWellFormed() });
+export const thinking = (value, continuedBy) =>
+  messages.assistantMessage({ type: 'thinking', thinking: value.toWellFormed(), ...(continuedBy && { continuedBy }) });
+
+/** Whether a record is a part of a text that the next message continues. */
+export const isContinued = ({ content }) => content?.content?.data?.message?.content?.[0]?.continuedBy !== undefined;
 
 export const image = messages.assistantMessage;
 

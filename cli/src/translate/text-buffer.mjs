@@ -2,7 +2,9 @@
  * Joins the chunks of a text into messages.
  *
  * A message ends when the agent does something else. A long text is stored in pieces, so that a crash loses little of it.
- * Each piece must be Markdown that renders alone: the text is split only where a paragraph outside of code begins.
+ * Each piece must be Markdown that renders alone. So the text is split where a paragraph outside of code begins. Without such
+ * a place it is split where a line begins: code is closed in the first piece and opened again in the second one, and
+ * `continuedBy` of the first one tells clients how to join them.
  */
 
 import { message, text as textContent, thinking as thinkingContent } from './records.mjs';
@@ -10,12 +12,14 @@ import { message, text as textContent, thinking as thinkingContent } from './rec
 /** A text is split where its last paragraph begins: once this many characters precede it, or once the text is this old. */
 const PIECE_CHARS = 4000;
 const PIECE_MS = 5000;
+/** How many times as long or as old a text must be to be split where a line begins. */
+const LINE_FACTOR = 2;
 /** A text without a new chunk for this time is stored: text that the agent sends outside of a turn has no marked end. */
 const IDLE_MS = 10_000;
-/** A text without paragraphs is split anywhere at this length. */
+/** A text without lines is split anywhere at this length. */
 const MAX_CHARS = 200_000;
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+const FENCE = /^ {0,3}(`{3,}(?!.*`)|~{3,})/;
 /** A line that may continue the block before the blank line: indented, a list item, a quote or a table row. */
 const CONTINUATION = /^(\s|[-*+>|]|\d+[.)])/;
 
@@ -26,7 +30,8 @@ const CONTINUATION = /^(\s|[-*+>|]|\d+[.)])/;
 
 export class TextBuffer {
   /** @type {{id: string, kind: TextKind, messageId?: string, text: string, unreported: string, startedAt: number, changedAt: number,
-   *   line: string, fence: string, isAfterBlank: boolean, splitAt: number} | null} */
+   *   line: string, fence: string, fenceLine: string, hasCode: boolean, isAfterBlank: boolean, paragraphAt: number,
+   *   lineSplit: {at: number, fences: {end?: string, start?: string}} | null} | null} */
   #piece = null;
 
   /** @param {{newId: () => string, now: () => number}} options */
@@ -47,7 +52,7 @@ export class TextBuffer {
     const records = isOther ? this.flush() : [];
     if (!this.#piece) {
       if (chunk.trim() === '') return records;
-      this.#start(kind, messageId, chunk.replace(/^\s*\n/, ''));
+      this.#start(kind, messageId, kind === 'text' ? chunk.replace(/^\s*\n/, '') : chunk.trimStart());
     } else {
       this.#add(chunk);
     }
@@ -77,7 +82,7 @@ export class TextBuffer {
   }
 
   #start(kind, messageId, chunk) {
-    const scan = { line: '', fence: '', isAfterBlank: false, splitAt: 0 };
+    const scan = { line: '', fence: '', fenceLine: '', hasCode: false, isAfterBlank: false, paragraphAt: 0, lineSplit: null };
     this.#piece = { id: this.newId(), kind, messageId, text: '', unreported: '', startedAt: this.now(), changedAt: this.now(), ...scan };
     this.#add(chunk);
   }
@@ -100,25 +105,51 @@ export class TextBuffer {
   }
 
   #split() {
-    const piece = this.#piece;
-    if (piece.text.length >= MAX_CHARS) return this.flush();
-    const isDue = piece.splitAt >= PIECE_CHARS || this.now() - piece.startedAt >= PIECE_MS;
-    if (!isDue || piece.splitAt === 0) return [];
-    const rest = piece.text.slice(piece.splitAt);
-    this.#piece = null;
-    this.#start(piece.kind, piece.messageId, rest);
-    return [toRecord(piece, piece.text.slice(0, piece.splitAt))];
+    const { kind, text, startedAt, paragraphAt, lineSplit } = this.#piece;
+    if (text.length >= MAX_CHARS) return this.flush();
+    const age = this.now() - startedAt;
+    const isDue = (at, factor) => at > 0 && (at >= factor * PIECE_CHARS || age >= factor * PIECE_MS);
+    if (isDue(paragraphAt, 1)) return this.#splitAt(paragraphAt, kind === 'text' ? null : {});
+    if (lineSplit && isDue(lineSplit.at, LINE_FACTOR)) return this.#splitAt(lineSplit.at, kind === 'text' ? lineSplit.fences : {});
+    return [];
   }
+
+  /** Splits the piece. `fences`: what to add so that both pieces render alone; null for pieces that clients need not join. */
+  #splitAt(at, fences) {
+    const first = this.#piece;
+    this.#start(first.kind, first.messageId, (fences?.start ?? '') + first.text.slice(at));
+    const continuedBy = fences ? { localId: this.#piece.id, ...fences } : undefined;
+    return [toRecord(first, first.text.slice(0, at) + (fences?.end ?? ''), continuedBy)];
+  }
+}
+
+/** Returns the fence that closes the code of a piece, and the one that opens it again. */
+function fencesOf({ fence, fenceLine }) {
+  const indentation = fenceLine.slice(0, fenceLine.indexOf(fence));
+  return { end: indentation + fence, start: `${fenceLine}\n` };
 }
 
 /** Updates the state of a piece after a complete line that starts at `offset`. */
 function scanLine(piece, offset) {
   const { line } = piece;
+  const isBlank = line.trim() === '';
   const [, fence = ''] = FENCE.exec(line) ?? [];
-  if (piece.fence === '' && line.trim() !== '' && piece.isAfterBlank && !CONTINUATION.test(line)) piece.splitAt = offset;
-  if (piece.fence === '') piece.fence = fence;
-  else if (fence.startsWith(piece.fence) && line.trim() === fence) piece.fence = '';
-  piece.isAfterBlank = line.trim() === '';
+  if (piece.fence === '') {
+    if (!isBlank && piece.isAfterBlank && !CONTINUATION.test(line)) piece.paragraphAt = offset;
+    if (!isBlank && offset > 0) piece.lineSplit = { at: offset, fences: {} };
+    if (fence !== '') Object.assign(piece, { fence, fenceLine: line, hasCode: false });
+  } else if (fence.startsWith(piece.fence) && line.trim() === fence) {
+    piece.fence = '';
+  } else if (!isBlank) {
+    // Neither piece may have a block without code.
+    if (piece.hasCode) piece.lineSplit = { at: offset, fences: fencesOf(piece) };
+    piece.hasCode = true;
+  }
+  piece.isAfterBlank = isBlank;
 }
 
-const toRecord = ({ id, kind }, value) => message(id, kind === 'text' ? textContent(value.trimEnd()) : thinkingContent(value.trim()));
+/** A part that is continued keeps the space at its end. */
+function toRecord({ id, kind }, value, continuedBy) {
+  const content = kind === 'text' ? textContent : thinkingContent;
+  return message(id, content(continuedBy ? value : value.trimEnd(), continuedBy));
+}

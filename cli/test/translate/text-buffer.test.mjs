@@ -17,7 +17,26 @@ function stream(whole, { msPerWord = 0 } = {}) {
     for (const { id, text } of buffer.takeDeltas()) live.set(id, (live.get(id) ?? '') + text);
   }
   records.push(...buffer.flush());
-  return { live, pieces: records.map(({ localId, content }) => ({ localId, text: content.content.data.message.content[0].text })) };
+  const parts = records.map(({ localId, content }) => ({ localId, ...content.content.data.message.content[0] }));
+  const pieces = parts.map(({ localId, text }) => ({ localId, text }));
+  return { live, pieces, parts };
+}
+
+/** Joins parts as PROTOCOL.md says. Returns the texts, with the last part of each. */
+function join(parts) {
+  const texts = [];
+  let previous;
+  for (const { text, localId, continuedBy } of parts) {
+    if (previous?.localId === localId) {
+      const { end = '', start = '' } = previous;
+      assert.ok(texts.at(-1).endsWith(end) && text.startsWith(start));
+      texts[texts.length - 1] = texts.at(-1).slice(0, texts.at(-1).length - end.length) + text.slice(start.length);
+    } else {
+      texts.push(text);
+    }
+    previous = continuedBy;
+  }
+  return texts;
 }
 
 const paragraph = 'word '.repeat(500).trim();
@@ -37,16 +56,81 @@ test('a slow text is split where its last complete paragraph begins', () => {
   assert.deepEqual(pieces.map(({ text }) => text), ['one two three', 'four\nfive\n\nsix']);
 });
 
-test('a text is not split inside code, lists and quotes', () => {
-  for (const block of [
-    `\`\`\`js\n${paragraph}\n\nconst a = 1;\n\n${paragraph}\n\`\`\``,
-    `~~~~\n${paragraph}\n\n~~~\n\n${paragraph}\n~~~~`,
-    `- ${paragraph}\n\n- ${paragraph}\n\n  ${paragraph}`,
-    `1. ${paragraph}\n\n2. ${paragraph}\n\n10) x`,
-    `> ${paragraph}\n\n> ${paragraph}`,
-    `| a |\n\n| ${paragraph} |\n\n| b |`,
-  ]) {
-    assert.deepEqual(stream(block, { msPerWord: 100 }).pieces.map(({ text }) => text), [block]);
+const BLOCKS = [
+  `\`\`\`js\n${paragraph}\n\nconst a = 1;\n\n${paragraph}\n\`\`\``,
+  `~~~~\n${paragraph}\n\n~~~\n\n${paragraph}\n~~~~`,
+  `- ${paragraph}\n\n- ${paragraph}\n\n  ${paragraph}`,
+  `1. ${paragraph}\n\n2. ${paragraph}\n\n10) x`,
+  `> ${paragraph}\n\n> ${paragraph}`,
+  `| a |\n\n| ${paragraph} |\n\n| b |`,
+];
+
+test('a text is not split inside code, lists and quotes at once', () => {
+  for (const block of BLOCKS) assert.deepEqual(stream(block, { msPerWord: 5 }).pieces.map(({ text }) => text), [block]);
+});
+
+test('a long text without paragraphs is split where a line begins, and clients can join it', () => {
+  for (const block of BLOCKS) {
+    const { parts } = stream(`${block}\n`, { msPerWord: 100 });
+    assert.ok(parts.length > 1, block);
+    assert.deepEqual(join(parts), [block]);
+  }
+});
+
+const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => `const line${from + index} = ${index};\n`).join('');
+
+test('the parts of long code are code that renders alone', () => {
+  const { parts } = stream(`Look:\n\n  \`\`\`\`js title\n${codeLines(0, 1000)}  \`\`\`\`\n\nDone.`);
+  assert.ok(parts.length > 2);
+  assert.deepEqual(parts.slice(0, 2).map(({ localId }) => localId), ['t1', 't2']);
+  assert.deepEqual(parts[1].continuedBy, { localId: 't3', end: '  ````', start: '  ````js title\n' });
+  for (const { text } of parts) {
+    assert.ok(text.length < 10_000);
+    assert.equal(text.match(/^ {2}````/gm)?.length ?? 0, /const/.test(text) ? 2 : 0);
+  }
+  assert.equal(join(parts).join('\n\n'), `Look:\n\n  \`\`\`\`js title\n${codeLines(0, 1000)}  \`\`\`\`\n\nDone.`);
+});
+
+test('code is not split before its first line, nor before its end', () => {
+  const texts = (...lines) => {
+    let time = 0;
+    const buffer = new TextBuffer({ newId: () => 'id', now: () => (time += 4000) });
+    return lines.flatMap((line) => buffer.append('text', `${line}\n`)).map(({ content }) => content.content.data.message.content[0].text);
+  };
+  assert.deepEqual(texts('```', '', '', '', 'one', '```', '', ''), []);
+  assert.deepEqual(texts('```', 'one', '', 'two', 'three', '```'), ['```\none\n\n```', '```\ntwo\n```']);
+  assert.deepEqual(texts('Look:', '```', 'one', '```'), ['Look:\n']);
+});
+
+test('inline code at the start of a line is no fence', () => {
+  const { parts } = stream(`\`\`\`a\`\`\` is code\n${codeLines(0, 500)}`);
+  assert.deepEqual(parts[0].continuedBy, { localId: 't2' });
+});
+
+test('a thought is split like a text, and its parts are joined without fences', () => {
+  let ids = 0;
+  const buffer = new TextBuffer({ newId: () => `t${(ids += 1)}`, now: () => 0 });
+  const thought = `  First.\n\n\`\`\`\n${codeLines(0, 700)}\`\`\`\n\n${paragraph}\n\n${paragraph}\n\nLast.`;
+  const records = [...thought.matchAll(/.*\n?/g)].flatMap(([line]) => buffer.append('thinking', line));
+  const parts = [...records, ...buffer.flush()].map(({ localId, content }) => ({ localId, ...content.content.data.message.content[0] }));
+  assert.ok(parts.length > 2);
+  assert.deepEqual(join(parts.map(({ thinking, ...part }) => ({ ...part, text: thinking }))), [thought.trimStart()]);
+});
+
+test('whatever an agent writes, its parts join to what it wrote', () => {
+  const lines = ['word word', '', '', '```js', '```', '~~~', '  ```', '- item', '  more', '1. item', '| a | b |', '> quote', '    code', '```inline``` word', '````'];
+  let seed = 1;
+  const random = (below) => (seed = (seed * 48_271) % 2_147_483_647) % below;
+  for (let round = 0; round < 200; round += 1) {
+    const whole = `start\n${Array.from({ length: 100 }, () => `${lines[random(lines.length)]}\n`).join('')}end`;
+    const { parts, live } = stream(whole, { msPerWord: 500 + random(2000) });
+    // Without a mark, blank lines between two paragraphs are left out.
+    assert.equal(join(parts).join('\n').replaceAll(/\n+/g, '\n'), whole.replaceAll(/\n+/g, '\n'), `round ${round}`);
+    for (const { localId, text, continuedBy } of parts) {
+      const body = text.slice(0, text.length - (continuedBy?.end?.length ?? 0));
+      const shown = live.get(localId) ?? '';
+      assert.ok(body.startsWith(shown) || shown.startsWith(body), `round ${round}`);
+    }
   }
 });
 
@@ -65,7 +149,7 @@ test('the pieces together are the text, and live text has the id of the piece th
   }
 });
 
-test('a text without paragraphs is limited', () => {
+test('a text without lines is limited', () => {
   const { pieces } = stream(`${'x'.repeat(50_000)} `.repeat(9));
   assert.ok(pieces.length > 1);
   assert.ok(pieces.every(({ text }) => text.length <= 300_000));

@@ -5,7 +5,12 @@ import { randomUUID } from 'node:crypto';
 const output = (data) => ({ role: 'agent', content: { type: 'output', data } });
 export const assistantMessage = (part) => output({ type: 'assistant', message: { role: 'assistant', content: [part] } });
 
-export const text = (value) => assistantMessage({ type: 'text', text: value });
+/**
+ * A text of the agent.
+ * @param {string} value
+ * @param {{localId: string, end?: string, start?: string}} [continuedBy] the message that continues the text
+ */
+export const text = (value, continuedBy) => assistantMessage({ type: 'text', text: value, ...(continuedBy && { continuedBy }) });
 
 /** The reason why a turn failed. Clients show it as an error. */
 export const failure = (value) =>

@@ -6,6 +6,7 @@ import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
+import { LiveText } from './live-text.mjs';
 import { describeSession, mergeMetadata } from './metadata.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
@@ -37,8 +38,9 @@ const FLUSH_MS = 5000;
  * @property {Settings} settings the current ones, which `configure` and `apply` change
  * @property {(changes: Partial<Settings>) => void} apply changes settings that the agent itself has changed
  * @property {(message: object, localId?: string) => Promise<unknown>} send a message; waits while the outbox is full
- * @property {(delta: {id: string, text: string, offset: number, kind?: string}) => void} sendDelta sends a piece of a message
- *   that is being written, whose `localId` will be `id`; it is dropped without a connection
+ * @property {(timeoutMs: number) => Promise<boolean>} flush waits until every message is stored; false on timeout
+ * @property {(delta: {id: string, text: string, kind?: string}) => void} sendDelta continues a message that is being written,
+ *   whose `localId` will be `id`. Web clients see it before the message is sent
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
@@ -131,9 +133,11 @@ export class Session {
       ackMs: options.ackMs,
       onStored: (seq, localId) => {
         this.inbox.skipOwn(seq);
+        this.liveText.onStored(localId);
         state.handleStored(localId);
       },
     });
+    this.liveText = new LiveText((delta) => this.socket.send('message-delta', { sid: this.id, ...delta }));
     this.permissions = new Permissions({
       state: this.agentState,
       root,
@@ -153,7 +157,8 @@ export class Session {
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
       send: (message, localId) => this.outbox.push(message, localId),
-      sendDelta: (delta) => this.socket.send('message-delta', { sid: this.id, ...delta }),
+      flush: (timeoutMs) => this.outbox.flush(timeoutMs),
+      sendDelta: (delta) => this.liveText.append(delta),
       permissions: this.permissions,
       publishMetadata: (fields) => this.#publishMetadata(fields),
       requestIds: () => this.permissions.requestIds,
@@ -279,6 +284,7 @@ export class Session {
       this.rpc.register();
       this.#sendAlive();
       this.outbox.onConnected();
+      this.liveText.onConnected();
       this.inbox.catchUp();
       this.#refresh();
     });

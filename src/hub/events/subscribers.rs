@@ -33,11 +33,17 @@ impl Hub {
         // still resume there.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
+        let client = [(conn, subscription.format)];
+        let session = subscription.session.as_deref();
+        let texts = session.map_or_else(Vec::new, |session| turn.live_texts.texts_so_far(session, now));
         turn.start_logging();
         turn.start_ticks();
         turn.set_peer(conn, Peer::Web(subscription));
         for frame in frames {
             turn.send_to_web_clients(&[conn], &frame);
+        }
+        for text in texts {
+            turn.send_delta(&client, &text);
         }
         turn.request_alarm(Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }

@@ -5,19 +5,26 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
+use crate::hub::base::peers::subscription::Format;
+use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
+use crate::hub::base::state::live_text::ReceivedDelta;
 use crate::model::event::MessageDelta;
 use crate::wire::cli;
 
 impl Hub {
     /// Handles `message-delta`: sends it to the web clients that receive the session's messages, or drops it.
     pub async fn message_delta(self: &Arc<Self>, delta: &cli::MessageDelta) -> Result<(), Error> {
-        let cli::MessageDelta { sid, id, text, offset, kind } = delta;
-        self.load_session(sid).await?;
+        self.load_session(&delta.sid).await?;
         let mut turn = self.turn();
-        let received = turn.live_texts.receive(sid, id, *offset, text, self.rt.now());
-        let Some((offset, text)) = received else { return Ok(()) };
-        if turn.ensure_write_queue_has_room(0).is_ok() {
-            turn.send_delta(&MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind });
+        let State { live_texts, reservations, connections, .. } = &mut *turn;
+        let cli::MessageDelta { sid, id, text, offset, kind } = delta;
+        let received = ReceivedDelta { session: sid, id, offset: *offset, text, kind: *kind };
+        let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), reservations) else { return Ok(()) };
+        let clients: Vec<(ConnId, Format)> = connections.subscribers_of(sid).collect();
+        if !clients.is_empty() && turn.ensure_write_queue_has_room(0).is_ok() {
+            let delta = MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind };
+            turn.send_delta(&clients, &delta.encode());
         }
         Ok(())
     }

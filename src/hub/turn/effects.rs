@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
+use crate::hub::base::state::State;
 use crate::hub::base::state::effect::{Effect, Reply};
 use crate::hub::base::storage_keys::alive_key;
 use crate::hub::turn::Turn;
@@ -33,6 +34,8 @@ impl Turn<'_> {
                         });
                         self.send_update(&to, &parts.concat());
                     }
+                    let State { live_texts, reservations, .. } = &mut *self.state;
+                    live_texts.remove(&session, message.local_id.as_deref(), reservations);
                     let event = || event.into_inner().unwrap_or_else(|| Event::message_received(&session, &message));
                     self.publish(event_numbers.next(), event);
                 }

@@ -6,7 +6,7 @@ use crate::hub::base::events::numbering::frame_without_id;
 use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
-use crate::model::event::{Event, MessageDelta};
+use crate::model::event::Event;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 use crate::store::events::EventsRow;
@@ -92,16 +92,14 @@ impl Turn<'_> {
         self.broadcast(&event.body, |subscription| subscription.receives(&event.audience));
     }
 
-    /// Sends a delta to the web clients that receive the session's messages, without an event id. It is dropped for clients that
-    /// are slow, and for all when the namespace sends too many.
-    pub(in crate::hub) fn send_delta(&mut self, delta: &MessageDelta<'_>) {
-        let clients: Vec<(ConnId, Format)> = self.state.connections.subscribers_of(delta.session_id).collect();
-        if clients.is_empty() || !self.state.live_texts.admit_send(clients.len(), delta.text.len(), self.hub.rt.now()) {
+    /// Sends an encoded delta to web clients, without an event id. It is dropped for clients that are slow, and for all when the
+    /// namespace sends too many.
+    pub(in crate::hub) fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
+        if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;
         }
-        let body = delta.encode();
-        for (format, mut ready) in by_format(&clients) {
-            let frame = frame_without_id(format, &body);
+        for (format, mut ready) in by_format(clients) {
+            let frame = frame_without_id(format, body);
             ready.retain(|conn| self.state.connections.record_droppable(*conn, frame.len()));
             self.hub.rt.send(&ready, &frame);
         }

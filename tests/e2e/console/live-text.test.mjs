@@ -88,11 +88,11 @@ test('a thought can be read while it grows', async (t) => {
   await chat.waitForText('First the tests.');
 });
 
-test('a text with a missing piece stops, and a lost connection removes it', async (t) => {
+test('a text with a missing piece shows where, and is complete after a new connection', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'cut', ...talk });
   await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
   const { page } = await open(t);
-  let sockets = [];
+  const sockets = [];
   let lostDelta = '';
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     const server = socket.connectToServer();
@@ -109,19 +109,82 @@ test('a text with a missing piece stops, and a lost connection removes it', asyn
   await stream.write('one ');
   await live.getByText('one').waitFor();
   lostDelta = 'two';
-  for (const word of ['two ', 'three ']) await stream.write(word);
-  const next = new Stream(cli, session.id, 'm2');
-  await next.write('complete');
-  await live.getByText('complete').waitFor();
-  assert.deepEqual((await live.allTextContents()).map((text) => text.trim()), ['one', 'complete']);
+  for (const word of ['two ', 'three ', 'four']) await stream.write(word);
+  await live.getByText('four').waitFor();
+  assert.match(await live.innerText(), /^one\s+…\s+three four\s*$/);
 
   lostDelta = '';
-  const lost = sockets;
-  sockets = [];
-  for (const socket of lost) await socket.close({ code: 1012 });
-  await live.first().waitFor({ state: 'detached' });
-  assert.equal(await live.count(), 0);
-  await eventually(() => sockets.length > 0, 'a new connection');
+  for (const socket of sockets.splice(0)) await socket.close({ code: 1012 });
+  await live.getByText('one two three four').waitFor();
   await stream.store();
-  await chat.waitForText('one two three');
+  await live.waitFor({ state: 'detached' });
+  await chat.waitForText('one two three four');
+});
+
+const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => `const line${from + index} = ${from + index};\n`).join('');
+
+test('pages that are opened or reloaded in the middle of long code show the same as a page that was open before', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'middle', ...talk });
+  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  const openSession = async () => {
+    const { page } = await visit(t, 'middle', { ...DESK, path: `/sessions/${session.id}` });
+    return new Chat(page);
+  };
+  const open = await openSession();
+  const reloaded = await openSession();
+  for (const chat of [open, reloaded]) await waitUntilFollowed(chat, cli, session);
+  const pages = [open, reloaded];
+  /** Waits until all pages have a line, and expects one block with the same code on all. */
+  const expectCode = async (end) => {
+    const codeOf = (chat) => chat.log.locator('pre').filter({ hasText: 'const' });
+    for (const chat of pages) {
+      await codeOf(chat).getByText(`line${end - 1} = `).first().waitFor();
+      await eventually(async () => (await codeOf(chat).allTextContents()).join('---').trim() === codeLines(0, end).trim(), `the code on page ${pages.indexOf(chat)}`);
+      assert.equal(await chat.log.getByText('I write:').count(), 1);
+    }
+  };
+
+  const first = new Stream(cli, session.id, 'm1');
+  await first.write(`I write:\n\n\`\`\`js\n${codeLines(0, 40)}`);
+  await expectCode(40);
+  pages.push(await openSession());
+  await reloaded.page.reload();
+  await expectCode(40);
+  await first.write(codeLines(40, 60));
+  await expectCode(60);
+
+  // The bridge stores a part, and continues in another message.
+  const fences = { end: '```', start: '```js\n' };
+  await first.store({ type: 'text', text: `${first.text}\`\`\``, continuedBy: { localId: 'm2', ...fences } });
+  const second = new Stream(cli, session.id, 'm2');
+  await second.write(`\`\`\`js\n${codeLines(60, 80)}`);
+  await expectCode(80);
+  pages.push(await openSession());
+  await reloaded.page.reload();
+  await second.write(codeLines(80, 100));
+  await expectCode(100);
+  await second.write('```\n\nReady.');
+  await second.store();
+  for (const chat of pages) await chat.waitForText('Ready.');
+  await reloaded.page.reload();
+  await expectCode(100);
+  for (const chat of pages) await chat.log.locator('.markdown.live').waitFor({ state: 'detached' });
+});
+
+test('a page without the beginning of a text shows that the agent writes, and the text as it grows', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'tail', ...talk });
+  await cli.sendMessage(session.id, assistant({ type: 'text', text: 'Before.' }));
+  const stream = new Stream(cli, session.id, 'm1');
+  // What the hub forgets when it restarts.
+  stream.text = 'The beginning, ';
+  await stream.write('the middle');
+  const { page } = await visit(t, 'tail', { ...DESK, path: `/sessions/${session.id}` });
+  const chat = new Chat(page);
+  await chat.waitForText('The agent is writing.');
+  await chat.waitForText('…the middle');
+  await stream.write(' and more');
+  await chat.waitForText('…the middle and more');
+  await cli.emitWithAck('message-delta', { sid: session.id, id: 'm1', offset: 0, text: stream.text });
+  await chat.log.locator('.markdown.live').getByText('The beginning, the middle and more').waitFor();
+  assert.equal(await chat.log.getByText('The agent is writing.').count(), 0);
 });

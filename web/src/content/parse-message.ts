@@ -8,10 +8,19 @@ import { isObject } from '../api/validate.ts';
 import { formatJson } from './format-json.ts';
 import { parseSystemRecord } from './system-record.ts';
 
+/** The mark of a text that the next message continues (docs/PROTOCOL.md "Texts in parts"). */
+export interface Continuation {
+  /** The `localId` of the message that continues the text. */
+  localId: string;
+  /** The end of this text that is not part of the joined text, such as the closing fence of code. */
+  end: string;
+  /** The beginning of the next text that is not part of the joined text, such as the opening fence of code. */
+  start: string;
+}
+
 export type MessagePart =
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
-  | { kind: 'text'; text: string }
-  | { kind: 'thinking'; text: string }
+  | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
   | { kind: 'tool'; id: string; name: string; input: unknown }
   /** `images`: data URLs. */
   | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean }
@@ -97,9 +106,9 @@ function parseBlock(block: unknown): MessagePart | null {
   if (!isObject(block)) return null;
   switch (block.type) {
     case 'text':
-      return typeof block.text === 'string' ? { kind: 'text', text: block.text } : null;
+      return typeof block.text === 'string' ? { kind: 'text', text: block.text, ...parseContinuation(block) } : null;
     case 'thinking':
-      return typeof block.thinking === 'string' ? { kind: 'thinking', text: block.thinking } : null;
+      return typeof block.thinking === 'string' ? { kind: 'thinking', text: block.thinking, ...parseContinuation(block) } : null;
     case 'tool_use':
       return typeof block.id === 'string' && typeof block.name === 'string'
         ? { kind: 'tool', id: block.id, name: block.name, input: block.input }
@@ -115,6 +124,11 @@ function parseBlock(block: unknown): MessagePart | null {
     default:
       return null;
   }
+}
+
+function parseContinuation({ continuedBy }: Fields): { continuedBy?: Continuation } {
+  if (!isObject(continuedBy) || typeof continuedBy.localId !== 'string') return {};
+  return { continuedBy: { localId: continuedBy.localId, end: asString(continuedBy.end) ?? '', start: asString(continuedBy.start) ?? '' } };
 }
 
 /** Parses the records that agents of other flavors write. */

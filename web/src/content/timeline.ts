@@ -2,7 +2,7 @@
 
 import type { CompletedRequest, Message } from '../api/types.ts';
 import type { LiveText, OutgoingMessage } from '../state/types.ts';
-import { type MessagePart, parseMessage } from './parse-message.ts';
+import { type Continuation, type MessagePart, parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
 
 /** A tool call with its output so far. */
@@ -20,13 +20,26 @@ export interface ToolItem {
   createdAt: number;
 }
 
+/** A text of the agent: one message, or several messages that are parts of one text. */
+export interface TextItem {
+  kind: LiveText['kind'];
+  /** That of the first part, stored or not. */
+  key: string;
+  text: string;
+  /** `Infinity` if no part is stored. */
+  createdAt: number;
+  /** Whether the agent is still writing it. */
+  isLive?: boolean;
+  /** Whether the beginning is missing, so that the text is not valid Markdown. */
+  isTail?: boolean;
+}
+
 export type TimelineItem =
   | ToolItem
-  | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' }> & { key: string; createdAt: number; isLive?: never })
+  | TextItem
+  | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' | TextItem['kind'] }> & { key: string; createdAt: number })
   /** `isQueued`: the message waits for the agent. */
   | (Extract<MessagePart, { kind: 'user' }> & { key: string; createdAt: number; isQueued: boolean })
-  /** What the agent is writing. Its key is that of the stored item that will replace it. */
-  | { kind: LiveText['kind']; key: string; text: string; isLive: true }
   | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
   | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
   | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage };
@@ -82,6 +95,7 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
   const callsWithOutput = new Set<ToolItem>();
+  const texts = new TextParts();
   const markDone = (calls: Iterable<ToolItem>) => {
     for (const tool of calls) if (tool.state === 'running') tool.state = 'done';
     callsWithOutput.clear();
@@ -105,17 +119,64 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
-        items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, key, createdAt });
+        if (part.kind === 'text' || part.kind === 'thinking') {
+          const item = texts.add(index === 0 ? message.localId : null, { kind: part.kind, key, text: part.text, createdAt }, part.continuedBy);
+          if (item) items.push(item);
+        } else {
+          items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, key, createdAt });
+        }
       }
     });
   }
   if (!thinking) markDone(active ? callsWithOutput : tools.values());
+  const unstored = active ? live.flatMap((text) => texts.add(text.id, toItem(text)) ?? []) : [];
+  if (active && thinking) texts.markLive(items.findLast(({ kind }) => kind !== 'user'));
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   return [
     ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(tools, completed), since),
-    ...(active ? live.filter(({ text }) => text.trim() !== '') : []).map(({ id, kind, text }): TimelineItem => ({ kind, key: partKey(id, 0), text, isLive: true })),
+    ...unstored.filter(({ text }) => text.trim() !== ''),
     ...outgoing.map((message): TimelineItem => ({ kind: 'outgoing', key: message.localId, outgoing: message })),
   ];
+}
+
+/** Shown in place of missing text. */
+const GAP = '…';
+
+function toItem({ id, kind, pieces }: LiveText): TextItem {
+  const isTail = (pieces[0]?.start ?? 0) > 0;
+  const text = pieces.map((piece) => piece.text).join(`\n${GAP}\n`);
+  return { kind, key: partKey(id, 0), text: isTail ? `${GAP}${text}` : text, createdAt: Infinity, isLive: true, isTail };
+}
+
+/** Joins texts that were stored in parts. */
+class TextParts {
+  /** The texts whose next part has not been added, by its `localId`. */
+  #unfinished = new Map<string, { item: TextItem; continuation: Continuation }>();
+
+  /** Appends a part to its text. Returns the item itself if it begins a text. */
+  add(localId: string | null, item: TextItem, continuation?: Continuation): TextItem | null {
+    const previous = localId === null ? undefined : this.#unfinished.get(localId);
+    const joined = previous && joinParts(previous.item, previous.continuation, item);
+    const target = previous && joined !== undefined ? Object.assign(previous.item, { text: joined, isLive: item.isLive ?? false }) : item;
+    if (previous && target === previous.item) this.#unfinished.delete(previous.continuation.localId);
+    if (continuation) this.#unfinished.set(continuation.localId, { item: target, continuation });
+    return target === item ? item : null;
+  }
+
+  /** Marks an item as live if its next part is still to come. */
+  markLive(item: TimelineItem | undefined): void {
+    for (const unfinished of this.#unfinished.values()) if (unfinished.item === item) unfinished.item.isLive = true;
+  }
+}
+
+/** Returns the text of two parts; undefined if they do not fit together. */
+function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem): string | undefined {
+  if (first.kind !== next.kind || !first.text.endsWith(end)) return undefined;
+  const text = first.text.slice(0, first.text.length - end.length);
+  if (next.text.startsWith(start)) return text + next.text.slice(start.length);
+  // What the agent is writing may not have reached the end of `start`, or its beginning is missing.
+  if (next.isLive && start.startsWith(next.text)) return text;
+  return next.isTail ? `${text}${next.text}` : undefined;
 }
 
 const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
@@ -162,7 +223,7 @@ function moveTurnEnds(items: TimelineItem[]): TimelineItem[] {
   const result: TimelineItem[] = [];
   let turnEnd: Extract<TimelineItem, { kind: 'event' }> | null = null;
   for (const item of items) {
-    const isLateText: boolean = turnEnd !== null && item.kind === 'text' && !item.isLive && item.createdAt - turnEnd.createdAt <= LATE_TEXT_MS;
+    const isLateText: boolean = turnEnd !== null && item.kind === 'text' && item.createdAt - turnEnd.createdAt <= LATE_TEXT_MS;
     if (turnEnd !== null && !isLateText) {
       result.push(turnEnd);
       turnEnd = null;

@@ -1,24 +1,46 @@
 /** Pure functions for live text: what the agent is writing, before its message is stored. */
 
 import type { HubEvent } from '../api/types.ts';
-import type { Conversation, LiveText } from './types.ts';
+import type { Conversation, LivePiece, LiveText } from './types.ts';
 
-/** A text is not continued beyond this length, in characters. */
+/** The beginning of a longer text is dropped, in characters. */
 const MAX_LENGTH = 200_000;
+/** The first of more pieces are dropped. */
+const MAX_PIECES = 20;
 /** The texts of one conversation: an agent and its sub-agents can write at the same time. */
 const MAX_TEXTS = 8;
 
 type Delta = Extract<HubEvent, { type: 'message-delta' }>;
 
-/** Applies a delta. Ignores it if the message is already stored, or if an earlier delta is missing. */
+/** Applies a delta. Ignores it if the message is already stored. */
 export function withDelta(conversation: Conversation, { id, kind = 'text', offset, text }: Delta): Conversation {
   const { messages, live } = conversation;
-  const known = live.find((other) => other.id === id);
-  const before = known?.text ?? '';
-  if (offset > before.length || offset + text.length > MAX_LENGTH) return conversation;
   if (messages.some(({ localId }) => localId === id)) return conversation;
-  const updated: LiveText = { id, kind, text: before.slice(0, offset) + text };
+  const known = live.find((other) => other.id === id);
+  const updated: LiveText = { id, kind, pieces: withinLimits(withPiece(known?.pieces ?? [], { start: offset, text })) };
   return { ...conversation, live: known ? live.map((other) => (other === known ? updated : other)) : [...live, updated].slice(-MAX_TEXTS) };
+}
+
+/** Replaces everything from the start of a piece on. */
+function withPiece(pieces: LivePiece[], piece: LivePiece): LivePiece[] {
+  const before = pieces.filter(({ start }) => start < piece.start).map(({ start, text }) => ({ start, text: text.slice(0, piece.start - start) }));
+  const last = before.at(-1);
+  if (!last || last.start + last.text.length < piece.start) return [...before, piece];
+  return [...before.slice(0, -1), { start: last.start, text: last.text + piece.text }];
+}
+
+/** Drops the beginning of a text that exceeds a limit. */
+function withinLimits(pieces: LivePiece[]): LivePiece[] {
+  const last = pieces.at(-1);
+  const length = pieces.reduce((sum, { text }) => sum + text.length, 0);
+  if (!last || (length <= MAX_LENGTH && pieces.length <= MAX_PIECES)) return pieces;
+  const excess = Math.max(0, last.text.length - MAX_LENGTH / 2);
+  return [{ start: last.start + excess, text: last.text.slice(excess) }];
+}
+
+/** Drops the live text with an id. */
+export function withoutText(conversation: Conversation, id: string): Conversation {
+  return { ...conversation, live: conversation.live.filter((text) => text.id !== id) };
 }
 
 /** Drops the live text of all conversations. */

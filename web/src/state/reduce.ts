@@ -95,7 +95,8 @@ function receiveMessage(state: State, id: string, message: ReceivedMessage): Red
 
 function receiveDelta(state: State, delta: Extract<HubEvent, { type: 'message-delta' }>): State {
   const conversation = getOwn(state.conversations, delta.sessionId);
-  if (conversation?.loadState.status !== 'ready') return state;
+  // The text so far may arrive before the first page.
+  if (!conversation) return state;
   const changed = withDelta(conversation, delta);
   return changed === conversation ? state : { ...state, conversations: { ...state.conversations, [delta.sessionId]: changed } };
 }

@@ -8,7 +8,7 @@ import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
 import { getOwn } from './get-own.ts';
-import { withoutLiveText } from './live-text.ts';
+import { withoutLiveText, withoutText } from './live-text.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
@@ -19,7 +19,7 @@ import type { LoadState, Refetch, State } from './types.ts';
 const PAGE_SIZE = 60;
 /** The hub's maximum. */
 const CATCH_UP_PAGE_SIZE = 200;
-/** Live text is dropped when no delta has arrived for this long. */
+/** A live text is dropped when no delta of it has arrived for this long. The hub forgets it after the same time. */
 const LIVE_TIMEOUT_MS = 30_000;
 
 const LOADING: LoadState = { status: 'loading' };
@@ -39,8 +39,8 @@ export class Sync {
   /** Per session, the fetch of newer messages that has not started yet. */
   #queuedNewerFetches = new Map<string, Promise<void>>();
 
-  /** Runs out when no delta arrives: the agent may have ended. */
-  #liveTimer: ReturnType<typeof setTimeout> | undefined;
+  /** By id of the live text. Runs out when no delta arrives: the agent may have ended. */
+  #liveTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor(api: Api) {
     this.#api = api;
@@ -50,7 +50,7 @@ export class Sync {
   async handleEvent(event: HubEvent): Promise<void> {
     const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
-    if (event.type === 'message-delta') this.#restartLiveTimer();
+    if (event.type === 'message-delta') this.#restartLiveTimer(event);
     // Message fetches detect missed messages by `seq` instead, and no response contains live text.
     if (event.type !== 'message-received' && event.type !== 'message-delta') for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
     await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
@@ -58,7 +58,8 @@ export class Sync {
 
   /** Drops all live text, because the rest of it may never arrive. The stored messages replace it. */
   dropLiveText(): void {
-    clearTimeout(this.#liveTimer);
+    for (const timer of this.#liveTimers.values()) clearTimeout(timer);
+    this.#liveTimers.clear();
     patchState({ conversations: withoutLiveText(state.value.conversations) });
   }
 
@@ -217,9 +218,13 @@ export class Sync {
     return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
   }
 
-  #restartLiveTimer(): void {
-    clearTimeout(this.#liveTimer);
-    this.#liveTimer = setTimeout(() => this.dropLiveText(), LIVE_TIMEOUT_MS);
+  #restartLiveTimer({ sessionId, id }: Extract<HubEvent, { type: 'message-delta' }>): void {
+    clearTimeout(this.#liveTimers.get(id));
+    const dropText = () => {
+      this.#liveTimers.delete(id);
+      if (getOwn(state.value.conversations, sessionId)) updateConversation(sessionId, (conversation) => withoutText(conversation, id));
+    };
+    this.#liveTimers.set(id, setTimeout(dropText, LIVE_TIMEOUT_MS));
   }
 
   #runRefetch(refetch: Refetch): Promise<void> {

@@ -18,12 +18,20 @@ export interface OutgoingMessage {
   isVolatile?: boolean;
 }
 
+/** A piece of a text. */
+export interface LivePiece {
+  /** Where it begins in the text, in UTF-16 code units. */
+  start: number;
+  text: string;
+}
+
 /** The text of a message that the agent is writing. */
 export interface LiveText {
   /** The `localId` of the message that will be stored. */
   id: string;
   kind: 'text' | 'thinking';
-  text: string;
+  /** In order. Text is missing between two pieces, and before the first one if it does not start at 0. */
+  pieces: LivePiece[];
 }
 
 /** The loaded messages of a session. */

@@ -5,7 +5,7 @@ import { type MutableRef, useEffect, useLayoutEffect, useMemo, useRef, useState 
 import { type CacheSnapshot, Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
 import { markdownToText } from '../content/render-markdown.ts';
-import { buildTimeline } from '../content/timeline.ts';
+import { buildTimeline, type TextItem } from '../content/timeline.ts';
 import { trimOldest } from '../state/conversation.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
@@ -48,7 +48,7 @@ export function Messages({ session, readingPlace }: { session: Session; readingP
     () => buildTimeline({ messages, outgoing, live, hasOlder, completed, queued }, { active, thinking }),
     [messages, outgoing, live, hasOlder, completed, queued, active, thinking],
   );
-  const lastText = items.findLast((item) => item.kind === 'text' && !item.isLive)?.text;
+  const lastText = items.findLast((item): item is TextItem => item.kind === 'text' && !item.isLive)?.text;
   const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);
   return (
     <LoadGate loadState={messages.length > 0 ? { status: 'ready' } : loadState} label="Loading the messages" onRetry={() => void sync.fetchNewestMessages(id)}>

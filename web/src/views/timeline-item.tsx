@@ -29,6 +29,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
     case 'outgoing':
       return <Outgoing sessionId={sessionId} outgoing={item.outgoing} />;
     case 'text':
+      if (item.isTail) return <LiveTail text={item.text} />;
       return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} isLive={item.isLive} />;
     case 'thinking':
       return (
@@ -63,6 +64,16 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
         </Disclosure>
       );
   }
+}
+
+/** Shows what the agent is writing when the beginning is missing. */
+function LiveTail({ text }: { text: string }) {
+  return (
+    <>
+      <p class="muted small">The agent is writing. The beginning of the text appears when the text is complete.</p>
+      <p class="live-tail">{text}</p>
+    </>
+  );
 }
 
 function noteOf({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {

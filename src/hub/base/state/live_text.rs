@@ -1,13 +1,28 @@
-//! Live text: limits the rate of `message-delta` events, and tracks where each delta begins in the text of its message. Nothing
-//! of it survives hibernation: it is needed only while an agent writes.
+//! Live text: limits the rate of `message-delta` events, and keeps the text so far of each message for web clients that connect
+//! while the agent writes it. Nothing of it survives hibernation.
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::hub::base::state::reservations::Reservations;
 use crate::limits::{
-    LIVE_TEXT_RETENTION_MS, MAX_DELTA_BYTES_PER_SECOND, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_SESSIONS,
-    MAX_SENT_DELTA_BYTES_PER_SECOND, MAX_SENT_DELTAS_PER_SECOND,
+    LIVE_TEXT_RETENTION_MS, MAX_DELTA_BYTES_PER_SECOND, MAX_DELTAS_PER_SECOND, MAX_LIVE_BYTES, MAX_LIVE_MESSAGES,
+    MAX_LIVE_SESSIONS, MAX_LIVE_TEXT_BYTES, MAX_SENT_DELTA_BYTES_PER_SECOND, MAX_SENT_DELTAS_PER_SECOND,
 };
+use crate::model::event::MessageDelta;
 use crate::model::json::{Json, unescape_lenient};
+use crate::model::message::TextKind;
+
+/// A `message-delta` of a CLI.
+pub struct ReceivedDelta<'a> {
+    pub session: &'a str,
+    /// The `localId` of the message.
+    pub id: &'a str,
+    /// Without an offset, the delta continues the previous delta of its message.
+    pub offset: Option<u64>,
+    /// A JSON string.
+    pub text: &'a Json,
+    pub kind: Option<TextKind>,
+}
 
 /// The live text of a namespace's sessions.
 #[derive(Debug, Default)]
@@ -28,8 +43,15 @@ struct LiveText {
 #[derive(Debug, Default)]
 struct LiveMessage {
     id: String,
-    /// The length of the text so far, in UTF-16 code units.
-    length: u64,
+    kind: Option<TextKind>,
+    /// When the last delta was received, in Unix milliseconds.
+    changed_at: u64,
+    /// Where `text` begins in the message, in UTF-16 code units: 0, or later if the beginning is unknown or exceeded a limit.
+    start: u64,
+    /// Where `text` ends in the message.
+    end: u64,
+    /// The text so far, without `held_half`.
+    text: String,
     /// The first half of a surrogate pair at the end of the text, which is sent with its other half.
     held_half: Option<u16>,
 }
@@ -44,34 +66,52 @@ struct Rate {
 }
 
 impl LiveTexts {
-    /// Counts a delta of a session. Returns the offset and text to send, or `None` if the session exceeds its rate and the delta is to
-    /// be dropped. `offset` is that of the sender; without one, the delta continues the previous delta of its message. A dropped
-    /// delta moves the offset of the next one, so that web clients notice the gap. Half of a surrogate pair at the end of `text`, a
-    /// JSON string, is sent with the delta that continues it.
+    /// Adds a delta to the text of its message. Returns the offset and text to send, or `None` if the session exceeds its rate and
+    /// the delta is to be dropped. A dropped delta moves the offset of the next one, so that web clients notice the gap. Half of a
+    /// surrogate pair at the end of the text is sent with the delta that continues it.
     pub fn receive(
         &mut self,
-        session: &str,
-        id: &str,
-        offset: Option<u64>,
-        text: &Json,
+        delta: &ReceivedDelta<'_>,
         now: u64,
+        reservations: &mut Reservations,
     ) -> Option<(u64, String)> {
-        let live_text = self.entry(session, now)?;
-        let message = live_text.message(id)?;
-        let mut start = offset.unwrap_or(message.length);
-        let (text, last_half) = match message.held_half.filter(|_| start == message.length) {
-            Some(held) => {
-                start -= 1;
-                unescape_lenient(&format!("\"\\u{held:04x}{}", text.text().strip_prefix('"')?))?
-            }
-            None => unescape_lenient(text.text())?,
-        };
-        let units = text.encode_utf16().count() + usize::from(last_half.is_some());
-        message.length = start.saturating_add(units as u64);
-        message.held_half = last_half;
+        let live_text = self.entry(delta.session, now, reservations)?;
+        let bytes_before = live_text.bytes();
+        let message = live_text.message(delta.id)?;
+        let capacity_before = message.text.capacity();
+        let (start, text) = message.decode(delta)?;
+        message.append(start, &text);
+        message.changed_at = now;
+        let kept_bytes = reservations.live_texts.bytes();
+        let growth = message.text.capacity().saturating_sub(capacity_before);
+        if kept_bytes + growth > MAX_LIVE_BYTES || !reservations.account.make_room(growth) {
+            message.drop_text();
+        }
+        reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
         let limits = (MAX_DELTAS_PER_SECOND, MAX_DELTA_BYTES_PER_SECOND);
         let is_admitted = live_text.received.admit(now, 1, text.len(), limits);
         is_admitted.then_some((start, text))
+    }
+
+    /// Returns the texts so far of a session as encoded deltas, for a web client that connects.
+    pub fn texts_so_far(&self, session: &str, now: u64) -> Vec<String> {
+        let mut deltas = Vec::new();
+        let Some(live_text) = self.sessions.get(session) else { return deltas };
+        for LiveMessage { id, kind, changed_at, start, text, .. } in &live_text.messages {
+            if changed_at + LIVE_TEXT_RETENTION_MS > now && !text.is_empty() {
+                deltas.push(MessageDelta { session_id: session, id, offset: *start, text, kind: *kind }.encode());
+            }
+        }
+        deltas
+    }
+
+    /// Forgets a text whose message is stored.
+    pub fn remove(&mut self, session: &str, id: Option<&str>, reservations: &mut Reservations) {
+        let Some(live_text) = self.sessions.get_mut(session) else { return };
+        if let Some(message) = live_text.messages.iter_mut().find(|message| Some(&*message.id) == id) {
+            reservations.live_texts.release_part(message.text.capacity());
+            message.drop_text();
+        }
     }
 
     /// Counts a delta of `bytes` that is to be sent to `web_clients`. Returns false if the namespace exceeds its rate.
@@ -81,11 +121,10 @@ impl LiveTexts {
     }
 
     /// Returns the live text of a session; `None` when too many other sessions have some.
-    fn entry(&mut self, session: &str, now: u64) -> Option<&mut LiveText> {
+    fn entry(&mut self, session: &str, now: u64, reservations: &mut Reservations) -> Option<&mut LiveText> {
         if !self.sessions.contains_key(session) {
-            if self.sessions.len() >= MAX_LIVE_SESSIONS {
-                self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
-            }
+            self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
+            reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
             if self.sessions.len() >= MAX_LIVE_SESSIONS {
                 return None;
             }
@@ -95,6 +134,10 @@ impl LiveTexts {
 }
 
 impl LiveText {
+    fn bytes(&self) -> usize {
+        self.messages.iter().map(|message| message.text.capacity()).sum()
+    }
+
     /// Returns a message. If there are too many, a new one replaces the oldest.
     fn message(&mut self, id: &str) -> Option<&mut LiveMessage> {
         let known = self.messages.iter().position(|message| message.id == id);
@@ -106,6 +149,52 @@ impl LiveText {
             self.messages.len() - 1
         });
         self.messages.get_mut(at)
+    }
+}
+
+impl LiveMessage {
+    /// Returns where a delta begins in the message, and its text with the half that was held before.
+    fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
+        let length = self.end + u64::from(self.held_half.is_some());
+        let mut start = delta.offset.unwrap_or(length);
+        let json = delta.text.text();
+        let (text, last_half) = match self.held_half.filter(|_| start == length) {
+            Some(held) => {
+                start -= 1;
+                unescape_lenient(&format!("\"\\u{held:04x}{}", json.strip_prefix('"')?))?
+            }
+            None => unescape_lenient(json)?,
+        };
+        self.kind = delta.kind;
+        self.held_half = last_half;
+        Some((start, text))
+    }
+
+    /// Replaces the text from `start` on. Drops what is before a gap, or exceeds the limit.
+    fn append(&mut self, start: u64, text: &str) {
+        let mut position = self.end;
+        if start != position {
+            let mut kept_bytes = 0;
+            let mut characters = self.text.chars();
+            position = self.start;
+            while position < start
+                && let Some(character) = characters.next()
+            {
+                position += character.len_utf16() as u64;
+                kept_bytes += character.len_utf8();
+            }
+            self.text.truncate(kept_bytes);
+        }
+        if position != start || self.text.len() + text.len() > MAX_LIVE_TEXT_BYTES {
+            (self.text, self.start) = (String::new(), start);
+        }
+        self.text.push_str(text);
+        self.end = start + text.encode_utf16().count() as u64;
+    }
+
+    /// Drops the text and its memory. The text of later deltas is kept.
+    fn drop_text(&mut self) {
+        (self.text, self.start) = (String::new(), self.end);
     }
 }
 
@@ -127,31 +216,50 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::ledger::Ledger;
+    use crate::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
     const NOW: u64 = 1_700_000_000_000;
 
-    fn json(text: &str) -> Json {
-        Json::of(text)
+    fn reservations() -> Reservations {
+        Reservations::new(&Arc::<Ledger>::default().account("n"))
+    }
+
+    fn receive(
+        live: &mut LiveTexts,
+        (session, id, offset, text): (&str, &str, Option<u64>, &str),
+        now: u64,
+        memory: &mut Reservations,
+    ) -> Option<(u64, String)> {
+        live.receive(&ReceivedDelta { session, id, offset, text: &Json::of(text), kind: None }, now, memory)
+    }
+
+    /// The texts so far of session `s`, with their offsets.
+    fn texts(live: &LiveTexts, now: u64) -> Vec<(u64, String)> {
+        let deltas = live.texts_so_far("s", now);
+        let deltas = deltas.iter().map(|delta| serde_json::from_str::<serde_json::Value>(delta).unwrap());
+        deltas.map(|delta| (delta["offset"].as_u64().unwrap(), delta["text"].as_str().unwrap().to_owned())).collect()
     }
 
     #[test]
     fn a_session_has_a_rate_and_a_dropped_delta_leaves_a_gap() {
-        let mut live = LiveTexts::default();
-        let accepted =
-            (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| live.receive("s", "a", None, &json("x"), NOW)).count();
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let x = |sid| (sid, "a", None, "x");
+        let accepted = (0..=MAX_DELTAS_PER_SECOND).filter_map(|_| receive(&mut live, x("s"), NOW, &mut memory)).count();
         assert_eq!(accepted, MAX_DELTAS_PER_SECOND);
-        assert_eq!(
-            live.receive("t", "a", None, &json("x"), NOW),
-            Some((0, "x".to_owned())),
-            "another session has its own rate"
-        );
-        let next = live.receive("s", "a", None, &json("x"), NOW + 1_000);
+        let other = receive(&mut live, x("t"), NOW, &mut memory);
+        assert_eq!(other, Some((0, "x".to_owned())), "another session has its own rate");
+        let next = receive(&mut live, x("s"), NOW + 1_000, &mut memory);
         assert_eq!(next, Some((MAX_DELTAS_PER_SECOND as u64 + 1, "x".to_owned())));
-        let large = json(&"x".repeat(MAX_DELTA_BYTES_PER_SECOND));
-        assert_eq!(live.receive("s", "a", Some(0), &large, NOW + 1_999), None);
-        assert!(live.receive("s", "a", Some(0), &large, NOW + 2_000).is_some());
-        assert_eq!(live.receive("s", "a", Some(0), &json("x"), NOW), Some((0, "x".to_owned())), "the clock went back");
+        let large = "x".repeat(MAX_DELTA_BYTES_PER_SECOND);
+        let large = ("s", "a", Some(0), large.as_str());
+        assert_eq!(receive(&mut live, large, NOW + 1_999, &mut memory), None);
+        assert!(receive(&mut live, large, NOW + 2_000, &mut memory).is_some());
+        let earlier = receive(&mut live, ("s", "a", Some(0), "x"), NOW, &mut memory);
+        assert_eq!(earlier, Some((0, "x".to_owned())), "the clock went back");
     }
 
     #[test]
@@ -164,18 +272,76 @@ mod tests {
     }
 
     #[test]
-    fn idle_sessions_and_old_messages_are_forgotten() {
-        let mut live = LiveTexts::default();
+    fn idle_sessions_and_old_messages_are_forgotten_with_their_memory() {
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
         for session in 0..MAX_LIVE_SESSIONS {
-            assert_eq!(live.receive(&session.to_string(), "a", None, &json("x"), NOW), Some((0, "x".to_owned())));
+            assert!(receive(&mut live, (&session.to_string(), "a", None, "x"), NOW, &mut memory).is_some());
         }
-        assert_eq!(live.receive("s", "a", None, &json("x"), NOW), None, "too many sessions");
-        assert_eq!(live.receive("s", "a", None, &json("x"), NOW + LIVE_TEXT_RETENTION_MS), Some((0, "x".to_owned())));
+        let later = NOW + LIVE_TEXT_RETENTION_MS;
+        let x = ("s", "a", None, "x");
+        assert_eq!(receive(&mut live, x, later - 1, &mut memory), None, "too many sessions");
+        assert_eq!(receive(&mut live, x, later, &mut memory), Some((0, "x".to_owned())));
         assert_eq!(live.sessions.len(), 1);
         for message in 0..MAX_LIVE_MESSAGES {
-            live.receive("s", &message.to_string(), None, &json("x"), NOW + LIVE_TEXT_RETENTION_MS);
+            receive(&mut live, ("s", &message.to_string(), None, "x"), later, &mut memory);
         }
         assert_eq!(live.sessions["s"].messages.len(), MAX_LIVE_MESSAGES);
         assert!(live.sessions["s"].messages.iter().all(|message| message.id != "a"));
+        assert_eq!(memory.live_texts.bytes(), live.sessions["s"].bytes());
+        for message in 0..MAX_LIVE_MESSAGES {
+            live.remove("s", Some(&message.to_string()), &mut memory);
+        }
+        assert_eq!(memory.live_texts.bytes(), 0);
+    }
+
+    #[test]
+    fn the_text_so_far_follows_the_deltas_and_expires() {
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let mut receive = |offset, text: &str| {
+            receive(&mut live, ("s", "a", offset, text), NOW, &mut memory).unwrap();
+            texts(&live, NOW).swap_remove(0)
+        };
+        assert_eq!(receive(Some(7), "later"), (7, "later".into()), "the beginning is unknown");
+        assert_eq!(receive(None, "!"), (7, "later!".into()));
+        assert_eq!(receive(Some(0), "a\u{1F600}b"), (0, "a\u{1F600}b".into()));
+        assert_eq!(receive(Some(4), "c"), (0, "a\u{1F600}bc".into()));
+        assert_eq!(receive(Some(3), "d"), (0, "a\u{1F600}d".into()));
+        assert_eq!(receive(Some(2), "e"), (2, "e".into()), "the offset is within a character");
+        assert_eq!(receive(Some(9), "f"), (9, "f".into()), "a delta is missing");
+        assert_eq!(texts(&live, NOW + LIVE_TEXT_RETENTION_MS - 1).len(), 1);
+        assert_eq!(texts(&live, NOW + LIVE_TEXT_RETENTION_MS), []);
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_text_is_dropped() {
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let half = "x".repeat(MAX_LIVE_TEXT_BYTES / 2);
+        for second in 0..3 {
+            receive(&mut live, ("s", "a", None, &half), NOW + second * 1_000, &mut memory);
+        }
+        assert_eq!(texts(&live, NOW + 3_000), [(MAX_LIVE_TEXT_BYTES as u64, half)]);
+    }
+
+    #[test]
+    fn a_namespace_and_the_isolate_have_bounds_for_the_kept_texts() {
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let large = "x".repeat(MAX_LIVE_TEXT_BYTES);
+        for session in 0..MAX_LIVE_BYTES / MAX_LIVE_TEXT_BYTES {
+            receive(&mut live, (&session.to_string(), "a", None, &large), NOW, &mut memory);
+        }
+        assert_eq!(memory.live_texts.bytes(), MAX_LIVE_BYTES);
+        assert_eq!(receive(&mut live, ("s", "a", None, "x"), NOW, &mut memory), Some((0, "x".to_owned())));
+        assert_eq!(texts(&live, NOW), []);
+        live.remove("0", Some("a"), &mut memory);
+        receive(&mut live, ("s", "a", None, "y"), NOW, &mut memory);
+        assert_eq!(texts(&live, NOW), [(1, "y".to_owned())]);
+
+        let (mut live, mut memory) = (LiveTexts::default(), reservations());
+        let others = memory.account.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+        assert!(receive(&mut live, ("s", "a", None, "x"), NOW, &mut memory).is_some());
+        assert_eq!((texts(&live, NOW), memory.live_texts.bytes()), (vec![], 0));
+        drop(others);
+        receive(&mut live, ("s", "a", None, "y"), NOW, &mut memory);
+        assert_eq!(texts(&live, NOW), [(1, "y".to_owned())]);
     }
 }

@@ -15,6 +15,8 @@ pub struct Reservations {
     pub journal: Reservation,
     /// The cached sessions and machines.
     pub cache: Reservation,
+    /// What agents are writing.
+    pub live_texts: Reservation,
     pub account: Arc<Account>,
 }
 
@@ -26,6 +28,7 @@ impl Reservations {
             unreserved_frame_bytes: 0,
             journal: reserve_nothing(),
             cache: reserve_nothing(),
+            live_texts: reserve_nothing(),
             account: Arc::clone(account),
         }
     }
