@@ -2,7 +2,7 @@
 
 import './answered-request.css';
 import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
-import type { CompletedRequest } from '../api/types.ts';
+import type { CompletedRequest, Session } from '../api/types.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
 import { parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { modeLabel } from '../state/catalog.ts';
@@ -19,28 +19,34 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
   return <Icon size={15} class={`decision ${kind}`} {...(isLabelled ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
 }
 
+interface DecisionProps {
+  request: CompletedRequest;
+  /** Of the session, whose agent may have modes of its own. */
+  metadata: Session['metadata'];
+}
+
 /** The item of a completed request that belongs to no tool call of the conversation. */
-export function AnsweredRequest({ request }: { request: CompletedRequest }) {
+export function AnsweredRequest({ request, metadata }: DecisionProps) {
   const { label } = describeDecision(request);
   const { reason } = request;
   const plan = parsePlan(request.tool ?? '', request.arguments);
   return (
     <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
       {plan ? <Plan {...plan} /> : parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
-      <DecisionDetails request={request} />
+      <DecisionDetails request={request} metadata={metadata} />
     </Disclosure>
   );
 }
 
 /** The decision, with its answers, reason, mode and allowed tools. */
-export function DecisionDetails({ request }: { request: CompletedRequest }) {
+export function DecisionDetails({ request, metadata }: DecisionProps) {
   const { reason, mode, allowTools = [] } = request;
   const lines: [name: string, text: string][] = [
     ['Decision', describeDecision(request).label],
     ...(request.decision === 'approved_for_session' && request.sessionRule ? [['Rule', request.sessionRule.label] as [string, string]] : []),
     ...answeredQuestions(request).map(({ question, answers }): [string, string] => [question, answers.join(', ')]),
     ...(reason ? [['Reason', reason] as [string, string]] : []),
-    ...(mode ? [['Mode', modeLabel(mode)] as [string, string]] : []),
+    ...(mode ? [['Mode', modeLabel(mode, metadata)] as [string, string]] : []),
     ...(allowTools.length > 0 ? [['Also allowed', allowTools.join(', ')] as [string, string]] : []),
   ];
   return (

@@ -11,7 +11,7 @@ import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { hasEnded, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
-import { shortenPath } from '../ui/format.ts';
+import { shortenPath } from '../content/paths.ts';
 import { lazy } from '../ui/lazy.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
