@@ -6,6 +6,7 @@ import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
+import { Lifecycle } from './lifecycle.mjs';
 import { describeSession, mergeMetadata } from './metadata.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
@@ -41,6 +42,8 @@ const FLUSH_MS = 5000;
  *   that is being written, whose `localId` will be `id`; it is dropped without a connection
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
+ * @property {(error: string | null) => void} onStarted to be called when the agent has started, with null, and when it could not be
+ *   started, with the reason
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
  * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
@@ -112,6 +115,7 @@ export class Session {
     const { log, root, client, store, program } = options;
     this.id = session.id;
     this.isNew = isNew;
+    this.isSpawned = options.startedByRunner === true;
     this.log = log;
     this.client = client;
     this.state = state;
@@ -120,6 +124,9 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
+    const isUsed = session.seq > 0;
+    this.lifecycle = new Lifecycle({ isUsed, settings: this.settings, publish: (fields) => this.#publishMetadata(fields) });
+    Object.assign(this.ownMetadata, this.lifecycle.fields);
     this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
     this.agentState = new Versioned({ ...origin, event: 'update-state', field: 'agentState' });
@@ -152,10 +159,14 @@ export class Session {
       uploads,
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
-      send: (message, localId) => this.outbox.push(message, localId),
+      send: (message, localId) => {
+        this.lifecycle.markUsed();
+        return this.outbox.push(message, localId);
+      },
       sendDelta: (delta) => this.socket.send('message-delta', { sid: this.id, ...delta }),
       permissions: this.permissions,
       publishMetadata: (fields) => this.#publishMetadata(fields),
+      onStarted: (error) => this.lifecycle.setAgentError(error),
       requestIds: () => this.permissions.requestIds,
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
@@ -169,7 +180,7 @@ export class Session {
       agent: this.agent,
       permissions: this.permissions,
       agentState: this.agentState,
-      metadata: this.metadata,
+      lifecycle: this.lifecycle,
       inBackground: (work) => this.#inBackground(work),
       onChange: () => this.#sendAlive(),
       onAbortAnswered: () => this.#inBackground(this.#reactivate()),
@@ -178,7 +189,10 @@ export class Session {
     });
     this.inbox = new Inbox({
       fetchAfter: (seq) => client.messagesAfter(this.id, seq),
-      onMessage: (message) => this.agent.receive(message),
+      onMessage: (message) => {
+        this.lifecycle.markUsed();
+        this.agent.receive(message);
+      },
       startSeq: state.lastSeq,
       isConnected: () => this.socket.isConnected,
       onError: (error) => this.#handleHubError(error),
@@ -218,12 +232,23 @@ export class Session {
 
   /** Deletes the session at the hub if this process created it and its agent did not start: it would stay in lists as empty. */
   async discardUnstarted() {
-    if (!this.isNew || this.#isMerged) return;
-    await this.client.deleteSession(this.id).catch((error) => this.log.debug(`cannot delete the session: ${error.message}`));
+    if (this.isNew && !this.#isMerged) await this.#delete();
   }
 
   /**
-   * Ends the session at the hub, after its last messages were sent.
+   * Whether the session is not worth keeping: a runner started it, and it was never used. The session of the command line is
+   * continued by the next start in its directory.
+   */
+  get #isSuperfluous() {
+    return this.isNew && this.isSpawned && !this.lifecycle.isUsed && !this.metadata.value?.name;
+  }
+
+  #delete() {
+    return this.client.deleteSession(this.id).catch((error) => this.log.debug(`cannot delete the session: ${error.message}`));
+  }
+
+  /**
+   * Ends the session at the hub, after its last messages were sent. One that was started by a runner and never used is deleted.
    * @param {{completed: boolean}} options `completed`: sets `lifecycleState` to `completed`
    */
   async end({ completed }) {
@@ -250,6 +275,7 @@ export class Session {
     this.outbox.close();
     this.socket.close();
     this.state.release();
+    if (completed && this.#isSuperfluous) await this.#delete();
     this.#resolveEnded();
   }
 
@@ -299,7 +325,7 @@ export class Session {
   /** Changes fields of the metadata. Before the first connection, they are only recorded; `connect` sends them. */
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
-    if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
+    if (this.#isMerged && !this.isEnding) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
   }
 
   /** Marks the messages that wait, for web clients. */
