@@ -46,6 +46,8 @@ test('a path inside the session directory is relative to it', () => {
 test('summarizes edits by their changed lines', () => {
   const edit = { path: 'a', before: 'one\ntwo\nthree', after: 'one\n2\nthree' };
   assert.deepEqual(summarizeEdits([edit]), { added: 1, removed: 1, lines: [{ kind: 'removed', text: 'two' }, { kind: 'added', text: '2' }], moreLines: 0 });
+  const appended = summarizeEdits([{ path: 'a', before: 'one', after: 'one\ntwo' }]);
+  assert.deepEqual([appended.added, appended.removed], [1, 0], 'the last line of a text is the same line when another follows');
   const created = summarizeEdits([{ path: 'b', before: '', after: '1\n2\n3\n4\n5\n6\n7\n8\n' }]);
   assert.deepEqual([created.added, created.removed, created.lines.length, created.moreLines], [8, 0, 6, 2]);
   assert.deepEqual(summarizeEdits([edit, { ...edit, path: 'b' }]).lines.map(({ text }) => text), ['a', 'two', '2', 'b', 'two', '2']);

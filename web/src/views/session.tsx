@@ -136,7 +136,7 @@ function Place({ metadata, agentName }: { metadata: SessionSummary['metadata'] |
 /** Why the agent could not be started. The conversation has the whole text. */
 function AgentError({ text = 'The agent could not be started.' }: { text: string | undefined }) {
   return (
-    <p class="ellipsis agent-error small" title={text}>
+    <p class="agent-error small" title={text}>
       {text.split('\n', 1)[0]}
     </p>
   );
