@@ -1,23 +1,20 @@
 /** The permission mode and the model of the agent: set at the agent, restored after its start, and published as metadata. */
 
-import { ModeChanges } from './mode-changes.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 
 export class AgentSettings {
-  changes = new ModeChanges();
+  /** To be set before the first session is opened. @type {import('./launch.mjs').Launch} */
+  launch;
   #initialModel;
 
   /**
-   * @param {{settings: import('session-gateway-cli-kit/session').Settings, model?: string, apply: (changes: object) => void,
-   *   publish: (fields: object) => void, warn: (error: Error) => void}} parts `model`: of the command line; `apply`: changes
-   *   settings that the agent itself has changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
+   * @param {{settings: import('session-gateway-cli-kit/session').Settings, model?: string, approvals: import('./approvals.mjs').Approvals,
+   *   modeChanges: import('./mode-changes.mjs').ModeChanges, apply: (changes: object) => void, publish: (fields: object) => void,
+   *   warn: (error: Error) => void}} parts `model`: of the command line; `apply`: changes settings that the agent itself has
+   *   changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
    */
-  constructor({ settings, model, apply, publish, warn }) {
-    Object.assign(this, { settings, model, apply, publish, warn });
-    /** Set before the first session is opened. @type {import('./launch.mjs').Launch} */
-    this.launch = undefined;
-    /** @type {import('./approvals.mjs').Approvals} */
-    this.approvals = undefined;
+  constructor({ settings, model, approvals, modeChanges, apply, publish, warn }) {
+    Object.assign(this, { settings, model, approvals, modeChanges, apply, publish, warn });
   }
 
   /**
@@ -28,7 +25,7 @@ export class AgentSettings {
   async configure(session, { permissionMode, modelMode }) {
     const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
     const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, session.models, this.#initialModel);
-    if (mode) await this.changes.run(permissionMode, () => this.#applyMode(session, mode));
+    if (mode) await this.modeChanges.run(permissionMode, () => this.#applyMode(session, mode));
     if (model !== null) await session.setModel(model);
     this.publishChoices(session);
     return {
@@ -67,7 +64,7 @@ export class AgentSettings {
    * @param {{isOpen: boolean}} state while the session is opened, the agent does not have the mode yet that it has at the hub
    */
   onReport(mode, { isOpen }) {
-    this.changes.onReport();
+    this.modeChanges.onReport();
     if (isOpen && !this.approvals.approvesAll) this.apply({ permissionMode: toPermissionMode(mode, this.launch.entry) });
   }
 

@@ -16,6 +16,7 @@ import { Approvals } from './approvals.mjs';
 import { describeDenial, withDenials } from './denials.mjs';
 import { resolveLaunch } from './launch.mjs';
 import { LiveText } from './live-text.mjs';
+import { ModeChanges } from './mode-changes.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
@@ -67,23 +68,25 @@ export class AcpAgent {
     Object.assign(this, { publishMetadata, requestIds: parts.requestIds });
     this.sendMessage = send;
     this.#metadata = new AgentMetadata(publishMetadata, parts.session.metadata);
-    this.#settings = new AgentSettings({
-      settings,
-      model: options.model,
-      apply: parts.apply,
-      publish: publishMetadata,
-      warn: (error) => this.#sendNotice(`Not set: ${error.message}`),
-    });
     this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
+    const modeChanges = new ModeChanges();
     this.approvals = new Approvals({
       permissions,
       settings,
       send: (records) => this.#send(records),
-      modeChanges: this.#settings.changes,
+      modeChanges,
       onDenied: (request, reason) => this.#save({ denials: [...(this.state.saved?.denials ?? []), describeDenial(request, reason)] }),
     });
-    this.#settings.approvals = this.approvals;
+    this.#settings = new AgentSettings({
+      settings,
+      model: options.model,
+      approvals: this.approvals,
+      modeChanges,
+      apply: parts.apply,
+      publish: publishMetadata,
+      warn: (error) => this.#sendNotice(`Not set: ${error.message}`),
+    });
     this.queue = new TaskQueue({
       settings,
       send: (message, localId) => this.#sendInOrder(message, localId),
