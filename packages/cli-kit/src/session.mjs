@@ -124,8 +124,12 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
-    const isUsed = session.seq > 0;
-    this.lifecycle = new Lifecycle({ isUsed, settings: this.settings, publish: (fields) => this.#publishMetadata(fields) });
+    this.lifecycle = new Lifecycle({
+      isUsed: session.seq > 0,
+      settings: this.settings,
+      // The end of the session has a state of its own.
+      publish: (fields) => !this.isEnding && this.#publishMetadata(fields),
+    });
     Object.assign(this.ownMetadata, this.lifecycle.fields);
     this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
@@ -325,7 +329,7 @@ export class Session {
   /** Changes fields of the metadata. Before the first connection, they are only recorded; `connect` sends them. */
   #publishMetadata(fields) {
     Object.assign(this.ownMetadata, fields);
-    if (this.#isMerged && !this.isEnding) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
+    if (this.#isMerged) this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, fields)));
   }
 
   /** Marks the messages that wait, for web clients. */
