@@ -1,6 +1,10 @@
 /** What an agent reports about its session: its commands, its title, and its usage. All are published as metadata. */
 
 import { titleToSummary } from './translate/translator.mjs';
+import { firstLine } from './translate/values.mjs';
+
+/** Of a title that is the first prompt. */
+const MAX_TITLE_CHARS = 100;
 
 export class AgentMetadata {
   #publish;
@@ -10,9 +14,13 @@ export class AgentMetadata {
   /** The agent's slash commands. */
   commands = [];
 
-  /** @param {(fields: object) => void} publish publishes fields of the metadata */
-  constructor(publish) {
+  /**
+   * @param {(fields: object) => void} publish publishes fields of the metadata
+   * @param {{summary?: {text?: string}} | null} [stored] the session's metadata at the start
+   */
+  constructor(publish, stored) {
     this.#publish = publish;
+    this.#summary = stored?.summary?.text ?? '';
   }
 
   setCommands(commands) {
@@ -23,6 +31,12 @@ export class AgentMetadata {
   setSummary(text) {
     this.#summary = text;
     this.#publish({ summary: { text, updatedAt: Date.now() } });
+  }
+
+  /** Uses a prompt as the title of a session that has none. The agent's own title replaces it. */
+  suggestTitle(prompt) {
+    const title = firstLine(prompt ?? '', MAX_TITLE_CHARS);
+    if (this.#summary === '' && title !== '') this.setSummary(title);
   }
 
   /** Reads the title of an agent that does not report it. */

@@ -11,6 +11,7 @@ import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
 import { AcpSession, SessionUnavailableError } from './acp-session.mjs';
 import { AgentMetadata } from './agent-metadata.mjs';
+import { AgentSettings } from './agent-settings.mjs';
 import { Approvals } from './approvals.mjs';
 import { describeDenial, withDenials } from './denials.mjs';
 import { resolveLaunch } from './launch.mjs';
@@ -19,7 +20,6 @@ import { ModeChanges } from './mode-changes.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
-import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from './settings.mjs';
 import { isContinued } from './translate/records.mjs';
 import { createTranslator } from './translate/translator.mjs';
 
@@ -60,28 +60,37 @@ export class AcpAgent {
   #promptedAt = 0;
   #reply = null;
   #metadata;
-  #initialModel;
+  #settings;
   #outputTimer = null;
   #stopping = new AbortController();
-  #modeChanges = new ModeChanges();
 
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
   constructor(parts) {
-    const { root, options, environment, state, uploads, settings, apply, send, permissions } = parts;
-    Object.assign(this, { root, environment, state, uploads, settings, apply, permissions, options, log: options.log });
-    Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled });
-    Object.assign(this, { publishMetadata: parts.publishMetadata, requestIds: parts.requestIds });
+    const { root, options, environment, state, uploads, settings, send, permissions, publishMetadata } = parts;
+    Object.assign(this, { root, environment, state, uploads, permissions, options, log: options.log });
+    Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled, onStarted: parts.onStarted });
+    Object.assign(this, { publishMetadata, requestIds: parts.requestIds });
     this.sendMessage = send;
     this.flush = parts.flush;
-    this.#metadata = new AgentMetadata(parts.publishMetadata);
+    this.#metadata = new AgentMetadata(publishMetadata, parts.session.metadata);
     this.liveText = new LiveText(parts.sendDelta);
     this.flavor = options.flavor;
+    const modeChanges = new ModeChanges();
     this.approvals = new Approvals({
       permissions,
       settings,
       send: (records) => this.#send(records),
-      modeChanges: this.#modeChanges,
+      modeChanges,
       onDenied: (request, reason) => this.#save({ denials: [...(this.state.saved?.denials ?? []), describeDenial(request, reason)] }),
+    });
+    this.#settings = new AgentSettings({
+      settings,
+      model: options.model,
+      approvals: this.approvals,
+      modeChanges,
+      apply: parts.apply,
+      publish: publishMetadata,
+      warn: (error) => this.#sendNotice(`Not set: ${error.message}`),
     });
     this.queue = new TaskQueue({
       settings,
@@ -113,6 +122,7 @@ export class AcpAgent {
     // A resumed session keeps its agent: several agents have the same kind.
     const choice = agent || command ? { agent, command, npx: this.options.npx } : this.options;
     this.launch = resolveLaunch(choice, this.environment);
+    this.#settings.launch = this.launch;
     this.#save({ agent: choice.agent, command: choice.command });
     this.publishMetadata({ agentName: this.launch.title });
     const download = this.launch.argv[0] === 'npx' ? ' with npx, which downloads it the first time' : '';
@@ -161,17 +171,8 @@ export class AcpAgent {
   }
 
   /** Sets the mode or the model at the agent. Returns the settings that the agent has confirmed. */
-  async configure({ permissionMode, modelMode }) {
-    const session = await this.#ensureOpen();
-    const mode = permissionMode === undefined ? null : toAgentMode(permissionMode, this.launch, session.modes);
-    const model = modelMode === undefined ? null : toAgentModel(modelMode, this.launch, session.models, this.#initialModel);
-    if (mode) await this.#modeChanges.run(permissionMode, () => this.#applyMode(session, mode));
-    if (model !== null) await session.setModel(model);
-    this.#publishSettings(session);
-    return {
-      ...(permissionMode === undefined ? {} : { permissionMode }),
-      ...(modelMode === undefined ? {} : { modelMode }),
-    };
+  async configure(changes) {
+    return this.#settings.configure(await this.#ensureOpen(), changes);
   }
 
   /** The RPC methods of the agent. */
@@ -214,6 +215,7 @@ export class AcpAgent {
     const turn = { id: randomUUID(), name: 'prompt', input: {} };
     this.state.saved = { ...this.state.saved, hasPrompt: true };
     this.state.recordCall(turn, item.seq);
+    this.#metadata.suggestTitle(item.text);
     task.readyId = messages.localIds(turn.id).ready;
     const translator = this.#translator;
     if (hasDenials) this.#save({ denials: [] });
@@ -269,6 +271,10 @@ export class AcpAgent {
     if (this.#session) return Promise.resolve(this.#session);
     if (this.#isStopped) return Promise.reject(new Error('The session has ended.'));
     this.#opening = this.#open().finally(() => (this.#opening = null));
+    this.#opening.then(
+      () => this.onStarted(null),
+      (error) => !this.#isStopped && this.onStarted(error.message),
+    );
     return this.#opening;
   }
 
@@ -308,7 +314,6 @@ export class AcpAgent {
     this.#session = session;
     session.ended.then((ending) => this.#handleEnd(session, ending));
     this.#outputTimer ??= setInterval(() => this.#send(this.#translator.dueRecords()), OUTPUT_MS);
-    this.#initialModel = session.currentModel;
     const isResumed = sessionId !== undefined && session.resumeFailure === null;
     this.#save({ sessionId: session.id, ...(isResumed ? {} : { startedAt: Date.now(), hasPrompt: false }) });
     if (session.resumeFailure !== null && hasPrompt) {
@@ -317,9 +322,9 @@ export class AcpAgent {
       this.#sendNotice(sentence);
     }
     this.state.setAgentId(session.id);
-    await this.#restoreSettings(session);
+    await this.#settings.restore(session);
     this.publishMetadata({ [`${flavor}SessionId`]: session.id });
-    this.#publishSettings(session);
+    this.#settings.publishChoices(session);
     return session;
   }
 
@@ -364,40 +369,6 @@ export class AcpAgent {
     this.permissions.clearRules();
   }
 
-  /** Sets the mode and the model of the session again: agents do not keep them. A refused one is reported, not fatal. */
-  async #restoreSettings(session) {
-    const { permissionMode, modelMode } = this.settings;
-    const wantedModel = modelMode ?? this.options.model;
-    const warn = (error) => this.#sendInOrder(messages.text(`Not set: ${error.message}`));
-    try {
-      const mode = toAgentMode(permissionMode, this.launch, session.modes);
-      await this.#applyMode(session, mode);
-      const isUnnamed = mode.modeId === null && !mode.approvesAll && session.currentMode !== undefined;
-      if (isUnnamed) this.apply({ permissionMode: toPermissionMode(session.currentMode, this.launch.entry) });
-      if (this.settings.autoApprove) this.approvals.approvesAll = true;
-    } catch (error) {
-      this.apply({ permissionMode: toPermissionMode(session.currentMode ?? 'default', this.launch.entry) });
-      warn(error);
-    }
-    if (wantedModel === undefined) return;
-    try {
-      const model = toAgentModel(wantedModel, this.launch, session.models, this.#initialModel);
-      if (model !== null) await session.setModel(model);
-    } catch (error) {
-      this.apply({ modelMode: undefined });
-      warn(error);
-    }
-  }
-
-  async #applyMode(session, { modeId, approvesAll }) {
-    if (modeId !== null) await session.setMode(modeId);
-    this.approvals.approvesAll = approvesAll;
-  }
-
-  #publishSettings({ modes, models, currentModel }) {
-    this.publishMetadata({ modes: toOfferedModes(modes, this.launch.entry), models, ...(currentModel === undefined ? {} : { currentModel }) });
-  }
-
   /** Sends the records of the translator in order. */
   #send(records) {
     for (const record of records) {
@@ -426,12 +397,8 @@ export class AcpAgent {
       if (!this.thinking) this.#metadata.publishUsage();
     }
     if (record.type === 'commands') this.#metadata.setCommands(record.commands);
-    if (record.type === 'mode') this.#modeChanges.onReport();
-    // While it opens the session, the agent does not have the mode yet that the session has at the hub.
-    if (record.type === 'mode' && this.#session && !this.approvals.approvesAll) {
-      this.apply({ permissionMode: toPermissionMode(record.mode, this.launch.entry) });
-    }
-    if (record.type === 'options' && this.#session) this.#publishSettings(this.#session);
+    if (record.type === 'mode') this.#settings.onReport(record.mode, { isOpen: this.#session !== null });
+    if (record.type === 'options' && this.#session) this.#settings.publishChoices(this.#session);
   }
 
   /** Remembers the open calls, so that the next process can close them if this one is killed. */

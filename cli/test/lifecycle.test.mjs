@@ -338,9 +338,13 @@ test('an agent that never answers fails its start with what to do, and the next 
   const sentence = /^node did not start: it has not answered for 1 s\.\nWaiting for the browser\n(.*\n)?Check the network connection of this computer, and start it in a terminal to see what it waits for: \S*node \S+scripted-agent\.mjs/;
   assert.match(line, sentence);
   assert.match(line, /\nThe next message starts node again\.$/);
+  const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'failed' && hub.sessions.get(session.id), 'the state');
+  assert.match(metadata.agentError, sentence);
   session.agent.environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'now' }]);
   await hub.untilReady(session.id, 1);
+  const recovered = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'running' && hub.sessions.get(session.id), 'the new state');
+  assert.equal('agentError' in recovered.metadata, false);
   assert.deepEqual(hub.transcript(session.id).slice(1), ['now', '(ready)']);
   assert.equal(calls('initialize').length, 2);
 });
@@ -391,4 +395,24 @@ test('a start that fails leaves no empty session behind, and keeps a session wit
   process.env.SCRIPT = JSON.stringify({ startError: 'No', crashes: true });
   await assert.rejects(start({ startedByRunner: true, tag: 'old' }), /^Error: node did not start/);
   assert.deepEqual([...hub.sessions.values()].map(({ tag }) => tag), ['old']);
+});
+
+test('the first prompt is the title of a session, until its agent gives one', async (t) => {
+  const { hub, prompt, start } = await setUp(t, RESUMES);
+  const first = await start();
+  const { id } = first.session;
+  const title = () => hub.sessions.get(id).metadata.summary?.text;
+  hub.postMessage(id, '  Fix the tests\nof the parser');
+  await hub.untilReady(id, 1);
+  await hub.waitUntil(() => title() === 'Fix the tests', 'the first prompt as the title');
+  await first.stop();
+  await start();
+  prompt(id, [{ say: 'again' }]);
+  await hub.untilReady(id, 2);
+  assert.equal(title(), 'Fix the tests');
+  prompt(id, [{ update: { sessionUpdate: 'session_info_update', title: 'Tests of the parser' } }]);
+  await hub.waitUntil(() => title() === 'Tests of the parser', 'the title of the agent');
+  prompt(id, [{ say: 'more' }]);
+  await hub.untilReady(id, 4);
+  assert.equal(title(), 'Tests of the parser');
 });

@@ -143,10 +143,11 @@ test('an archived session is resumed with its agent', async (t) => {
   const agentId = await hub.waitUntil(() => /^scripted/.test(stored.metadata.deltaSessionId) && stored.metadata.deltaSessionId);
   await hub.archive(sessionId);
   assert.deepEqual(await hub.resume(ids.machine, sessionId), { success: true, sessionId });
-  await hub.waitUntil(() => stored.metadata.lifecycleState === 'running', 'the session to run again');
+  await hub.waitUntil(() => stored.metadata.lifecycleState === 'initializing', 'the session to start again');
   assert.deepEqual([stored.metadata.deltaSessionId, stored.metadata.agentName], [agentId, 'Qwen Code']);
   say(hub, sessionId, 'again');
   await hub.untilReady(sessionId, 1);
+  await hub.waitUntil(() => stored.metadata.lifecycleState === 'running', 'the session to run');
 });
 
 test('--service prints the definition of a service, installs and removes it', { skip: process.platform !== 'linux' }, async (t) => {
@@ -171,12 +172,15 @@ test('--service prints the definition of a service, installs and removes it', { 
   assert.equal(existsSync(file), false);
 });
 
-test('the title of a session of opencode is read from its list', async (t) => {
+test('the title of a session of opencode is its first prompt, until it is read from its list', async (t) => {
   const { hub, start } = await setUp(t, 'opencode');
   const { ids } = await start('--agent', 'opencode');
+  const titles = [];
+  const title = () => hub.sessions.get(ids.session).metadata.summary?.text;
+  hub.on('change', () => titles.push(title()));
   say(hub, ids.session, 'hello');
-  const { summary } = await hub.waitUntil(() => hub.sessions.get(ids.session).metadata.summary && hub.sessions.get(ids.session).metadata, 'the title');
-  assert.equal(summary.text, 'Say hello');
+  await hub.waitUntil(() => title() === 'Say hello', 'the title');
+  assert.deepEqual([...new Set(titles)], [undefined, '[{"say":"hello"}]', 'Say hello']);
 });
 
 test('the agent ends with a killed bridge', async (t) => {
@@ -294,7 +298,7 @@ test('only files under the served directories are served', async (t) => {
   assert.equal(hub.transcript(ids.session)[0], 'link.txt is ignored: it is not an upload of this session.');
 });
 
-test('the agent ends with a session that does not start in time', async (t) => {
+test('a session that does not start in time leaves neither its agent nor an empty session behind', async (t) => {
   const { hub, dir } = await setUp(t);
   const base = path.dirname(dir);
   const file = path.join(base, 'pid');
@@ -303,6 +307,7 @@ test('the agent ends with a session that does not start in time', async (t) => {
   const silentAgent = ['--', '/bin/sh', '-c', `echo $$ > '${file}.new'; mv '${file}.new' '${file}'; exec sleep 600`];
   const started = processes.start([`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', ...silentAgent], { readyMs: 25_000 });
   while (!existsSync(file)) await nextTurn();
+  assert.equal(hub.sessions.size, 1);
   t.mock.timers.tick(25_000);
   t.mock.timers.reset();
   const pid = Number(readFileSync(file, 'utf8'));
@@ -310,4 +315,5 @@ test('the agent ends with a session that does not start in time', async (t) => {
   assert.deepEqual(await started, { success: false, error: 'The new session did not start within 25 s.' });
   await eventually(() => hasEnded(pid), 'the agent to end');
   await eventually(() => processes.size === 0, 'the bridge to end');
+  assert.equal(hub.sessions.size, 0);
 });

@@ -99,10 +99,6 @@ impl Flavor {
         }
     }
 
-    pub fn accepts_permission_mode(self, mode: PermissionMode) -> bool {
-        self.permission_modes().contains(&mode)
-    }
-
     pub const fn accepts_model_modes(self) -> bool {
         matches!(self, Self::Agent(AgentKind::Alpha))
     }

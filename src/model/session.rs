@@ -187,14 +187,9 @@ impl MetadataFields<'_> {
         parse_string(self.agent_name).filter(|name| !name.trim().is_empty())
     }
 
-    /// Whether `modes` lists this permission mode, which the agent then has in addition to those of its flavor.
-    pub fn has_own_mode(&self, id: &str) -> bool {
-        lists(self.modes, id)
-    }
-
-    /// Whether the agent has listed permission modes of its own.
-    pub fn has_own_modes(&self) -> bool {
-        self.modes.is_some()
+    /// The ids in `modes`, which the agent has in addition to those of its flavor.
+    pub fn own_modes(&self) -> Vec<String> {
+        ids(self.modes)
     }
 
     /// The ids in `models`, which the agent has in addition to those of its flavor.

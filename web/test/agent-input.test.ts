@@ -6,6 +6,9 @@ import fc from 'fast-check';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
 import { highlight } from '../src/content/highlight.ts';
 import { type MessagePart, parseMessage } from '../src/content/parse-message.ts';
+import { summarizeEdits } from '../src/content/edit-summary.ts';
+import { parseArguments } from '../src/content/tool-arguments.ts';
+import { summaryPath, toolTitle } from '../src/content/tool-summary.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../src/content/permissions.ts';
 import { buildTimeline } from '../src/content/timeline.ts';
 
@@ -101,12 +104,18 @@ test('any session gives a timeline with unique keys and valid texts', () => {
       fc.boolean(),
       (contents, completed, active, thinking) => {
         const messages = contents.map((item, index): Message => ({ id: `m${index}`, seq: index + 1, localId: null, content: item, createdAt: index }));
-        const items = buildTimeline({ messages, outgoing: [], hasOlder: false, completed: completed as Record<string, CompletedRequest> }, { active, thinking });
+        const items = buildTimeline({ messages, outgoing: [], hasOlder: false, requests: completed, completed: completed as Record<string, CompletedRequest> }, { active, thinking });
         assert.equal(new Set(items.map(({ key }) => key)).size, items.length);
         for (const item of items) {
+          if (item.kind === 'tool') {
+            const { edits } = parseArguments(item.input);
+            const texts = [toolTitle(item.name, item.input), summaryPath(item.input) ?? '', ...summarizeEdits(edits).lines.map(({ text }) => text)];
+            assert.ok(texts.every((text) => typeof text === 'string'), JSON.stringify(item));
+          }
           if (item.kind !== 'permission') continue;
           const { allowTools = [], reason = '' } = item.request;
-          const texts = [describeDecision(item.request).label, summarizeRequest(item.request), reason, ...allowTools, ...answeredQuestions(item.request).flatMap(({ answers }) => answers)];
+          const summary = summarizeRequest(item.request);
+          const texts = [describeDecision(item.request).label, summary.text, summary.path ?? '', reason, ...allowTools, ...answeredQuestions(item.request).flatMap(({ answers }) => answers)];
           assert.ok(texts.every((text) => typeof text === 'string') && typeof item.createdAt === 'number', JSON.stringify(item));
         }
       },

@@ -66,8 +66,10 @@ test('the model is the reported one, else that of the metadata', () => {
   for (const metadata of [{ currentModel: 5 }, {}, null]) assert.equal(currentModel({ metadata }), 'default');
 });
 
-test('labels are those of the configuration', () => {
-  assert.deepEqual(['edits', 'toString'].map(modeLabel), ['Edits', 'toString']);
+test('the label of a mode is that of the agent of the session, else that of the configuration', () => {
+  const labelIn = (metadata: object | null) => (mode: string) => modeLabel(mode, metadata);
+  assert.deepEqual(['edits', 'toString'].map(labelIn(null)), ['Edits', 'toString']);
+  assert.deepEqual(['edits', 'yolo', 'default'].map(labelIn({ flavor: 'zeta', modes: [{ id: 'edits', name: 'Own edits' }, { id: 'default' }] })), ['Own edits', 'Auto', 'default']);
 });
 
 test('the mode that accepts edits is the one that the configuration marks, also among a session\'s own', () => {

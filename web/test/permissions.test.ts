@@ -18,9 +18,10 @@ test('describes a decision by its status first', () => {
 });
 
 test('summarizes a request as its question, or as the tool with its input', () => {
-  assert.equal(summarizeRequest({ tool: 'Bash', arguments: { command: 'ls' } }), 'Bash ls');
-  assert.equal(summarizeRequest({ arguments: null }), 'A tool');
-  assert.equal(summarizeRequest({ tool: 'Ask', arguments: { questions: [{ question: 'Go on?' }] } }), 'Go on?');
+  assert.deepEqual(summarizeRequest({ tool: 'Bash', arguments: { command: 'ls' } }), { text: 'Run command ls' });
+  assert.deepEqual(summarizeRequest({ tool: 'Read', arguments: { file_path: '/etc/hosts' } }), { text: 'Read ', path: '/etc/hosts' });
+  assert.deepEqual(summarizeRequest({ arguments: null }), { text: 'A tool' });
+  assert.deepEqual(summarizeRequest({ tool: 'Ask', arguments: { questions: [{ question: 'Go on?' }] } }), { text: 'Go on?' });
 });
 
 test('matches answers with their questions, in both formats', () => {

@@ -6,7 +6,7 @@ import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
-import { groupSessions, hasEnded, isInTerminal, limitGroups, matchesQuery, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
+import { groupSessions, hasEnded, hasFailed, isInTerminal, limitGroups, matchesQuery, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
@@ -181,6 +181,19 @@ test('sessions that change within a minute do not change places', () => {
   assert.deepEqual(order([60_000, 1], [119_999, 2]), ['s1', 's0']);
   assert.deepEqual(order([119_999, 1], [60_000, 2]), ['s1', 's0']);
   assert.deepEqual(order([120_000, 1], [119_999, 2]), ['s0', 's1']);
+});
+
+test('a session that was never used is new, and does not stand before those in use', () => {
+  const withState = (id: string, lifecycleState: string, more: Partial<Session> = {}) => toSummary(session(id, { metadata: { path: '/a', host: 'h', lifecycleState }, ...more }));
+  const sorted = sortSessions([withState('unused', 'initializing', { updatedAt: 120_000 }), withState('used', 'running'), withState('ended', 'completed', { active: false })]);
+  assert.deepEqual(sorted.map(({ id }) => id), ['used', 'unused', 'ended']);
+  assert.deepEqual(sorted.map(sessionTitle), ['a', 'New session', 'a']);
+  assert.equal(sessionTitle({ id: 'x', metadata: { path: '/a', name: 'Mine', lifecycleState: 'initializing' } }), 'Mine');
+});
+
+test('a session has failed while it is active and its CLI says so', () => {
+  const failed = session('a', { metadata: { path: '/a', host: 'h', lifecycleState: 'failed' } });
+  assert.deepEqual([hasFailed(failed), hasFailed(toSummary(failed)), hasFailed({ ...failed, active: false }), hasFailed(session('b'))], [true, true, false, false]);
 });
 
 test('a list in use keeps its order, without removed and new sessions', () => {

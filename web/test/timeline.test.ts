@@ -43,6 +43,26 @@ test('a call runs until it fails, or the agent continues, becomes idle, or ends'
   assert.equal(stateOf(WORKING, started, result('a', 'x', true), text()), 'failed');
 });
 
+test('a call waits for the user while its permission request is pending', () => {
+  const stateOf = (requests: object, activity: AgentActivity, ...messages: Message[]) => (timeline(messages, activity, { requests: { ...requests } })[0] as ToolItem).state;
+  const started = call('a');
+  for (const activity of [WORKING, IDLE, ENDED]) assert.equal(stateOf({ a: {} }, activity, started), 'waiting');
+  assert.equal(stateOf({ 'a#2': {} }, WORKING, started), 'waiting', 'the second request of the call');
+  assert.equal(stateOf({ b: {} }, WORKING, started), 'running', 'the request of another call');
+  assert.equal(stateOf({ a: {} }, WORKING, started, result('a', 'x', true)), 'failed');
+});
+
+test('a call with output is done while the agent writes, or with its final result', () => {
+  const live = [{ id: 'l', kind: 'text' as const, text: 'It pas' }];
+  const stateOf = (more: Partial<TimelineInput>, ...messages: Message[]) => (timeline(messages, WORKING, more)[0] as ToolItem).state;
+  const started = call('a');
+  assert.equal(stateOf({ live }, started, result('a', 'x')), 'done');
+  assert.equal(stateOf({ live }, started), 'running', 'another call of the agent may still run');
+  assert.equal(stateOf({ live: [{ id: 'l', kind: 'text', text: ' ' }] }, started, result('a', 'x')), 'running');
+  const last = block({ type: 'tool_result', tool_use_id: 'a', content: 'y', is_final: true });
+  assert.equal(stateOf({}, started, result('a', 'x'), last), 'done');
+});
+
 test('a todo call is done at once', () => {
   const [item] = timeline([block({ type: 'tool_use', id: 't', name: 'TodoWrite', input: {} })], WORKING);
   assert.equal((item as ToolItem).state, 'done');

@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { matchCommands } from '../src/content/completions.ts';
-import { previewOutput, summarizeInput } from '../src/content/tool-summary.ts';
+import { summarizeEdits } from '../src/content/edit-summary.ts';
+import { previewOutput, summarizeInput, summaryPath, toolTitle } from '../src/content/tool-summary.ts';
+import { relativePath } from '../src/content/paths.ts';
 
 test('summarizes a call by its most descriptive field, in one line', () => {
   assert.equal(summarizeInput({ description: 'List', command: 'ls' }), 'ls');
@@ -14,6 +16,43 @@ test('summarizes a call by its most descriptive field, in one line', () => {
   assert.equal(summarizeInput({ changes: [null], note: 'x' }), 'x');
   assert.equal(summarizeInput('words'), 'words');
   assert.equal(summarizeInput(null), '');
+});
+
+test('a command has the same title in the shells of all agents', () => {
+  for (const name of ['Bash', 'bash', 'run_shell_command', 'exec_command', 'Terminal']) assert.equal(toolTitle(name, { command: 'ls' }), 'Run command');
+  assert.equal(toolTitle('shell', { command: ['ls', '-l'] }), 'Run command');
+  assert.equal(toolTitle('Bash', { input: 'ls' }), 'Bash');
+  assert.equal(toolTitle('deploy', { command: 'up' }), 'deploy');
+  for (const input of [null, undefined, 'ls']) assert.equal(toolTitle('Bash', input), 'Bash');
+});
+
+test('the summary of a call for one file is its path', () => {
+  assert.equal(summaryPath({ file_path: '/code/a.ts', old_string: 'x', new_string: 'y' }), '/code/a.ts');
+  assert.equal(summaryPath({ changes: [{ file_path: 'a' }, { file_path: 'a' }] }), 'a');
+  for (const other of [{ changes: [{ file_path: 'a' }, { file_path: 'b' }] }, { command: 'ls', path: '/code' }, { path: '' }, 'a', null]) assert.equal(summaryPath(other), undefined);
+});
+
+test('a path inside the session directory is relative to it', () => {
+  assert.equal(relativePath('/home/ada/code/src/a.ts', '/home/ada/code'), 'src/a.ts');
+  assert.equal(relativePath('/home/ada/code/a.ts', '/home/ada/code/'), 'a.ts');
+  assert.equal(relativePath('C:\\code\\src\\a.ts', 'C:\\code'), 'src\\a.ts');
+  assert.equal(relativePath('/home/ada/codes/a.ts', '/home/ada/code'), '~/codes/a.ts');
+  assert.equal(relativePath('/etc/hosts', '/home/ada/code'), '/etc/hosts');
+  assert.equal(relativePath('src/a.ts', '/home/ada/code'), 'src/a.ts');
+  assert.equal(relativePath('/home/ada/code', '/home/ada/code'), '~/code');
+  assert.equal(relativePath('/etc/hosts', undefined), '/etc/hosts');
+});
+
+test('summarizes edits by their changed lines', () => {
+  const edit = { path: 'a', before: 'one\ntwo\nthree', after: 'one\n2\nthree' };
+  assert.deepEqual(summarizeEdits([edit]), { added: 1, removed: 1, lines: [{ kind: 'removed', text: 'two' }, { kind: 'added', text: '2' }], moreLines: 0 });
+  const appended = summarizeEdits([{ path: 'a', before: 'one', after: 'one\ntwo' }]);
+  assert.deepEqual([appended.added, appended.removed], [1, 0], 'the last line of a text is the same line when another follows');
+  const created = summarizeEdits([{ path: 'b', before: '', after: '1\n2\n3\n4\n5\n6\n7\n8\n' }]);
+  assert.deepEqual([created.added, created.removed, created.lines.length, created.moreLines], [8, 0, 6, 2]);
+  assert.deepEqual(summarizeEdits([edit, { ...edit, path: 'b' }]).lines.map(({ text }) => text), ['a', 'two', '2', 'b', 'two', '2']);
+  assert.equal(summarizeEdits([{ path: 'a', before: '', after: 'x'.repeat(9999) }]).lines[0]?.text.length, 301);
+  assert.deepEqual(summarizeEdits([{ path: 'a', before: 'x', after: 'x' }]).lines, []);
 });
 
 test('previews the start of an output and counts the rest', () => {

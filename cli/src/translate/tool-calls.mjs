@@ -120,7 +120,7 @@ export class ToolCalls {
     call.isClosed = true;
     const records = call.isStored ? [] : [this.#store(call)];
     if (typeof rest !== 'string' || rest.trim() !== '') records.push(this.#result(call, rest));
-    return [...records, this.#result(call, call.results > 0 ? `\n${reason}` : reason, true)];
+    return [...records, this.#result(call, call.results > 0 ? `\n${reason}` : reason, { isError: true, isFinal: true })];
   }
 
   /** Ends all calls, except those whose input never came. */
@@ -207,7 +207,7 @@ export class ToolCalls {
       call.isStored = true;
       return [message(`${call.key}-use`, toolUse(call.id, TODO_TOOL, { todos: call.rawInput.todos }))];
     }
-    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.take(), isError)];
+    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.take(), { isError, isFinal: true })];
   }
 
   #readLateOutput(call, update) {
@@ -221,10 +221,10 @@ export class ToolCalls {
     return [this.#result(call, call.output.take())];
   }
 
-  #result(call, content, isError = false) {
+  #result(call, content, { isError = false, isFinal = false } = {}) {
     call.results += 1;
     call.resultAt = this.now();
-    return message(`${call.key}-result-${call.results}`, toolResult(call.id, content, isError));
+    return message(`${call.key}-result-${call.results}`, toolResult(call.id, content, isError, isFinal));
   }
 }
 

@@ -153,7 +153,7 @@ export class ShellAgent {
     const { rest, hasFailed, ending } = await this.#execute(item, task, call, { command, args, attachments });
     const change = this.shell.end();
     if (item.isLocal) this.echo(rest);
-    await this.send(messages.toolResult(call.id, rest, hasFailed), localIds.result);
+    await this.send(messages.toolResult(call.id, rest, hasFailed, true), localIds.result);
     const summary = [task.isAborted && 'Aborted.', `${ending}.`, change].filter(Boolean).join(' ');
     await this.send(messages.text(summary), localIds.end);
   }

@@ -27,7 +27,7 @@ async function startMachine(t) {
   return { ...fixture, ...started, machine, spawn, run, resume: (sid) => hub.resume(machine, sid) };
 }
 
-test('sessions are spawned in allowed directories, and end with the machine', async (t) => {
+test('sessions are spawned in allowed directories, and end with the machine, which deletes those that were never used', async (t) => {
   const { hub, child, exit, base, dir, ids, spawn, run } = await startMachine(t);
   const spawned = await spawn({ directory: path.join(dir, 'sub'), agent: 'beta', model: 'large', yolo: true });
   assert.equal(spawned.success, true, spawned.error);
@@ -43,11 +43,13 @@ test('sessions are spawned in allowed directories, and end with the machine', as
   const again = await spawn({ directory: dir, sessionType: 'simple' });
   assert.equal(again.success, true, again.error);
   assert.notEqual(again.sessionId, ids.session);
-  assert.equal((await spawn({ directory: path.join(base, 'allowed') })).success, true);
+  const named = await spawn({ directory: path.join(base, 'allowed') });
+  await hub.rename(named.sessionId, 'Keep me');
+  assert.deepEqual([session, hub.sessions.get(again.sessionId)].map(({ metadata }) => metadata.lifecycleState), ['running', 'initializing']);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
   assert.equal(session.active, false);
-  assert.equal(hub.sessions.get(again.sessionId).active, false);
+  assert.deepEqual(new Set(hub.sessions.keys()), new Set([ids.session, spawned.sessionId, named.sessionId]), 'the session of the command line is continued');
 });
 
 test('invalid spawn and resume requests are refused with the reason', async (t) => {

@@ -144,7 +144,7 @@ test('both the terminal and the web can switch control', async (t) => {
   const isLocal = () =>
     stored.mode === 'local' && stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'paused';
   const isRemote = () =>
-    stored.mode === 'remote' && !stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'running';
+    stored.mode === 'remote' && !stored.agentState.controlledByUser && stored.metadata.lifecycleState === 'initializing';
   assert.deepEqual(await hub.call(session.id, 'switch', { to: 'local' }), { success: true, mode: 'local' });
   await hub.waitUntil(isLocal, 'the terminal in control');
   session.typeLine('/remote');

@@ -18,7 +18,7 @@ const START_TIMEOUT_MS = 30_000;
  * Connects to the hub and serves until `stop`.
  * @param {Record<string, any>} options the result of `readArgs`, `program` and `token`; also `log`, `startedByRunner` (whether a
  *   runner started this process), `onEnding` (called when the app starts to stop), `echo` (prints the output of typed
- *   commands), and for tests `aliveMs`, `ackMs`, `reconnectMs`, `startTimeoutMs` and `readyMs`
+ *   commands), `signal` (aborts the start), and for tests `aliveMs`, `ackMs`, `reconnectMs`, `startTimeoutMs` and `readyMs`
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
  *   `ended` resolves when everything is closed, to an error if the hub refused this client
  * @throws {UsageError} when the directory cannot be served
@@ -72,11 +72,13 @@ class App {
     session.ended.then(() => (spawner.ownSession = null));
     session.socket.once('closed', (error) => this.#endSession(error.message, error));
     try {
+      options.signal?.throwIfAborted();
+      const aborted = new Promise((_, reject) => options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true }));
       if (withMachine) {
         this.machine = await Machine.open(options);
         this.machine.socket.once('closed', (error) => this.stop({ completed: false, error }));
       }
-      await Promise.all([session.connect(), this.machine?.connect()]);
+      await Promise.race([Promise.all([session.connect(), this.machine?.connect()]), aborted]);
       this.#isStarted = true;
     } catch (error) {
       await this.stop({ completed: false, error });

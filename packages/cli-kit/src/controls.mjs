@@ -6,7 +6,7 @@ export class Controls {
   /**
    * @param {{settings: import('./session.mjs').Settings, agent: import('./session.mjs').Agent,
    *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned.mjs').Versioned,
-   *   metadata: import('./versioned.mjs').Versioned, inBackground: (work: Promise<unknown>) => void,
+   *   lifecycle: import('./lifecycle.mjs').Lifecycle, inBackground: (work: Promise<unknown>) => void,
    *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
    *   `onChange`: reports changed settings to the hub; `onAbortAnswered`: called after the answer to `abort` was sent
    */
@@ -32,22 +32,15 @@ export class Controls {
     this.log.info(mode === 'local' ? 'The terminal is in control.' : 'The web is in control.');
   }
 
-  /** Publishes whether the terminal or the web is in control. In local mode, `lifecycleState` is `paused`. */
+  /** Publishes whether the terminal or the web is in control. */
   publishControl() {
     const controlledByUser = this.settings.mode === 'local';
-    const lifecycleState = controlledByUser ? 'paused' : 'running';
     this.inBackground(
       this.agentState.mutate((current) =>
         Boolean(current?.controlledByUser) === controlledByUser ? current : { ...current, controlledByUser },
       ),
     );
-    this.inBackground(
-      this.metadata.mutate((current) =>
-        current?.lifecycleState === lifecycleState
-          ? current
-          : { ...current, lifecycleState, lifecycleStateSince: Date.now() },
-      ),
-    );
+    this.lifecycle.publish();
   }
 
   /** The RPC methods. */

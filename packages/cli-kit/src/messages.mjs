@@ -19,13 +19,13 @@ export const failure = (value) =>
 /** A tool call. The hub stores the todos of a `TodoWrite` call with the session. */
 export const toolUse = (id, name, input) => assistantMessage({ type: 'tool_use', id, name, input });
 
-/** A piece of a tool's output. */
-export const toolResult = (id, content, isError = false) =>
+/** A piece of a tool's output. `isFinal`: the call has ended. */
+export const toolResult = (id, content, isError = false, isFinal = false) =>
   output({
     type: 'user',
     message: {
       role: 'user',
-      content: [{ type: 'tool_result', tool_use_id: id, content, ...(isError ? { is_error: true } : {}) }],
+      content: [{ type: 'tool_result', tool_use_id: id, content, ...(isError && { is_error: true }), ...(isFinal && { is_final: true }) }],
     },
   });
 

@@ -24,7 +24,7 @@ export async function describeSession(options, agentSessionId) {
     hostPid: process.pid,
     startedBy: startedByRunner ? 'runner' : 'terminal',
     startedFromRunner: startedByRunner,
-    lifecycleState: 'running',
+    lifecycleState: 'initializing',
     lifecycleStateSince: Date.now(),
     ...(await program.describe?.(options)),
     ...(name === undefined ? {} : { name }),
@@ -34,13 +34,15 @@ export async function describeSession(options, agentSessionId) {
 
 /**
  * Merges this process's metadata into the metadata that the hub has stored. An earlier process may have published it, and
- * the session may have been archived since.
+ * the session may have been archived since. A field that is `undefined` in `own` is removed.
  * @param {any} current the stored metadata
  * @param {Record<string, unknown>} own from `describeSession`
  */
 export function mergeMetadata(current, own) {
   const { archivedBy: _archivedBy, archiveReason: _archiveReason, ...others } = current ?? {};
-  const next = { ...others, ...own };
-  if (others.lifecycleState === 'running') next.lifecycleStateSince = others.lifecycleStateSince;
+  const next = withoutUndefined({ ...others, ...own });
+  if (others.lifecycleState === next.lifecycleState) next.lifecycleStateSince = others.lifecycleStateSince;
   return isDeepStrictEqual(next, current) ? current : next;
 }
+
+const withoutUndefined = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -83,16 +83,20 @@ async function main(program) {
   const log = makeLog(options);
   let app = null;
   let isStopping = false;
+  const starting = new AbortController();
+  const stop = () => (app ? app.stop() : starting.abort(new Error('The start was interrupted.')));
+  // The empty session of an interrupted start is deleted. The terminal does not wait for that: its next start continues the session.
+  const canStop = () => app || startedByRunner;
   // Registered before the start. By default a signal skips the exit handlers, and the agent would go on running.
   const onSignal = (signal) => {
-    if (isStopping || !app) process.exit(128 + constants.signals[signal]);
+    if (isStopping || !canStop()) process.exit(128 + constants.signals[signal]);
     isStopping = true;
     log.info(`${signal}: stopping`);
-    app.stop();
+    stop();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  process.on('disconnect', () => (app ? app.stop() : process.exit(1)));
+  process.on('disconnect', () => (canStop() ? stop() : process.exit(1)));
 
   app = await startApp({
     ...options,
@@ -100,6 +104,7 @@ async function main(program) {
     token: await receiveToken(options, { program, startedByRunner, warn: log.warn }),
     log,
     startedByRunner,
+    signal: starting.signal,
     onEnding: () => notifyRunner({ type: 'ending' }),
     echo: (text) => process.stdout.write(text),
   });

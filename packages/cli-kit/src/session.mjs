@@ -6,6 +6,7 @@ import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
+import { Lifecycle } from './lifecycle.mjs';
 import { LiveText } from './live-text.mjs';
 import { describeSession, mergeMetadata } from './metadata.mjs';
 import { Outbox } from './outbox.mjs';
@@ -43,6 +44,8 @@ const FLUSH_MS = 5000;
  *   whose `localId` will be `id`. Web clients see it before the message is sent
  * @property {import('./permissions.mjs').Permissions} permissions
  * @property {(fields: Record<string, unknown>) => void} publishMetadata changes fields of the session's metadata
+ * @property {(error: string | null) => void} onStarted to be called when the agent has started, with null, and when it could not be
+ *   started, with the reason
  * @property {() => string[]} requestIds ids of the session's earlier and pending permission requests
  * @property {(thinking: boolean) => void} onThinking to be called when `thinking` has changed
  * @property {(seq: number, wasSkipped: boolean) => void} onHandled to be called once per message, after its last effect
@@ -114,6 +117,7 @@ export class Session {
     const { log, root, client, store, program } = options;
     this.id = session.id;
     this.isNew = isNew;
+    this.isSpawned = options.startedByRunner === true;
     this.log = log;
     this.client = client;
     this.state = state;
@@ -122,6 +126,13 @@ export class Session {
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (stored with the session)`);
+    this.lifecycle = new Lifecycle({
+      isUsed: session.seq > 0,
+      settings: this.settings,
+      // The end of the session has a state of its own.
+      publish: (fields) => !this.isEnding && this.#publishMetadata(fields),
+    });
+    Object.assign(this.ownMetadata, this.lifecycle.fields);
     this.socket = new HubSocket({ ...options, auth: { sessionId: this.id, clientType: 'session-scoped', features: ['upload-chunks'] } });
     const origin = { socket: this.socket, scope: { sid: this.id }, record: session };
     this.agentState = new Versioned({ ...origin, event: 'update-state', field: 'agentState' });
@@ -156,11 +167,15 @@ export class Session {
       uploads,
       settings: this.settings,
       apply: (changes) => this.controls.apply(changes),
-      send: (message, localId) => this.outbox.push(message, localId),
+      send: (message, localId) => {
+        this.lifecycle.markUsed();
+        return this.outbox.push(message, localId);
+      },
       flush: (timeoutMs) => this.outbox.flush(timeoutMs),
       sendDelta: (delta) => this.liveText.append(delta),
       permissions: this.permissions,
       publishMetadata: (fields) => this.#publishMetadata(fields),
+      onStarted: (error) => this.lifecycle.setAgentError(error),
       requestIds: () => this.permissions.requestIds,
       onThinking: () => this.#sendAlive(),
       onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
@@ -174,7 +189,7 @@ export class Session {
       agent: this.agent,
       permissions: this.permissions,
       agentState: this.agentState,
-      metadata: this.metadata,
+      lifecycle: this.lifecycle,
       inBackground: (work) => this.#inBackground(work),
       onChange: () => this.#sendAlive(),
       onAbortAnswered: () => this.#inBackground(this.#reactivate()),
@@ -183,7 +198,10 @@ export class Session {
     });
     this.inbox = new Inbox({
       fetchAfter: (seq) => client.messagesAfter(this.id, seq),
-      onMessage: (message) => this.agent.receive(message),
+      onMessage: (message) => {
+        this.lifecycle.markUsed();
+        this.agent.receive(message);
+      },
       startSeq: state.lastSeq,
       isConnected: () => this.socket.isConnected,
       onError: (error) => this.#handleHubError(error),
@@ -223,12 +241,23 @@ export class Session {
 
   /** Deletes the session at the hub if this process created it and its agent did not start: it would stay in lists as empty. */
   async discardUnstarted() {
-    if (!this.isNew || this.#isMerged) return;
-    await this.client.deleteSession(this.id).catch((error) => this.log.debug(`cannot delete the session: ${error.message}`));
+    if (this.isNew && !this.#isMerged) await this.#delete();
   }
 
   /**
-   * Ends the session at the hub, after its last messages were sent.
+   * Whether the session is not worth keeping: a runner started it, and it was never used. The session of the command line is
+   * continued by the next start in its directory.
+   */
+  get #isSuperfluous() {
+    return this.isNew && this.isSpawned && !this.lifecycle.isUsed && !this.metadata.value?.name;
+  }
+
+  #delete() {
+    return this.client.deleteSession(this.id).catch((error) => this.log.debug(`cannot delete the session: ${error.message}`));
+  }
+
+  /**
+   * Ends the session at the hub, after its last messages were sent. One that was started by a runner and never used is deleted.
    * @param {{completed: boolean}} options `completed`: sets `lifecycleState` to `completed`
    */
   async end({ completed }) {
@@ -255,6 +284,7 @@ export class Session {
     this.outbox.close();
     this.socket.close();
     this.state.release();
+    if (completed && this.#isSuperfluous) await this.#delete();
     this.#resolveEnded();
   }
 

@@ -119,19 +119,21 @@ impl Hub {
         if self.config.forbidden_modes.contains(mode) {
             return Err(Error::ModeForbidden("mode"));
         }
-        if session.metadata_fields().has_own_mode(mode) {
+        let mut valid = session.metadata_fields().own_modes();
+        let own_count = valid.len();
+        for word in self.flavor(session).permission_modes().iter().map(|mode| mode.as_str()) {
+            if !valid.iter().any(|own| own == word) {
+                valid.push(word.to_owned());
+            }
+        }
+        if valid.iter().any(|id| id == mode) {
             return Ok(());
         }
-        let flavor = self.flavor(session);
-        let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
-        if !flavor.accepts_permission_mode(known) {
-            let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
-            let own =
-                if session.metadata_fields().has_own_modes() { ", or one of `modes` in its metadata" } else { "" };
-            let message = format!("Field `mode` must be one of {} for this session's agent{own}.", valid.join(", "));
-            return Err(Error::field("mode", message));
-        }
-        Ok(())
+        let message = match mode.parse::<PermissionMode>() {
+            Err(error) if own_count == 0 => format!("Field `mode`: {error}."),
+            _ => format!("Field `mode` must be one of {} for this session's agent.", listed(&valid)),
+        };
+        Err(Error::field("mode", message))
     }
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {

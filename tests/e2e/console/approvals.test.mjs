@@ -29,7 +29,7 @@ test('an approval for the session names its scope, covers it alone, is listed, a
   await chat.answer('Allow ls … until the agent ends');
   await rules.getByText('ls …').waitFor();
   await chat.send('ls');
-  await chat.log.locator('details', { hasText: /^ ?Bash ?ls$/ }).getByRole('img', { name: 'Allowed by the rule ls …' }).waitFor();
+  await chat.log.locator('details', { hasText: /^ ?Run command ?ls$/ }).getByRole('img', { name: 'Allowed by the rule ls …' }).waitFor();
   await chat.send('ls && touch dangerous');
   await chat.request().getByText('touch dangerous').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Approve', 'Deny', 'Deny and stop']);

@@ -226,7 +226,7 @@ test('shows JSON that is too deep for recursion', async (t) => {
   ]);
   const log = page.getByRole('log');
   for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
-  for (const [title, outputs] of [['Unknown message', 1], ['Bash', 2]]) {
+  for (const [title, outputs] of [['Unknown message', 1], ['Run command', 2]]) {
     await log.locator('summary', { hasText: title }).click();
     await waitForCount(log.locator('.disclosure', { hasText: title }).locator('.disclosure-body .output'), outputs);
   }

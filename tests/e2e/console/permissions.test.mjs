@@ -202,13 +202,13 @@ test('shows completed requests that have no tool call, in order', async (t) => {
   const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round'] }];
   const completedRequests = {
     r1: { tool: 'Ask', arguments: { questions }, completedAt, status: 'approved', answers: { shape: { answers: ['Round'] } } },
-    r2: { tool: 'Edit', arguments: { file_path: 'a.txt', content: 'new' }, completedAt: completedAt + 1, status: 'approved', decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit', 'Write'] },
+    r2: { tool: 'Edit', arguments: { file_path: '/code/t/a.txt', content: 'new' }, completedAt: completedAt + 1, status: 'approved', decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit', 'Write'] },
     r3: { tool: 'Bash', arguments: { command: 'ls' }, completedAt: completedAt + 2, status: 'canceled', reason: 'The agent was restarted' },
   };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
   const lines = chat.log.locator('summary');
   await lines.nth(2).waitFor();
-  assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredBash ls — The agent was restarted']);
+  assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredRun command ls — The agent was restarted']);
   await lines.nth(0).click();
   await lines.nth(1).click();
   await chat.log.locator('.decision-details').nth(1).waitFor();

@@ -221,3 +221,31 @@ test('lists and searches more sessions than a page of the hub has', async (t) =>
   await page.getByRole('link', { name: /Session 42\b/ }).click();
   await new Chat(page).page.getByText('No messages yet').waitFor();
 });
+
+test('a session whose agent cannot be started is shown as failed with the reason, until the agent runs', async (t) => {
+  const namespace = 'failed';
+  const metadata = { path: '/code/f', host: 'laptop', name: 'The talk', lifecycleState: 'failed', agentError: 'Claude Code did not start: npx cannot run it: No matching version found.\nCheck the network.' };
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/f', metadata });
+  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
+  const row = page.getByRole('link', { name: /The talk.*failed/ });
+  await row.waitFor();
+  const bar = page.locator('.session-bar');
+  await bar.getByText('Failed', { exact: true }).waitFor();
+  await bar.getByText('Claude Code did not start: npx cannot run it: No matching version found.', { exact: true }).waitFor();
+  assert.equal(await page.getByText('ready', { exact: true }).count(), 0);
+  const { lifecycleState: _state, agentError: _error, ...rest } = metadata;
+  await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata: { ...rest, lifecycleState: 'running' } });
+  await bar.getByText('Ready', { exact: true }).waitFor();
+  await bar.getByText('/code/f').waitFor();
+  await page.getByRole('link', { name: /The talk.*ready/ }).waitFor();
+});
+
+test('a session that was never used is called new, and is listed after those in use', async (t) => {
+  const namespace = 'unused';
+  const open = (tag, metadata) => liveSession(t, hub, { namespace, tag, metadata: { path: '/code/u', host: 'laptop', ...metadata } });
+  await open('/code/u#1', { name: 'The talk', lifecycleState: 'running' });
+  await open('/code/u#2', { lifecycleState: 'initializing' });
+  const { page } = await visit(t, namespace);
+  await page.getByRole('link', { name: /New session/ }).waitFor();
+  assert.deepEqual(await page.locator('.session-title').allTextContents(), ['The talk', 'New session']);
+});

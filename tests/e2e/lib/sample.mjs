@@ -123,7 +123,7 @@ export async function fillSample(hub, session, cli) {
     t2: { tool: 'Edit', arguments: { file_path: 'src/dates.rs' }, status: 'approved', decision: 'approved_for_session', mode: 'default', completedAt },
     r0: { tool: 'Bash', arguments: { command: 'cargo install date-checker' }, status: 'denied', decision: 'denied', reason: 'The tests are enough', mode: 'default', completedAt },
   };
-  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Reject a 13th month"' }, createdAt: NOW - 30_000 } };
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Reject a 13th month"' }, sessionRule: { kind: 'command', label: 'git commit …' }, createdAt: NOW - 30_000 } };
   await cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
   const other = (tag, metadata) => web.openSession({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });

@@ -38,6 +38,8 @@ const MAX_EDIT_LENGTH = 2000;
 
 /** Compares two texts. The result is one hunk with all their lines, or none if both are empty. */
 export function diffTexts(before: string, after: string): Hunk[] {
+  // Agents replace parts of lines. The last line of a text would differ from the same line that another one follows.
+  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n')) return diffTexts(`${before}\n`, `${after}\n`);
   const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength: MAX_EDIT_LENGTH });
   const hunks = patch?.hunks ?? [replacementHunk(before, after)];
   return (hunks.length > 0 || before === '' ? hunks : [unchangedHunk(before)]).map(toHunk);

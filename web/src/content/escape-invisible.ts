@@ -1,6 +1,6 @@
 /**
- * Escapes invisible characters and those that reorder text, such as `\u202E`, so that a permission request cannot hide what
- * it does.
+ * Escapes invisible characters and those that reorder text, such as `\u202E`, so that a permission request or the name of a
+ * file cannot hide what it is.
  */
 
 /** A part of a text: visible text, or the escapes of invisible characters. */
@@ -32,6 +32,12 @@ export function escapeInvisible(text: string): TextRun[] {
   add(text.slice(position), false);
   return runs;
 }
+
+/** Escapes a text for attributes, which cannot highlight the escapes. */
+export const escapeText = (text: string): string =>
+  escapeInvisible(text)
+    .map((run) => run.text)
+    .join('');
 
 function escapeCharacter(character: string): string {
   const code = character.codePointAt(0) ?? 0;

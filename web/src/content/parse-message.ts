@@ -22,8 +22,8 @@ export type MessagePart =
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
   | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
   | { kind: 'tool'; id: string; name: string; input: unknown }
-  /** `images`: data URLs. */
-  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean }
+  /** `images`: data URLs. `isFinal`: no further result of the call follows. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isFinal?: true }
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
@@ -115,7 +115,7 @@ function parseBlock(block: unknown): MessagePart | null {
         : null;
     case 'tool_result':
       return typeof block.tool_use_id === 'string'
-        ? { kind: 'result', id: block.tool_use_id, ...parseToolOutput(block.content), isError: block.is_error === true }
+        ? { kind: 'result', id: block.tool_use_id, ...parseToolOutput(block.content), isError: block.is_error === true, ...(block.is_final === true && { isFinal: true }) }
         : null;
     case 'image': {
       const url = imageUrl(block);

@@ -3,7 +3,7 @@
 import type { CompletedRequest } from '../api/types.ts';
 import { dropInvalidFields, isNumber, isObject, isString, type Validator } from '../api/validate.ts';
 import { parseQuestions } from './tool-arguments.ts';
-import { summarizeInput } from './tool-summary.ts';
+import { summarizeInput, summaryPath, toolTitle } from './tool-summary.ts';
 
 export interface Decision {
   label: string;
@@ -52,10 +52,12 @@ export function describeDecision({ status, decision, approvedBy, arguments: inpu
   return { kind: 'approved', label: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
 
-/** Summarizes a request in one line: the first question, or the tool with its input. */
-export function summarizeRequest({ tool = 'A tool', arguments: input }: CompletedRequest): string {
+/** Summarizes a request in one line: the first question, or the tool with its input, which may be the path of a file. */
+export function summarizeRequest({ tool = 'A tool', arguments: input }: CompletedRequest): { text: string; path?: string } {
   const [question] = parseQuestions(input).questions;
-  return question ? question.text : `${tool} ${summarizeInput(input)}`.trimEnd();
+  if (question) return { text: question.text };
+  const path = summaryPath(input);
+  return path === undefined ? { text: `${toolTitle(tool, input)} ${summarizeInput(input)}`.trimEnd() } : { text: `${tool} `, path };
 }
 
 /** Returns the questions of a request with their answers, and the choice among the agent's own approvals. */

@@ -14,7 +14,8 @@ export interface ToolItem {
   output: string;
   /** Data URLs of the images in the output. */
   images: string[];
-  state: 'running' | 'done' | 'failed';
+  /** `waiting`: for the user's answer to its permission request. */
+  state: 'running' | 'waiting' | 'done' | 'failed';
   /** The completed permission request of the call, if there was one. */
   permission?: CompletedRequest;
   createdAt: number;
@@ -68,6 +69,8 @@ export interface TimelineInput {
   live?: LiveText[];
   /** Whether the hub has older messages. */
   hasOlder: boolean;
+  /** The pending permission requests by id. */
+  requests?: Record<string, unknown> | undefined;
   /** The completed permission requests by id. */
   completed?: Record<string, CompletedRequest> | undefined;
   /** The seqs of the messages that wait for the agent, as the CLI wrote them. */
@@ -88,10 +91,10 @@ const TODO_TOOL = 'TodoWrite';
 /**
  * Returns the items of a conversation, oldest first.
  *
- * No record marks the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
+ * Most CLIs do not mark the end of a tool call, and its output may arrive in many messages. A call with output is therefore done
  * once the agent writes something else or stops working.
  */
-export function buildTimeline({ messages, outgoing, live = [], hasOlder, completed = {}, queued }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
+export function buildTimeline({ messages, outgoing, live = [], hasOlder, requests = {}, completed = {}, queued }: TimelineInput, { active, thinking }: AgentActivity): TimelineItem[] {
   const items: TimelineItem[] = [];
   const tools = new Map<string, ToolItem>();
   const callsWithOutput = new Set<ToolItem>();
@@ -114,8 +117,11 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
         const { text, images, isError } = part;
         const tool = tools.get(part.id);
         // The call may be among older messages that are not loaded.
-        if (tool) callsWithOutput.add(appendResult(tool, part));
-        else items.push({ kind: 'result', key, text, images, isError, createdAt });
+        if (tool) {
+          appendResult(tool, part);
+          callsWithOutput.add(tool);
+          if (part.isFinal) markDone([tool]);
+        } else items.push({ kind: 'result', key, text, images, isError, createdAt });
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
@@ -128,9 +134,11 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
       }
     });
   }
-  if (!thinking) markDone(active ? callsWithOutput : tools.values());
+  const isWriting = active && live.some(({ pieces }) => pieces.some(({ text }) => text.trim() !== ''));
+  if (!thinking || isWriting) markDone(active ? callsWithOutput : tools.values());
   const unstored = active ? live.flatMap((text) => texts.add(text.id, toItem(text)) ?? []) : [];
   if (active && thinking) texts.markLive(items.findLast(({ kind }) => kind !== 'user'));
+  markWaiting(tools, requests);
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   return [
     ...insertRequests(mergeResults(moveTurnEnds(items)), attachRequests(tools, completed), since),
@@ -181,11 +189,21 @@ function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem
 
 const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
 
-function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>): ToolItem {
+function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>): void {
   tool.output += text;
   tool.images.push(...images);
   if (isError) tool.state = 'failed';
-  return tool;
+}
+
+/** A second request of a call has the call's id with a number. */
+const callIdOf = (requestId: string) => requestId.replace(/#\d+$/, '');
+
+/** Marks the calls with a pending request. */
+function markWaiting(tools: Map<string, ToolItem>, requests: Record<string, unknown>): void {
+  for (const id of Object.keys(requests)) {
+    const tool = tools.get(id) ?? tools.get(callIdOf(id));
+    if (tool && tool.state !== 'failed') tool.state = 'waiting';
+  }
 }
 
 /** Attaches each completed request to the tool call with its id. Returns the requests without a loaded call. */

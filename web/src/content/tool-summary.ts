@@ -8,6 +8,27 @@ type Fields = Record<string, unknown>;
 /** The fields that describe a call best, in order of preference. */
 const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', 'query', 'url', 'description', 'prompt', 'title'];
 
+/** The fields of these that hold a path. */
+const PATH_FIELDS = ['file_path', 'path', 'filePath'];
+
+const SHELL_TOOL = /bash|shell|exec|command|terminal/i;
+
+/** Returns the title of a tool call. Agents name their shells differently. */
+export function toolTitle(name: string, input: unknown): string {
+  const { command } = (input ?? {}) as Fields;
+  return SHELL_TOOL.test(name) && (typeof command === 'string' || Array.isArray(command)) ? 'Run command' : name;
+}
+
+/** Returns the path of the one file that a tool call names, if that is its summary. */
+export function summaryPath(input: unknown): string | undefined {
+  if (typeof input !== 'object' || input === null) return undefined;
+  const summary = summarizeInput(input);
+  const paths = [...PATH_FIELDS.map((name) => (input as Fields)[name]), ...changedPaths(input as Fields)];
+  return summary !== '' && paths.includes(summary) ? summary : undefined;
+}
+
+const changedPaths = ({ changes }: Fields): unknown[] => (Array.isArray(changes) ? changes.map((change: Fields | null) => change?.file_path) : []);
+
 /** Summarizes the input of a tool call in one line. */
 export function summarizeInput(input: unknown): string {
   if (typeof input === 'string') return firstLine(input);
@@ -16,7 +37,7 @@ export function summarizeInput(input: unknown): string {
   if (Array.isArray(fields.command)) return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
   const named = SUMMARY_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
   if (typeof named === 'string') return firstLine(named);
-  const paths = Array.isArray(fields.changes) ? fields.changes.map((change: Fields | null) => change?.file_path) : [];
+  const paths = changedPaths(fields);
   if (paths.length > 0 && paths.every((path) => typeof path === 'string')) return firstLine([...new Set(paths)].join(', '));
   const first = Object.values(fields).find((value) => typeof value === 'string');
   return firstLine(typeof first === 'string' ? first : outputText(input));
@@ -49,7 +70,7 @@ export function previewOutput(output: string, imageCount: number): { text: strin
   return { text, more: more.filter(Boolean).join(', ') };
 }
 
-const pluralize = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+export const pluralize = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 function firstLine(text: string): string {
   const [line = '', ...rest] = text.trim().split('\n');

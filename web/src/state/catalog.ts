@@ -59,8 +59,11 @@ export function acceptEditsMode(metadata: Metadata): Choice | undefined {
   return modesOf(metadata).find(({ id }) => marked.has(id));
 }
 
-/** Returns the label of a permission mode, or the mode itself if no agent has it. */
-export const modeLabel = (mode: string): string => allModes.value.find(({ id }) => id === mode)?.label ?? mode;
+/** Returns the label of a session's permission mode: that of its agent, else that of any agent, else the mode itself. */
+export function modeLabel(mode: string, metadata: Metadata): string {
+  const known = [...(parseOwn(metadata?.modes) ?? []), ...(agentOf(metadata)?.modes ?? []), ...allModes.value];
+  return known.find(({ id }) => id === mode)?.label ?? mode;
+}
 
 /** Returns a session's own choices; undefined if it lists none. */
 function parseOwn(own: unknown): Choice[] | undefined {

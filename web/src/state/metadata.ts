@@ -10,6 +10,7 @@ const VALIDATORS: Record<string, Validator> = {
   flavor: isString,
   machineId: isString,
   lifecycleState: isString,
+  agentError: isString,
   homeDir: isString,
   displayName: isString,
   platform: isString,

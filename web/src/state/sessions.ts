@@ -73,10 +73,16 @@ interface TitledSession {
   metadata: { name?: string; path: string; summary?: { text?: string }; lifecycleState?: string } | null;
 }
 
-/** Returns the session's name, or else its summary, its directory's name, or the start of its id. */
+/** Returns the session's name, or else its summary, its directory's name, or the start of its id. One without messages is new. */
 export function sessionTitle({ id, metadata }: TitledSession): string {
-  return metadata?.name || metadata?.summary?.text || (metadata?.path && baseName(metadata.path)) || id.slice(0, 8);
+  return metadata?.name || metadata?.summary?.text || (isUnused({ metadata }) && 'New session') || (metadata?.path && baseName(metadata.path)) || id.slice(0, 8);
 }
+
+/** Whether the CLI says that the session has no messages. A machine keeps one ready in its directory. */
+const isUnused = ({ metadata }: Pick<TitledSession, 'metadata'>): boolean => metadata?.lifecycleState === 'initializing';
+
+/** Whether the agent of an active session could not be started. */
+export const hasFailed = ({ active, metadata }: Pick<TitledSession, 'metadata'> & Pick<Session, 'active'>): boolean => active && metadata?.lifecycleState === 'failed';
 
 export function isArchived({ metadata }: TitledSession): boolean {
   return metadata?.lifecycleState === 'archived';
@@ -112,10 +118,11 @@ export interface SessionGroup {
 /** Sessions that were changed within the same minute keep their order, so that working agents do not change places all the time. */
 const minuteOf = (time: number) => Math.floor(time / 60_000);
 
-/** Sorts sessions by active first, then by the minute of the last update, then by creation. */
+/** Sorts sessions by active first, unless they were never used, then by the minute of the last update, then by creation. */
 export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
+  const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
   const compare = (a: SessionSummary, b: SessionSummary) =>
-    Number(b.active) - Number(a.active) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
+    isInUse(b) - isInUse(a) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
   return [...summaries].sort(compare);
 }
 

@@ -7,7 +7,7 @@ import { useExpanded, WHOLE_ITEM } from './expanded.ts';
 interface Props {
   icon: ComponentChildren;
   title: string;
-  detail?: string;
+  detail?: ComponentChildren;
   isFailed?: boolean;
   trailing?: ComponentChildren;
   /** Shown below the summary while collapsed. */

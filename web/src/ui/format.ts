@@ -1,4 +1,4 @@
-/** Formats times and paths for display. */
+/** Formats times for display. */
 
 import { now } from './current-time.ts';
 
@@ -25,10 +25,4 @@ const dayAndTime = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: '
 export function formatTime(time: number): string {
   const isToday = new Date(time).toDateString() === new Date(now.value).toDateString();
   return (isToday ? timeOfDay : dayAndTime).format(time);
-}
-
-/** Replaces the home directory in a path by `~`. Without `homeDir` it is guessed from the path. */
-export function shortenPath(path: string, homeDir?: string): string {
-  const home = homeDir ?? /^(\/home\/[^/]+|\/Users\/[^/]+|\/root)(?=\/|$)/.exec(path)?.[0];
-  return home && (path === home || path.startsWith(`${home}/`)) ? `~${path.slice(home.length)}` : path;
 }

@@ -2,11 +2,14 @@
 
 import './answered-request.css';
 import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
-import type { CompletedRequest } from '../api/types.ts';
+import type { CompletedRequest, Session } from '../api/types.ts';
+import { relativePath } from '../content/paths.ts';
 import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
 import { parsePlan, parseQuestions } from '../content/tool-arguments.ts';
 import { modeLabel } from '../state/catalog.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { PathText } from '../ui/path-text.tsx';
 import { Plan } from './plan.tsx';
 import { ToolInput } from './tool-content.tsx';
 
@@ -19,28 +22,50 @@ export function DecisionIcon({ request, isLabelled }: { request: CompletedReques
   return <Icon size={15} class={`decision ${kind}`} {...(isLabelled ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
 }
 
+interface DecisionProps {
+  request: CompletedRequest;
+  /** Of the session, whose agent may have modes of its own. */
+  metadata: Session['metadata'];
+}
+
 /** The item of a completed request that belongs to no tool call of the conversation. */
-export function AnsweredRequest({ request }: { request: CompletedRequest }) {
+export function AnsweredRequest({ request, metadata }: DecisionProps) {
   const { label } = describeDecision(request);
-  const { reason } = request;
   const plan = parsePlan(request.tool ?? '', request.arguments);
   return (
-    <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
+    <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={<RequestSummary request={request} directory={metadata?.path} />}>
       {plan ? <Plan {...plan} /> : parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
-      <DecisionDetails request={request} />
+      <DecisionDetails request={request} metadata={metadata} />
     </Disclosure>
   );
 }
 
+function RequestSummary({ request, directory }: { request: CompletedRequest; directory: string | undefined }) {
+  const { text, path } = summarizeRequest(request);
+  const reason = request.reason ? ` — ${request.reason}` : '';
+  if (path === undefined) return <EscapedText text={text + reason} />;
+  return (
+    <span class="request-summary">
+      <EscapedText text={text} />
+      <PathText path={relativePath(path, directory)} />
+      {reason && (
+        <span class="ellipsis">
+          <EscapedText text={reason} />
+        </span>
+      )}
+    </span>
+  );
+}
+
 /** The decision, with its answers, reason, mode and allowed tools. */
-export function DecisionDetails({ request }: { request: CompletedRequest }) {
+export function DecisionDetails({ request, metadata }: DecisionProps) {
   const { reason, mode, allowTools = [] } = request;
   const lines: [name: string, text: string][] = [
     ['Decision', describeDecision(request).label],
     ...(request.decision === 'approved_for_session' && request.sessionRule ? [['Rule', request.sessionRule.label] as [string, string]] : []),
     ...answeredQuestions(request).map(({ question, answers }): [string, string] => [question, answers.join(', ')]),
     ...(reason ? [['Reason', reason] as [string, string]] : []),
-    ...(mode ? [['Mode', modeLabel(mode)] as [string, string]] : []),
+    ...(mode ? [['Mode', modeLabel(mode, metadata)] as [string, string]] : []),
     ...(allowTools.length > 0 ? [['Also allowed', allowTools.join(', ')] as [string, string]] : []),
   ];
   return (

@@ -5,7 +5,10 @@ import { GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
 import type { ChangedFile } from '../content/git-output.ts';
+import { escapeText } from '../content/escape-invisible.ts';
 import { fetchChanges, fetchDiff, type GitChanges } from '../state/workspace.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { LineCounts } from '../ui/line-counts.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { Diff } from './diff.tsx';
@@ -19,7 +22,9 @@ export function Changes({ session }: { session: Session }) {
       <div class="page-head">
         <h2 class="row">
           <GitBranch size={18} aria-hidden />
-          <span class="mono ellipsis">{value?.branch ?? 'Changes'}</span>
+          <span class="mono ellipsis">
+            <EscapedText text={value?.branch ?? 'Changes'} />
+          </span>
         </h2>
         <button type="button" class="button" onClick={refetch} disabled={isLoading}>
           <RotateCw size={16} aria-hidden /> Refresh
@@ -77,14 +82,9 @@ function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & {
           {STATUS_LETTERS.get(file.status) ?? '?'}
         </span>
         <span class="mono change-path">
-          {file.oldPath && `${file.oldPath} → `}
-          {file.path}
+          <EscapedText text={file.oldPath ? `${file.oldPath} → ${file.path}` : file.path} />
         </span>
-        {counts && (
-          <span class="line-counts">
-            <span class="lines-added">+{counts.added}</span> <span class="lines-removed">−{counts.removed}</span>
-          </span>
-        )}
+        {counts && <LineCounts {...counts} />}
       </summary>
       {isOpen && <FileDiff id={id} changes={changes} area={area} path={file.path} />}
     </details>
@@ -95,5 +95,5 @@ function FileDiff({ id, changes, area, path }: Omit<SectionProps, 'title'> & { p
   // Fetches the diff again with each new list of changes.
   const { value, error, refetch } = useFetch(`${id} ${area} ${path}`, () => fetchDiff(id, path, area === 'staged'), changes);
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
-  return value === undefined ? <Skeleton label="Loading the diff" /> : <Diff patch={value} label={`Diff of ${path}`} />;
+  return value === undefined ? <Skeleton label="Loading the diff" /> : <Diff patch={value} label={`Diff of ${escapeText(path)}`} />;
 }

@@ -3,6 +3,7 @@
 import './diff.css';
 import { useMemo } from 'preact/hooks';
 import { type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
+import { escapeText } from '../content/escape-invisible.ts';
 import type { Edit } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { useExpanded } from '../ui/expanded.ts';
@@ -32,7 +33,7 @@ export function Edits({ edits }: { edits: Edit[] }) {
           <figcaption class="mono">
             <EscapedText text={path} />
           </figcaption>
-          <Hunks name={`edit ${index}`} hunks={diffTexts(before, after)} label={`Edit of ${path}`} />
+          <Hunks name={`edit ${index}`} hunks={diffTexts(before, after)} label={`Edit of ${escapeText(path)}`} />
         </figure>
       ))}
     </>

@@ -6,6 +6,7 @@ import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import { errorText } from '../api/errors.ts';
 import { formatSize } from '../content/file-size.ts';
 import { type DirectoryEntry, fetchDirectory } from '../state/workspace.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { showError } from '../ui/toasts.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
@@ -103,7 +104,9 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }
           >
             {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="chevron" /> : <span class="tree-gap" />}
             {row.type === 'directory' ? <Folder size={16} aria-hidden /> : <FileText size={16} aria-hidden />}
-            <span class="ellipsis">{row.name}</span>
+            <span class="ellipsis">
+              <EscapedText text={row.name} />
+            </span>
             {row.size !== undefined && <span class="muted tree-size">{formatSize(row.size)}</span>}
           </div>
         ))}

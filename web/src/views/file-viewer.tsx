@@ -2,10 +2,12 @@
 
 import { Download } from 'lucide-preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { escapeText } from '../content/escape-invisible.ts';
 import { formatSize } from '../content/file-size.ts';
 import { detectFileType } from '../content/file-type.ts';
 import { highlight } from '../content/highlight.ts';
 import { fetchFile } from '../state/workspace.ts';
+import { PathText } from '../ui/path-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 
@@ -15,15 +17,15 @@ export function FileViewer({ sessionId, path }: { sessionId: string; path: strin
   const url = useObjectUrl(value, name);
   const content = useMemo(() => value && detectFileType(name, value), [value, name]);
   return (
-    <article class="file" aria-label={path}>
+    <article class="file" aria-label={escapeText(path)}>
       <header class="spread">
-        <h2 class="mono ellipsis" title={path}>
-          {path}
+        <h2 class="mono">
+          <PathText path={path} />
         </h2>
         {value && url && (
           <span class="row">
             <span class="muted small">{formatSize(value.length)}</span>
-            <a class="button quiet icon" href={url} download={name} aria-label={`Download ${name}`}>
+            <a class="button quiet icon" href={url} download={name} aria-label={`Download ${escapeText(name)}`}>
               <Download size={18} aria-hidden />
             </a>
           </span>
@@ -32,7 +34,7 @@ export function FileViewer({ sessionId, path }: { sessionId: string; path: strin
       {error && <ErrorNotice text={error} onRetry={refetch} />}
       {!value && !error && <Skeleton label="Loading the file" lines={8} />}
       {content?.kind === 'text' && <Code text={content.text} name={name} />}
-      {content?.kind === 'image' && url && <img class="file-image" src={url} alt={name} />}
+      {content?.kind === 'image' && url && <img class="file-image" src={url} alt={escapeText(name)} />}
       {content?.kind === 'binary' && <p class="empty">Not a text file. Download it to open it.</p>}
     </article>
   );

@@ -6,6 +6,7 @@ import { useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { searchFiles } from '../state/workspace.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
@@ -52,8 +53,12 @@ function SearchResults({ id, query, onOpen }: { id: string; query: string; onOpe
       {value.map((path) => (
         <li key={path}>
           <button type="button" onClick={() => onOpen(path)}>
-            <span>{path.slice(path.lastIndexOf('/') + 1)}</span>
-            <span class="mono muted ellipsis">{path}</span>
+            <span>
+              <EscapedText text={path.slice(path.lastIndexOf('/') + 1)} />
+            </span>
+            <span class="mono muted ellipsis">
+              <EscapedText text={path} />
+            </span>
           </button>
         </li>
       ))}

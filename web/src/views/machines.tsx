@@ -8,7 +8,7 @@ import type { Machine } from '../api/types.ts';
 import { sync } from '../state/hub-client.ts';
 import { machineName } from '../state/machines.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
-import { shortenPath } from '../ui/format.ts';
+import { shortenPath } from '../content/paths.ts';
 import { LoadGate } from '../ui/loading.tsx';
 
 export function Machines() {

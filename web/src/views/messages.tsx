@@ -43,10 +43,10 @@ export interface ReadingPlace {
 export function Messages({ session, readingPlace }: { session: Session; readingPlace: MutableRef<ReadingPlace | null> }) {
   const { id, active, thinking } = session;
   const { messages, outgoing, live, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
-  const { completedRequests: completed, queuedMessages: queued } = session.agentState ?? {};
+  const { requests, completedRequests: completed, queuedMessages: queued } = session.agentState ?? {};
   const items = useMemo(
-    () => buildTimeline({ messages, outgoing, live, hasOlder, completed, queued }, { active, thinking }),
-    [messages, outgoing, live, hasOlder, completed, queued, active, thinking],
+    () => buildTimeline({ messages, outgoing, live, hasOlder, requests, completed, queued }, { active, thinking }),
+    [messages, outgoing, live, hasOlder, requests, completed, queued, active, thinking],
   );
   const lastText = items.findLast((item): item is TextItem => item.kind === 'text' && !item.isLive)?.text;
   const announcement = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_ANNOUNCED_LENGTH)}`, [lastText]);
@@ -59,7 +59,7 @@ export function Messages({ session, readingPlace }: { session: Session; readingP
         </div>
       ) : (
         <>
-          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newestSeq={messages.at(-1)?.seq} readingPlace={readingPlace} />
+          <MessageList session={session} items={items} hasOlder={hasOlder} newestSeq={messages.at(-1)?.seq} readingPlace={readingPlace} />
           <p class="visually-hidden" role="status">
             {announcement}
           </p>
@@ -70,7 +70,7 @@ export function Messages({ session, readingPlace }: { session: Session; readingP
 }
 
 interface MessageListProps {
-  sessionId: string;
+  session: Session;
   items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
   newestSeq: number | undefined;
@@ -78,7 +78,8 @@ interface MessageListProps {
   readingPlace: MutableRef<ReadingPlace | null>;
 }
 
-function MessageList({ sessionId, items, hasOlder, newestSeq, readingPlace }: MessageListProps) {
+function MessageList({ session, items, hasOlder, newestSeq, readingPlace }: MessageListProps) {
+  const { id: sessionId } = session;
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const [startPlace] = useState(readingPlace.current);
@@ -193,7 +194,7 @@ function MessageList({ sessionId, items, hasOlder, newestSeq, readingPlace }: Me
             <div key={item.key} class="message">
               <ErrorBoundary>
                 <ListItemKey.Provider value={`${sessionId} ${item.key}`}>
-                  <TimelineItemView item={item} sessionId={sessionId} />
+                  <TimelineItemView item={item} session={session} />
                 </ListItemKey.Provider>
               </ErrorBoundary>
             </div>

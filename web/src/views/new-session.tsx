@@ -11,7 +11,7 @@ import { getOwn } from '../state/get-own.ts';
 import { sync } from '../state/hub-client.ts';
 import { directoryExists, isOutside, machineName, servedDirectories, type SpawnOptions, spawnSession } from '../state/machines.ts';
 import { loadStates, machines, summaries } from '../state/store.ts';
-import { shortenPath } from '../ui/format.ts';
+import { shortenPath } from '../content/paths.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { confirmNeverAsking } from './confirm-never-asking.ts';
 import { NoMachines } from './machines.tsx';

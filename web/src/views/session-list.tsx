@@ -6,9 +6,10 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../state/hub-client.ts';
-import { groupSessions, hasEnded, isArchived, isInTerminal, limitGroups, matchesQuery, type SessionGroup, sessionTitle, sortAsBefore, sortSessions } from '../state/sessions.ts';
+import { groupSessions, hasEnded, hasFailed, isArchived, isInTerminal, limitGroups, matchesQuery, type SessionGroup, sessionTitle, sortAsBefore, sortSessions } from '../state/sessions.ts';
 import { listSavedAt, loadStates, namespace, summaries } from '../state/store.ts';
-import { formatAge, shortenPath } from '../ui/format.ts';
+import { shortenPath } from '../content/paths.ts';
+import { formatAge } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
 import { useInUse } from '../ui/use-in-use.ts';
@@ -136,11 +137,16 @@ function NoSessions() {
   );
 }
 
-function getActivity({ active, thinking, pendingRequestsCount }: SessionSummary): 'waiting' | 'thinking' | 'active' | 'inactive' {
-  if (!active) return 'inactive';
-  if (pendingRequestsCount > 0) return 'waiting';
-  return thinking ? 'thinking' : 'active';
+type Activity = 'waiting' | 'thinking' | 'failed' | 'active' | 'inactive';
+
+function getActivity(session: SessionSummary): Activity {
+  if (!session.active) return 'inactive';
+  if (session.pendingRequestsCount > 0) return 'waiting';
+  if (session.thinking) return 'thinking';
+  return hasFailed(session) ? 'failed' : 'active';
 }
+
+const CHIPS: Record<Activity, string> = { waiting: 'chip warn', thinking: 'chip accent', failed: 'chip danger', active: 'chip ok', inactive: 'chip' };
 
 function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
@@ -151,6 +157,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
   const label = {
     waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
     thinking: 'working',
+    failed: 'failed',
     active: isInTerminal(session) ? 'in the terminal' : 'ready',
     inactive: hasEnded(session) ? 'ended' : 'not connected',
   }[activity];
@@ -160,7 +167,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
       <span class="session-title ellipsis name">{sessionTitle(session)}</span>
       <span class="session-time muted">{formatAge(updatedAt)}</span>
       <span class="session-details">
-        <span class={activity === 'waiting' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{label}</span>
+        <span class={CHIPS[activity]}>{label}</span>
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
         {agentName && <span class="ellipsis">{agentName}</span>}
         {todoProgress && (

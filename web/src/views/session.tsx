@@ -5,13 +5,13 @@ import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-
 import { Suspense } from 'preact/compat';
 import { type MutableRef, useLayoutEffect, useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Session } from '../api/types.ts';
+import type { Session, SessionSummary } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
-import { hasEnded, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
+import { hasEnded, hasFailed, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
-import { shortenPath } from '../ui/format.ts';
+import { shortenPath } from '../content/paths.ts';
 import { lazy } from '../ui/lazy.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
@@ -97,20 +97,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
         </Link>
         <div class="session-name">
           <h1 class="ellipsis name">{summary ? sessionTitle(summary) : 'Session'}</h1>
-          <p class="ellipsis muted small">
-            {metadata && (
-              <>
-                <span class="mono">{shortenPath(metadata.path)}</span> on {metadata.host}
-                {session?.metadata?.agentName && <> · {session.metadata.agentName}</>}
-                {metadata.worktree?.branch && (
-                  <>
-                    {' '}
-                    · <span class="mono">{metadata.worktree.branch}</span>
-                  </>
-                )}
-              </>
-            )}
-          </p>
+          {session && hasFailed(session) ? <AgentError text={session.metadata?.agentError} /> : <Place metadata={metadata} agentName={session?.metadata?.agentName} />}
         </div>
         {session && <Activity session={session} />}
         {session && <SessionMenu session={session} />}
@@ -126,6 +113,35 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
   );
 }
 
+/** Where the session runs, and its agent. */
+function Place({ metadata, agentName }: { metadata: SessionSummary['metadata'] | Session['metadata'] | undefined; agentName: string | undefined }) {
+  return (
+    <p class="ellipsis muted small">
+      {metadata && (
+        <>
+          <span class="mono">{shortenPath(metadata.path)}</span> on {metadata.host}
+          {agentName && <> · {agentName}</>}
+          {metadata.worktree?.branch && (
+            <>
+              {' '}
+              · <span class="mono">{metadata.worktree.branch}</span>
+            </>
+          )}
+        </>
+      )}
+    </p>
+  );
+}
+
+/** Why the agent could not be started. The conversation has the whole text. */
+function AgentError({ text = 'The agent could not be started.' }: { text: string | undefined }) {
+  return (
+    <p class="agent-error small" title={text}>
+      {text.split('\n', 1)[0]}
+    </p>
+  );
+}
+
 function Activity({ session }: { session: Session }) {
   const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
   if (session.active && (session.thinking || hasRequests)) {
@@ -136,5 +152,6 @@ function Activity({ session }: { session: Session }) {
     );
   }
   if (!session.active) return <span class="chip">{isArchived(session) ? 'Archived' : hasEnded(session) ? 'Ended' : 'Not connected'}</span>;
+  if (hasFailed(session)) return <span class="chip danger">Failed</span>;
   return isInTerminal(session) ? <span class="chip">In the terminal</span> : <span class="chip ok">Ready</span>;
 }

@@ -3,7 +3,7 @@
 import './timeline-item.css';
 import { AlertTriangle, Brain, Check, Clock, Paperclip, RotateCw, Terminal, X } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
-import type { Attachment } from '../api/types.ts';
+import type { Attachment, Session } from '../api/types.ts';
 import { formatSize } from '../content/file-size.ts';
 import { formatJson } from '../content/format-json.ts';
 import { Markdown } from '../content/markdown.tsx';
@@ -18,7 +18,7 @@ import { TodoList } from './todos.tsx';
 import { ResultDisclosure, ToolCall } from './tool-call.tsx';
 import { Images, ToolOutput } from './tool-content.tsx';
 
-export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sessionId: string }) {
+export function TimelineItemView({ item, session: { id, metadata } }: { item: TimelineItem; session: Session }) {
   switch (item.kind) {
     case 'user':
       return (
@@ -27,7 +27,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
         </UserMessage>
       );
     case 'outgoing':
-      return <Outgoing sessionId={sessionId} outgoing={item.outgoing} />;
+      return <Outgoing sessionId={id} outgoing={item.outgoing} />;
     case 'text':
       if (item.isTail) return <LiveTail text={item.text} />;
       return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} isLive={item.isLive} />;
@@ -38,13 +38,13 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
         </Disclosure>
       );
     case 'tool':
-      return <ToolCall tool={item} />;
+      return <ToolCall tool={item} metadata={metadata} />;
     case 'result':
       return (
         <ResultDisclosure icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} />
       );
     case 'permission':
-      return <AnsweredRequest request={item.request} />;
+      return <AnsweredRequest request={item.request} metadata={metadata} />;
     case 'image':
       return <Images urls={[item.url]} />;
     case 'plan':

@@ -1,15 +1,20 @@
 /** A tool call: one summary line, and below it the input and the output. */
 
-import { Check, FilePen, FileText, Globe, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
+import { Check, FilePen, FileText, Globe, Hourglass, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import type { CompletedRequest } from '../api/types.ts';
+import type { CompletedRequest, Session } from '../api/types.ts';
+import { type EditSummary, summarizeEdits } from '../content/edit-summary.ts';
 import { parseTodos } from '../content/parse-message.ts';
 import { describeDecision } from '../content/permissions.ts';
 import type { ToolItem } from '../content/timeline.ts';
-import { parsePlan } from '../content/tool-arguments.ts';
-import { previewOutput, summarizeInput } from '../content/tool-summary.ts';
+import { parseArguments, parsePlan } from '../content/tool-arguments.ts';
+import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { relativePath } from '../content/paths.ts';
+import { LineCounts } from '../ui/line-counts.tsx';
+import { PathText } from '../ui/path-text.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
 import { Plan } from './plan.tsx';
 import { TodoList } from './todos.tsx';
@@ -30,36 +35,46 @@ export function ToolIcon({ name }: { name: string }) {
   return <Icon size={15} aria-hidden />;
 }
 
-export function ToolCall({ tool }: { tool: ToolItem }) {
+export function ToolCall({ tool, metadata }: { tool: ToolItem; metadata: Session['metadata'] }) {
   const { name, input, output, images, state, permission } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
+  const { edits } = useMemo(() => parseArguments(input), [input]);
   // Until the user has decided, the request shows the plan.
-  if (plan && permission) return <DecidedPlan plan={plan} permission={permission} />;
+  if (plan && permission) return <DecidedPlan plan={plan} permission={permission} metadata={metadata} />;
   const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
-  const detail = todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : summarizeInput(input);
+  const changes = edits.length > 0 ? summarizeEdits(edits) : undefined;
   return (
     <ResultDisclosure
       icon={<ToolIcon name={name} />}
-      title={name}
-      detail={detail}
+      title={toolTitle(name, input)}
+      detail={todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : <InputSummary input={input} directory={metadata?.path} />}
       isFailed={state === 'failed'}
-      trailing={<ToolStatus tool={tool} />}
+      trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
       images={images}
-      after={permission && <DecisionDetails request={permission} />}
+      // What an agent reports about an edit is for its model. Only the reason of a failure says more than the diff.
+      changes={state === 'failed' ? undefined : changes}
+      after={permission && <DecisionDetails request={permission} metadata={metadata} />}
     >
       {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
     </ResultDisclosure>
   );
 }
 
+/** The input of a call in one line. The path of a file is relative to the session's directory. */
+export function InputSummary({ input, directory }: { input: unknown; directory: string | undefined }) {
+  const path = summaryPath(input);
+  return path === undefined ? <EscapedText text={summarizeInput(input)} /> : <PathText path={relativePath(path, directory)} />;
+}
+
 interface DecidedPlanProps {
   plan: NonNullable<ReturnType<typeof parsePlan>>;
   permission: CompletedRequest;
+  metadata: Session['metadata'];
 }
 
 /** A plan stays in the conversation as the user saw it. */
-function DecidedPlan({ plan, permission }: DecidedPlanProps) {
+function DecidedPlan({ plan, permission, metadata }: DecidedPlanProps) {
   const { kind, label } = describeDecision(permission);
   return (
     <section class="plan-item" aria-label="Plan">
@@ -73,7 +88,7 @@ function DecidedPlan({ plan, permission }: DecidedPlanProps) {
       </h2>
       <Plan {...plan} />
       {permission.reason && <p class="muted small">Reason: {permission.reason}</p>}
-      {permission.answers && <DecisionDetails request={permission} />}
+      {permission.answers && <DecisionDetails request={permission} metadata={metadata} />}
     </section>
   );
 }
@@ -81,22 +96,27 @@ function DecidedPlan({ plan, permission }: DecidedPlanProps) {
 interface ResultDisclosureProps {
   icon: ComponentChildren;
   title: string;
-  detail?: string;
+  detail?: ComponentChildren;
   isFailed: boolean;
   trailing?: ComponentChildren;
   output: string;
   images: string[];
+  /** Shown instead of the output while collapsed. */
+  changes?: EditSummary | undefined;
   /** Shown above the output when expanded. */
   children?: ComponentChildren;
   /** Shown below the output when expanded. */
   after?: ComponentChildren;
 }
 
-/** Collapsible output. Its start is visible also while collapsed. */
-export function ResultDisclosure({ output, images, children, after, ...header }: ResultDisclosureProps) {
+/** Collapsible output. Its start, or that of the changed lines, is visible also while collapsed. */
+export function ResultDisclosure({ output, images, changes, children, after, ...header }: ResultDisclosureProps) {
   const { text, more } = useMemo(() => previewOutput(output, images.length), [output, images.length]);
+  const hasChanges = changes !== undefined && changes.lines.length > 0;
+  const preview = hasChanges ? <ChangedLines lines={changes.lines} /> : text !== '' && <pre class="output preview">{text}</pre>;
+  const moreLines = hasChanges && changes.moreLines > 0 ? pluralize(changes.moreLines, 'more line') : '';
   return (
-    <Disclosure {...header} preview={text !== '' && <pre class="output preview">{text}</pre>} moreLabel={more}>
+    <Disclosure {...header} preview={preview} moreLabel={hasChanges ? moreLines : more}>
       {children}
       {text !== '' && <ToolOutput text={output} />}
       <Images urls={images} />
@@ -105,10 +125,33 @@ export function ResultDisclosure({ output, images, children, after, ...header }:
   );
 }
 
-function ToolStatus({ tool: { permission, state } }: { tool: ToolItem }) {
+const LINE_CLASSES = { added: 'lines-added', removed: 'lines-removed', path: 'muted' };
+const LINE_SIGNS = { added: '+ ', removed: '− ', path: '' };
+
+function ChangedLines({ lines }: Pick<EditSummary, 'lines'>) {
+  return (
+    <pre class="output preview">
+      {lines.map(({ kind, text }, index) => (
+        <span key={index} class={LINE_CLASSES[kind]}>
+          {LINE_SIGNS[kind]}
+          <EscapedText text={text} />
+          {index < lines.length - 1 && '\n'}
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+function ToolStatus({ tool: { permission, state }, changes }: { tool: ToolItem; changes: EditSummary | undefined }) {
   return (
     <span class="disclosure-trailing">
+      {changes && <LineCounts {...changes} />}
       {permission && <DecisionIcon request={permission} isLabelled />}
+      {state === 'waiting' && (
+        <span class="chip warn">
+          <Hourglass size={13} aria-hidden /> waiting for you
+        </span>
+      )}
       {state === 'running' && (
         <span class="chip accent">
           <LoaderCircle size={13} aria-hidden class="spinning" /> running

@@ -132,6 +132,14 @@ export class FakeHub extends EventEmitter {
     });
   }
 
+  /** Renames a session. Its CLI receives the update. */
+  async rename(sid, name) {
+    const session = this.sessions.get(sid);
+    session.metadata = { ...session.metadata, name };
+    session.metadataVersion += 1;
+    this.#publish(session, null, { t: 'update-session', sid, metadata: { version: session.metadataVersion, value: session.metadata }, agentState: null });
+  }
+
   /** Resumes a session on a machine as the hub does. */
   resume(machineId, sid) {
     const { path, flavor, [`${flavor}SessionId`]: resumeSessionId } = this.sessions.get(sid).metadata;

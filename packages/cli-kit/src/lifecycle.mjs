@@ -1,0 +1,58 @@
+/**
+ * The lifecycle state that a session publishes in its metadata: `initializing` until its first message, then `running`; `paused`
+ * while the terminal is in control; `failed` while its agent cannot be started, with the reason in `agentError`.
+ */
+
+const MAX_ERROR_CHARS = 1000;
+
+export class Lifecycle {
+  #isUsed;
+  /** @type {string | undefined} */
+  #error;
+  #publish;
+
+  /**
+   * @param {{isUsed: boolean, settings: {mode: 'local' | 'remote'}, publish: (fields: object) => void}} parts `isUsed`: whether the
+   *   session has messages; `publish`: changes fields of the metadata
+   */
+  constructor({ isUsed, settings, publish }) {
+    this.#isUsed = isUsed;
+    this.settings = settings;
+    this.#publish = publish;
+  }
+
+  get isUsed() {
+    return this.#isUsed;
+  }
+
+  /** The fields of the metadata. */
+  get fields() {
+    return { lifecycleState: this.#state, lifecycleStateSince: Date.now(), agentError: this.#error };
+  }
+
+  get #state() {
+    if (this.settings.mode === 'local') return 'paused';
+    if (this.#error !== undefined) return 'failed';
+    return this.#isUsed ? 'running' : 'initializing';
+  }
+
+  /** Publishes the state. To be called when the mode of the settings has changed. */
+  publish() {
+    this.#publish(this.fields);
+  }
+
+  /** To be called with each message of the session. */
+  markUsed() {
+    if (this.#isUsed) return;
+    this.#isUsed = true;
+    this.publish();
+  }
+
+  /** @param {string | null} error why the agent cannot be started; null when it has started */
+  setAgentError(error) {
+    const next = error?.slice(0, MAX_ERROR_CHARS).toWellFormed();
+    if (next === this.#error) return;
+    this.#error = next;
+    this.publish();
+  }
+}

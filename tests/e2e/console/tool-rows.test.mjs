@@ -1,0 +1,114 @@
+/** The rows of tool calls in a conversation, and the names of files in it and in the other views. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DESK, PHONE } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit } = await startConsole();
+
+const DIRECTORY = '/home/ada/code/almanac';
+const assistant = (block) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+const use = (id, name, input) => assistant({ type: 'tool_use', id, name, input });
+const result = (id, content, more) => assistant({ type: 'tool_result', tool_use_id: id, content, ...more });
+
+/** Opens a conversation of an agent that is working. */
+async function openConversation(t, namespace, messages, { device = DESK, metadata = {}, methods = {} } = {}) {
+  const live = await liveSession(t, hub, { namespace, tag: DIRECTORY, metadata: { path: DIRECTORY, host: 'h', ...metadata } });
+  const { session, cli } = live;
+  for (const [name, answer] of Object.entries(methods)) await cli.serve(`${session.id}:${name}`, answer);
+  for (const message of messages) await cli.sendMessage(session.id, message);
+  await cli.keepAlive(session.id, { thinking: true });
+  const opened = await visit(t, namespace, { ...device, path: `/sessions/${session.id}` });
+  return { ...live, ...opened, chat: new Chat(opened.page) };
+}
+
+const LONG_FOLDER = 'packages/calendar/source/components/navigation/breadcrumbs/internal';
+const INTERNAL = 'The file has been updated successfully. (file state is current in your context)';
+
+test('the row of an edit shows its relative path, the whole name of its file, its counts and its diff', async (t) => {
+  const name = 'parse-the-dates-of-leap-years-and-months.test.ts';
+  const edit = { file_path: `${DIRECTORY}/${LONG_FOLDER}/${name}`, old_string: 'one\ntwo', new_string: 'one\n2' };
+  for (const [size, device] of Object.entries({ PHONE, DESK })) {
+    const { chat } = await openConversation(t, `edit-${size.toLowerCase()}`, [use('e', 'Edit', edit), result('e', INTERNAL, { is_final: true })], { device });
+    const row = chat.log.locator('.disclosure');
+    await row.getByText('− two').waitFor();
+    await row.getByRole('img', { name: 'done' }).waitFor();
+    assert.equal(await row.locator('.path').textContent(), `${LONG_FOLDER}/${name}`);
+    assert.equal((await row.locator('.line-counts').textContent()).trim(), '+1 −1');
+    assert.equal((await row.locator('.preview').textContent()).trim(), '− two\n+ 2');
+    assert.equal(await row.getByText(INTERNAL).count(), 0);
+    const isWhole = await row.locator('.path-name').evaluate((element) => {
+      const [own, detail] = [element.getBoundingClientRect(), element.closest('.disclosure-detail').getBoundingClientRect()];
+      return element.scrollWidth <= element.clientWidth + 1 && own.right <= detail.right + 1 && own.bottom <= detail.bottom + 1;
+    });
+    assert.ok(isWhole, `the name of the file is cut: ${size}`);
+    await row.locator('summary').click();
+    await row.getByText(INTERNAL).waitFor();
+  }
+});
+
+test('the row of a failed edit shows the reason, and a command has the same title for all agents', async (t) => {
+  const edit = { file_path: `${DIRECTORY}/a.ts`, old_string: 'one', new_string: '1' };
+  const { chat } = await openConversation(t, 'failed-edit', [
+    use('e', 'Edit', edit),
+    result('e', 'The text was not found.', { is_error: true }),
+    ...['Bash', 'run_shell_command', 'exec_command'].map((name) => use(name, name, { command: `echo ${name}` })),
+  ]);
+  await chat.log.locator('.disclosure', { hasText: 'a.ts' }).locator('.preview').getByText('The text was not found.').waitFor();
+  await chat.log.locator('.disclosure', { hasText: 'exec_command' }).waitFor();
+  assert.deepEqual(await chat.log.locator('.disclosure-title').allTextContents(), ['Edit', 'Run command', 'Run command', 'Run command']);
+});
+
+test('a call that waits for an approval is not shown as running, and one that has finished is done while the agent writes', async (t) => {
+  const { session, cli, chat } = await openConversation(t, 'states', [use('a', 'Bash', { command: 'make' })]);
+  const row = chat.log.locator('.disclosure', { hasText: 'make' });
+  await row.getByText('running').waitFor();
+  const request = { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request }, completedRequests: {} } });
+  await row.getByText('waiting for you').waitFor();
+  assert.equal(await row.getByText('running').count(), 0);
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {}, completedRequests: { a: { ...request, status: 'approved', completedAt: 2 } } } });
+  await row.getByText('running').waitFor();
+  await cli.sendMessage(session.id, result('a', 'built'));
+  await row.getByText('built').waitFor();
+  assert.equal(await row.getByText('running').count(), 1, 'more output may follow');
+  await cli.emitWithAck('message-delta', { sid: session.id, id: 'l', offset: 0, text: 'It is bu', kind: 'text' });
+  await chat.waitForText('It is bu');
+  await row.getByRole('img', { name: 'done' }).waitFor();
+  assert.equal(await row.getByText('running').count(), 0);
+});
+
+test('the mode of a decision has the label that the agent of the session gives it', async (t) => {
+  const metadata = { flavor: 'alpha', modes: [{ id: 'default', name: 'Ask the gardener' }] };
+  const { session, cli, chat } = await openConversation(t, 'own-mode', [use('a', 'Bash', { command: 'make' })], { metadata });
+  const completedRequests = { a: { tool: 'Bash', arguments: { command: 'make' }, status: 'approved', decision: 'approved', mode: 'default', completedAt: 1 } };
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
+  await chat.log.locator('summary', { hasText: 'make' }).getByRole('img', { name: 'Approved' }).waitFor();
+  await chat.log.locator('summary', { hasText: 'make' }).click();
+  await chat.log.locator('.decision-details').getByText('Ask the gardener').waitFor();
+});
+
+test('invisible and reordering characters in the names of files are escaped in all views', async (t) => {
+  const name = 'invoice\u202Egnp.exe\u200B';
+  const escaped = 'invoice\\u202Egnp.exe\\u200B';
+  const methods = {
+    gitStatus: () => ({ success: true, branch: 'ma\u200Bin', files: [{ path: name, oldPath: `old/${name}`, status: 'renamed', index: '.', worktree: 'R' }] }),
+    gitDiffNumstat: () => ({ success: true, files: [] }),
+    listDirectory: () => ({ success: true, entries: [{ name, type: 'file', size: 4 }] }),
+    ripgrep: () => ({ success: true, files: [] }),
+    readFile: () => ({ success: true, content: 'dGVzdA==' }),
+  };
+  const { session, page, chat } = await openConversation(t, 'names', [use('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })], { methods });
+  await chat.log.getByText(escaped).waitFor();
+  await page.getByRole('link', { name: 'Changes' }).click();
+  await page.getByText(`old/${escaped} → ${escaped}`).waitFor();
+  await page.getByRole('heading', { name: 'ma\\u200Bin' }).waitFor();
+  await page.getByRole('link', { name: 'Files' }).click();
+  await page.getByRole('treeitem', { name: escaped }).click();
+  await page.getByRole('article', { name: escaped }).getByRole('heading', { name: escaped }).waitFor();
+  await page.getByRole('link', { name: `Download ${escaped}` }).waitFor();
+  assert.equal(await page.evaluate(() => /[\u202E\u200B]/.test(document.body.innerText)), false);
+  assert.ok(page.url().includes(session.id));
+});

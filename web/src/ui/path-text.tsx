@@ -1,0 +1,20 @@
+/** Shows the path of a file in one line. Without enough space, the folder is cut, never the file's name. */
+
+import { escapeText } from '../content/escape-invisible.ts';
+import { EscapedText } from './escaped-text.tsx';
+
+export function PathText({ path }: { path: string }) {
+  const start = path.replace(/[\\/]+$/, '').search(/[^\\/]*$/);
+  return (
+    <span class="path" title={escapeText(path)}>
+      {start > 0 && (
+        <span class="path-folder ellipsis">
+          <EscapedText text={path.slice(0, start)} />
+        </span>
+      )}
+      <span class="path-name">
+        <EscapedText text={path.slice(start)} />
+      </span>
+    </span>
+  );
+}
