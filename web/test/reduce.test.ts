@@ -6,7 +6,7 @@ import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
-import { groupSessions, hasEnded, hasFailed, isInTerminal, limitGroups, matchesQuery, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
+import { groupSessions, hasEnded, hasFailed, isInTerminal, limitGroups, matchesQuery, mergeSummary, sessionTitle, sortAsBefore, sortSessions, toSummary } from '../src/state/sessions.ts';
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
@@ -173,6 +173,18 @@ test('groups sessions by machine and directory, active ones first, worktrees wit
   ]);
   const idsOfFirst = (count: number) => limitGroups(groups, count).map(({ sessions }) => sessions.map(({ id }) => id).join(''));
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(idsOfFirst), [[], ['c'], ['cb'], ['cb', 'd'], ['cb', 'd', 'a'], ['cb', 'd', 'a']]);
+});
+
+test('pinned sessions of all directories are one group at the top', () => {
+  const summary = (id: string, more: Partial<Session>) => toSummary(session(id, more));
+  const pinned = summary('a', { active: false, updatedAt: 1, pinned: true, metadata: { path: '/x', host: 'h' } });
+  const groups = groupSessions(sortSessions([summary('b', { updatedAt: 60_000, metadata: { path: '/x', host: 'h' } }), pinned]));
+  assert.deepEqual(groups.map(({ isPinned, path, sessions }) => [isPinned, path, sessions.map(({ id }) => id)]), [
+    [true, '', ['a']],
+    [false, '/x', ['b']],
+  ]);
+  const unpinned = mergeSummary(pinned, { pinned: false });
+  assert.deepEqual(groupSessions([unpinned]).map(({ isPinned }) => isPinned), [false]);
 });
 
 test('sessions that change within a minute do not change places', () => {

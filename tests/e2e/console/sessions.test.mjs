@@ -104,6 +104,27 @@ test('shows when a session last changed, not when its CLI last sent a keep-alive
   await page.getByRole('link', { name: /The talk.*2h ago.*ready/ }).waitFor();
 });
 
+test('a session that is pinned on one page is at the top of the list on all pages, until it is unpinned', async (t) => {
+  const namespace = 'pinned';
+  for (const name of ['The old one', 'The new one']) {
+    await hub.web(namespace).openSession({ tag: name, metadata: { path: '/code/a', host: 'laptop', name } });
+  }
+  const [{ page }, { page: phone }] = [await visit(t, namespace), await visit(t, namespace)];
+  const firstHeading = (from) => from.locator('.group-head').first();
+  await page.getByRole('link', { name: /The old one/ }).click();
+  await page.getByRole('button', { name: 'Session actions' }).click();
+  await page.getByRole('menuitem', { name: 'Pin to the top' }).click();
+  for (const shown of [page, phone]) {
+    await firstHeading(shown).getByText('Pinned', { exact: true }).waitFor();
+    await shown.locator('.group').first().getByRole('link', { name: /The old one/ }).waitFor();
+  }
+  await phone.reload();
+  await firstHeading(phone).getByText('Pinned', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Session actions' }).click();
+  await page.getByRole('menuitem', { name: 'Unpin' }).click();
+  for (const shown of [page, phone]) await firstHeading(shown).getByText('/code/a').waitFor();
+});
+
 test('keeps the order of the list while a pointer is on it', async (t) => {
   const namespace = 'order';
   const { cli, session } = await liveSession(t, hub, { namespace, tag: '/code/a', metadata: { path: '/code/a', host: 'laptop', name: 'The first' } });

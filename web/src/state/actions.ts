@@ -12,6 +12,11 @@ export async function rename(id: string, name: string): Promise<void> {
   await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { name } }));
 }
 
+/** Keeps a session at the top of the list, or no longer. */
+export async function setPinned(id: string, pinned: boolean): Promise<void> {
+  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { pinned } }));
+}
+
 /** Aborts the agent's current turn. */
 export async function abort(id: string): Promise<void> {
   await unwrap(api.POST('/api/sessions/{id}/abort', { ...withId(id), body: {} }));

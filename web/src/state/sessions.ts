@@ -17,13 +17,14 @@ export function toSummary(session: Session): SessionSummary {
     pendingRequestsCount: Object.keys(agentState?.requests ?? {}).length,
     ...(permissionMode === undefined ? {} : { permissionMode }),
     ...(modelMode === undefined ? {} : { modelMode }),
+    ...(session.pinned ? { pinned: true } : {}),
   };
 }
 
 /** Applies an update, which has fields of a full session, to a summary. */
 export function mergeSummary(summary: SessionSummary, data: Partial<Session>): SessionSummary {
-  const { active, thinking, activeAt, updatedAt, permissionMode, modelMode } = data;
-  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode };
+  const { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned } = data;
+  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned };
   const changed = Object.fromEntries(Object.entries(present).filter(([, value]) => value !== undefined));
   return {
     ...summary,
@@ -110,6 +111,8 @@ export function hasEnded({ activeAt, updatedAt, metadata }: TitledSession & Pick
 /** The sessions of one directory on one machine. */
 export interface SessionGroup {
   key: string;
+  /** Whether these are the pinned sessions, of any machine and directory. */
+  isPinned: boolean;
   host: string;
   path: string;
   sessions: SessionSummary[];
@@ -120,9 +123,10 @@ const minuteOf = (time: number) => Math.floor(time / 60_000);
 
 /** Sorts sessions by active first, unless they were never used, then by the minute of the last update, then by creation. */
 export function sortSessions(summaries: Iterable<SessionSummary>): SessionSummary[] {
+  const isPinned = (session: SessionSummary) => Number(session.pinned ?? false);
   const isInUse = (session: SessionSummary) => Number(session.active && !isUnused(session));
   const compare = (a: SessionSummary, b: SessionSummary) =>
-    isInUse(b) - isInUse(a) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
+    isPinned(b) - isPinned(a) || isInUse(b) - isInUse(a) || minuteOf(b.updatedAt) - minuteOf(a.updatedAt) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
   return [...summaries].sort(compare);
 }
 
@@ -132,15 +136,16 @@ export function sortAsBefore(summaries: Iterable<SessionSummary>, order: readonl
   return order.flatMap((id) => byId.get(id) ?? []);
 }
 
-/** Groups sorted sessions by machine and directory. The groups have the order of their first sessions. */
+/** Groups sorted sessions: the pinned ones, and the others by machine and directory. The groups have the order of their first sessions. */
 export function groupSessions(sorted: Iterable<SessionSummary>): SessionGroup[] {
   const groups = new Map<string, SessionGroup>();
   for (const session of sorted) {
-    const host = session.metadata?.host || 'unknown machine';
+    const isPinned = session.pinned ?? false;
+    const host = isPinned ? '' : session.metadata?.host || 'unknown machine';
     // A worktree belongs to the group of its repository.
-    const path = session.metadata?.worktree?.basePath ?? session.metadata?.path ?? '';
-    const key = `${host}\0${path}`;
-    const group = groups.get(key) ?? { key, host, path, sessions: [] };
+    const path = isPinned ? '' : (session.metadata?.worktree?.basePath ?? session.metadata?.path ?? '');
+    const key = `${isPinned}\0${host}\0${path}`;
+    const group = groups.get(key) ?? { key, isPinned, host, path, sessions: [] };
     group.sessions.push(session);
     groups.set(key, group);
   }

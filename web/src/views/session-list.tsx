@@ -95,14 +95,9 @@ export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; ro
   }, [hasMore, rowLimit.value]);
   return (
     <>
-      {limited.map(({ key, path, host, sessions }) => (
+      {limited.map(({ key, isPinned, path, host, sessions }) => (
         <div key={key} class="group">
-          <h2 class="group-head">
-            <span class="mono ellipsis" title={path}>
-              {shortenPath(path)}
-            </span>
-            <span class="ellipsis">{host}</span>
-          </h2>
+          {isPinned ? <h2 class="group-head">Pinned</h2> : <GroupHead path={path} host={host} />}
           <ul role="list">
             {sessions.map((session) => (
               <li key={session.id}>
@@ -118,6 +113,17 @@ export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; ro
         </button>
       )}
     </>
+  );
+}
+
+function GroupHead({ path, host }: { path: string; host: string }) {
+  return (
+    <h2 class="group-head">
+      <span class="mono ellipsis" title={path}>
+        {shortenPath(path)}
+      </span>
+      <span class="ellipsis">{host}</span>
+    </h2>
   );
 }
 
@@ -168,6 +174,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
       <span class="session-time muted">{formatAge(updatedAt)}</span>
       <span class="session-details">
         <span class={CHIPS[activity]}>{label}</span>
+        {session.pinned && metadata?.path && <span class="mono ellipsis">{shortenPath(metadata.path)}</span>}
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
         {agentName && <span class="ellipsis">{agentName}</span>}
         {todoProgress && (

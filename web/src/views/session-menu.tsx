@@ -1,6 +1,6 @@
 /** The menu with the actions of a session. */
 
-import { Archive, Copy, Pencil, Play, Trash2 } from 'lucide-preact';
+import { Archive, Copy, Pencil, Pin, PinOff, Play, Trash2 } from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
@@ -31,6 +31,7 @@ export function SessionMenu({ session }: { session: Session }) {
       action: 'Rename',
       onConfirm: (name) => actions.rename(id, name),
     });
+  const pin = () => void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () => actions.setPinned(id, !session.pinned));
   const archive = () =>
     openDialog({
       title: 'Archive this session?',
@@ -54,6 +55,7 @@ export function SessionMenu({ session }: { session: Session }) {
       label="Session actions"
       items={[
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
+        session.pinned ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: pin } : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: pin },
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
         { label: 'Copy ID', icon: <Copy size={18} aria-hidden />, onSelect: () => void copyToClipboard(id) },
