@@ -32,3 +32,6 @@ export function shortenPath(path: string, homeDir?: string): string {
   const home = homeDir ?? /^(\/home\/[^/]+|\/Users\/[^/]+|\/root)(?=\/|$)/.exec(path)?.[0];
   return home && (path === home || path.startsWith(`${home}/`)) ? `~${path.slice(home.length)}` : path;
 }
+
+/** Formats a count with separators, such as "50,000". */
+export const formatCount = (count: number): string => count.toLocaleString('en');
