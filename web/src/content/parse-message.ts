@@ -19,6 +19,8 @@ export type MessagePart =
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
   | { kind: 'error'; text: string }
+  /** A message of which no part can be shown before it is loaded. */
+  | { kind: 'large' }
   | { kind: 'unknown'; json: unknown };
 
 type Fields = Record<string, unknown>;

@@ -2,6 +2,7 @@
 
 import type { CompletedRequest, Message } from '../api/types.ts';
 import type { LiveText, OutgoingMessage } from '../state/types.ts';
+import { type CutMessage, parseExcerpt } from './excerpt.ts';
 import { type MessagePart, parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
 
@@ -18,9 +19,11 @@ export interface ToolItem {
   /** The completed permission request of the call, if there was one. */
   permission?: CompletedRequest;
   createdAt: number;
+  cut?: CutMessage[];
 }
 
-export type TimelineItem =
+/** `cut`: the messages of the item that are not shown whole. */
+export type TimelineItem = (
   | ToolItem
   | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' }> & { key: string; createdAt: number; isLive?: never })
   /** `isQueued`: the message waits for the agent. */
@@ -29,13 +32,14 @@ export type TimelineItem =
   | { kind: LiveText['kind']; key: string; text: string; isLive: true }
   | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
   | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
-  | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage };
+  | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage }
+) & { cut?: CutMessage[] };
 
 const partsCache = new WeakMap<Message, MessagePart[]>();
 
 function getParts(message: Message): MessagePart[] {
   let parts = partsCache.get(message);
-  if (!parts) partsCache.set(message, (parts = parseOrUnknown(message.content)));
+  if (!parts) partsCache.set(message, (parts = 'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes)));
   return parts;
 }
 
@@ -87,25 +91,27 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
     callsWithOutput.clear();
   };
   for (const message of messages) {
-    getParts(message).forEach((part, index) => {
+    getParts(message).forEach((part, index, parts) => {
+      const isCut = !('content' in message) && index === parts.length - 1;
+      const cut = isCut ? { cut: [{ seq: message.seq, bytes: message.contentBytes }] } : {};
       const key = partKey(message.localId ?? message.id, index);
       const { createdAt } = message;
       if (part.kind === 'tool') {
         const { name, input } = part;
         markDone(callsWithOutput);
-        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt };
+        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt, ...cut };
         tools.set(part.id, tool);
         items.push(tool);
       } else if (part.kind === 'result') {
         const { text, images, isError } = part;
         const tool = tools.get(part.id);
         // The call may be among older messages that are not loaded.
-        if (tool) callsWithOutput.add(appendResult(tool, part));
-        else items.push({ kind: 'result', key, text, images, isError, createdAt });
+        if (tool) callsWithOutput.add(appendResult(tool, part, cut.cut));
+        else items.push({ kind: 'result', key, text, images, isError, createdAt, ...cut });
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
-        items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, key, createdAt });
+        items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq), ...cut } : { ...part, key, createdAt, ...cut });
       }
     });
   }
@@ -120,7 +126,8 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
 
 const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
 
-function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>): ToolItem {
+function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>, cut: CutMessage[] = []): ToolItem {
+  if (cut.length > 0) tool.cut = [...(tool.cut ?? []), ...cut];
   tool.output += text;
   tool.images.push(...images);
   if (isError) tool.state = 'failed';
@@ -179,7 +186,7 @@ function mergeResults(items: TimelineItem[]): TimelineItem[] {
   for (const item of items) {
     const last = result.at(-1);
     if (item.kind === 'result' && last?.kind === 'result') {
-      result[result.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError };
+      result[result.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError, cut: [...(last.cut ?? []), ...(item.cut ?? [])] };
     } else {
       result.push(item);
     }

@@ -6,11 +6,13 @@ import { useMemo } from 'preact/hooks';
 import type { CompletedRequest } from '../api/types.ts';
 import { parseTodos } from '../content/parse-message.ts';
 import { describeDecision } from '../content/permissions.ts';
+import type { CutMessage } from '../content/excerpt.ts';
 import type { ToolItem } from '../content/timeline.ts';
 import { parsePlan } from '../content/tool-arguments.ts';
 import { previewOutput, summarizeInput } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
+import { LoadWhole } from './load-whole.tsx';
 import { Plan } from './plan.tsx';
 import { TodoList } from './todos.tsx';
 import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
@@ -30,8 +32,8 @@ export function ToolIcon({ name }: { name: string }) {
   return <Icon size={15} aria-hidden />;
 }
 
-export function ToolCall({ tool }: { tool: ToolItem }) {
-  const { name, input, output, images, state, permission } = tool;
+export function ToolCall({ tool, sessionId }: { tool: ToolItem; sessionId: string }) {
+  const { name, input, output, images, state, permission, cut } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
   // Until the user has decided, the request shows the plan.
   if (plan && permission) return <DecidedPlan plan={plan} permission={permission} />;
@@ -46,6 +48,8 @@ export function ToolCall({ tool }: { tool: ToolItem }) {
       trailing={<ToolStatus tool={tool} />}
       output={todos ? '' : output}
       images={images}
+      cut={cut}
+      sessionId={sessionId}
       after={permission && <DecisionDetails request={permission} />}
     >
       {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
@@ -86,6 +90,9 @@ interface ResultDisclosureProps {
   trailing?: ComponentChildren;
   output: string;
   images: string[];
+  /** The messages that are not shown whole. */
+  cut: CutMessage[] | undefined;
+  sessionId: string;
   /** Shown above the output when expanded. */
   children?: ComponentChildren;
   /** Shown below the output when expanded. */
@@ -93,12 +100,14 @@ interface ResultDisclosureProps {
 }
 
 /** Collapsible output. Its start is visible also while collapsed. */
-export function ResultDisclosure({ output, images, children, after, ...header }: ResultDisclosureProps) {
-  const { text, more } = useMemo(() => previewOutput(output, images.length), [output, images.length]);
+export function ResultDisclosure({ output, images, cut = [], sessionId, children, after, ...header }: ResultDisclosureProps) {
+  const cutBytes = cut.reduce((sum, { bytes }) => sum + bytes, 0);
+  const { text, more } = useMemo(() => previewOutput(output, images.length, cutBytes), [output, images.length, cutBytes]);
   return (
     <Disclosure {...header} preview={text !== '' && <pre class="output preview">{text}</pre>} moreLabel={more}>
       {children}
-      {text !== '' && <ToolOutput text={output} />}
+      {text !== '' && <ToolOutput text={output} isExcerpt={cut.length > 0} />}
+      <LoadWhole cut={cut} sessionId={sessionId} />
       <Images urls={images} />
       {after}
     </Disclosure>
