@@ -75,9 +75,25 @@ export const OUTPUT_NAME = 'output';
 export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerpt?: boolean }) {
   return (
     <TruncatedText name={OUTPUT_NAME} text={stripTerminalSequences(text)} maxLines={isExcerpt ? Infinity : INITIAL_LINES} class="output" tabIndex={0}>
-      {(visible) => visible}
+      {renderInChunks}
     </TruncatedText>
   );
+}
+
+/** The browser lays out only the visible chunks of a long text. */
+function renderInChunks(text: string): ComponentChildren {
+  if (text.length <= INITIAL_LENGTH) return text;
+  const chunks: string[] = [];
+  for (let from = 0, to; from < text.length; from = to) {
+    const lineEnd = text.indexOf('\n', from + INITIAL_LENGTH);
+    to = lineEnd < 0 ? text.length : lineEnd + 1;
+    chunks.push(text.slice(from, to));
+  }
+  return chunks.map((chunk, index) => (
+    <span key={index} class="output-chunk">
+      {chunk}
+    </span>
+  ));
 }
 
 interface TruncatedTextProps {
