@@ -59,8 +59,11 @@ test('of the input of a call only the start is shown, because its end may be of 
 
 test('a message whose start has nothing to show is a large one', () => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD'.repeat(100_000) } };
-  const contents = [output('assistant', image), result([image]), { data: 'x'.repeat(100_000) }, Array.from({ length: 50_000 }, (_, index) => index)];
+  const contents = [{ data: 'x'.repeat(100_000) }, Array.from({ length: 50_000 }, (_, index) => index)];
   for (const content of contents) assert.deepEqual(parse(content), [{ kind: 'large' }]);
+  // An image is loaded when it is in view.
+  assert.deepEqual(parse(output('assistant', { type: 'text', text: 'Look:' }, image)), [{ kind: 'text', text: 'Look:' }, { kind: 'large', isImage: true }]);
+  assert.deepEqual(parse(result([{ type: 'text', text: 'Look:' }, image])), [{ kind: 'result', id: 'c', text: 'Look:', images: [], isError: false, isImage: true }]);
 });
 
 test('a call says which of its messages are not whole', () => {
@@ -73,7 +76,7 @@ test('a call says which of its messages are not whole', () => {
     excerpt(4, result(LOG)),
     excerpt(5, output('assistant', { type: 'text', text: LOG })),
   ];
-  const cutOf = (seq: number, content: unknown) => ({ seq, bytes: JSON.stringify(content).length });
+  const cutOf = (seq: number, content: unknown) => ({ seq, bytes: JSON.stringify(content).length, isImage: false });
   const [tool, text] = buildTimeline({ messages, outgoing: [], hasOlder: false }, { active: true, thinking: false });
   assert.deepEqual(tool?.cut, [cutOf(2, result(LOG)), cutOf(4, result(LOG))]);
   assert.match((tool as ToolItem).output, /left out\][^]*failed\na short piece\n[^]*left out\]/);

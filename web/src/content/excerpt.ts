@@ -11,6 +11,8 @@ export interface CutMessage {
   seq: number;
   /** The size of its content as JSON. */
   bytes: number;
+  /** What is left out is an image. */
+  isImage: boolean;
 }
 
 /** How many characters at a cut are dropped at most, to cut between lines. */
@@ -37,7 +39,10 @@ export function parseExcerpt([start, end]: readonly [string, string], bytes: num
   const parts = tryParse(closeJson(first + mark)) ?? [];
   // The input of a call has several fields, so its end may be that of another one.
   const lastPart = parts.at(-1);
-  return isCut(lastPart) || lastPart?.kind === 'tool' ? parts : [{ kind: 'large' }];
+  if (isCut(lastPart) || lastPart?.kind === 'tool') return parts;
+  if (lastPart?.kind === 'image') return [...parts.slice(0, -1), { kind: 'large', isImage: true }];
+  if (lastPart?.kind === 'result' && lastPart.images.length > 0) return [...parts.slice(0, -1), { ...lastPart, images: lastPart.images.slice(0, -1), isImage: true }];
+  return [{ kind: 'large' }];
 }
 
 function textOf(part: MessagePart): string | undefined {

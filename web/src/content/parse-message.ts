@@ -13,14 +13,14 @@ export type MessagePart =
   | { kind: 'text'; text: string }
   | { kind: 'thinking'; text: string }
   | { kind: 'tool'; id: string; name: string; input: unknown }
-  /** `images`: data URLs. */
-  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean }
+  /** `images`: data URLs; `isImage`: of an excerpt that ends in an image. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isImage?: boolean }
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
   | { kind: 'error'; text: string }
   /** A message of which no part can be shown before it is loaded. */
-  | { kind: 'large' }
+  | { kind: 'large'; isImage?: boolean }
   | { kind: 'unknown'; json: unknown };
 
 type Fields = Record<string, unknown>;

@@ -93,7 +93,7 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, complet
   for (const message of messages) {
     getParts(message).forEach((part, index, parts) => {
       const isCut = !('content' in message) && index === parts.length - 1;
-      const cut = isCut ? { cut: [{ seq: message.seq, bytes: message.contentBytes }] } : {};
+      const cut = isCut ? { cut: [{ seq: message.seq, bytes: message.contentBytes, isImage: 'isImage' in part }] } : {};
       const key = partKey(message.localId ?? message.id, index);
       const { createdAt } = message;
       if (part.kind === 'tool') {

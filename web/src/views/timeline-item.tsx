@@ -70,7 +70,7 @@ export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sess
     case 'large':
       return (
         <div class="stack">
-          <p class="event">A large message is not loaded.</p>
+          <p class="event">{item.isImage ? 'An image' : 'A large message'} is not loaded.</p>
           <LoadWhole cut={item.cut} sessionId={sessionId} />
         </div>
       );
