@@ -279,6 +279,8 @@ pub const MAX_PART_BYTES: usize = 1_500_000;
 pub const PARTS_AT_ONCE: usize = 2;
 /// The total content size at which a page of history ends, in bytes.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+/// The content of a message above which a page of history has an excerpt on request, in bytes. An excerpt has at most half of that.
+pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 /// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
 /// than [`MAX_UNRESERVED_BYTES`].
 pub const SMALL_PAGE_BYTES: u64 = 640 * 1024;

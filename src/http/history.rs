@@ -5,6 +5,7 @@ use super::query::Query;
 use super::response::Reply;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::write::large::ResponseText;
+use crate::limits::MAX_BYTES_WITHOUT_EXCERPT;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};
@@ -38,9 +39,11 @@ pub async fn read_messages(
 ) -> Result<ResponseText, Error> {
     let request = Query::parse(query).and_then(|query| PageRequest::parse(reader, &query));
     // The query is checked after the session: 404 and 403 take precedence over 400.
-    let (range, limit) =
-        request.as_ref().map_or((PageRange::Before(None), 1), |request| (request.range, request.limit));
-    match read_page(db, memory, (namespace, session), range, limit).await? {
+    let (range, limit, excerpts) = request
+        .as_ref()
+        .map_or((PageRange::Before(None), 1, false), |request| (request.range, request.limit, request.has_excerpts));
+    let max_bytes = excerpts.then_some(MAX_BYTES_WITHOUT_EXCERPT);
+    match read_page(db, memory, (namespace, session), range, limit, max_bytes).await? {
         Found::Owned(page) => request.map(|request| request.response(reader, page)),
         Found::Foreign => Err(Error::Forbidden(Kind::Session)),
         Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -50,6 +53,7 @@ pub async fn read_messages(
 struct PageRequest {
     range: PageRange,
     limit: u64,
+    has_excerpts: bool,
 }
 
 impl PageRequest {
@@ -67,7 +71,8 @@ impl PageRequest {
             (Reader::Cli, None, None) => PageRange::After(0),
             (_, before, None) => PageRange::Before(before),
         };
-        Ok(Self { range, limit })
+        let has_excerpts = reader == Reader::Web && query.flag("excerpts")?.unwrap_or(false);
+        Ok(Self { range, limit, has_excerpts })
     }
 
     /// Builds the response in place: the text of the messages may have 30 MB and is not copied.

@@ -5,11 +5,15 @@ use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path, path_within};
+use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::method::Method;
 
 pub async fn git_status(request: RoutedRequest) -> Reply {
     let w = request.workspace().await?;
-    Ok(JsonText::of(request.hub.git_status(&w).await))
+    let query = request.query()?;
+    let path = query.text("path")?;
+    check_path("path", path.unwrap_or_default())?;
+    Ok(JsonText::of(request.hub.git_status(&w, path, offset(&query)?).await))
 }
 
 pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
@@ -50,7 +54,7 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
-    Ok(JsonText::of(request.hub.list_directory(&w, path).await))
+    Ok(JsonText::of(request.hub.list_directory(&w, path, offset(&query)?).await))
 }
 
 pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
@@ -61,6 +65,11 @@ pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
 pub async fn list_skills(request: RoutedRequest) -> Reply {
     let w = request.workspace().await?;
     Ok(JsonText::of(request.hub.call_method(&w, Method::ListSkills, "{}").await))
+}
+
+/// Parses `offset`: how many entries of a long answer to skip.
+fn offset(query: &Query) -> Result<Option<u64>, Error> {
+    query.number("offset", 0..=MAX_SAFE_INTEGER)
 }
 
 /// Parses `path`: required, not empty, inside the working directory.

@@ -3,7 +3,7 @@
 use super::columns::{Columns, read_owned};
 use super::memory::Memory;
 use super::sessions::history_of;
-use super::{Database, DbError, Found, JoinedRows, Row, Statement, parts, sessions};
+use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts, sessions};
 use crate::ledger::Reservation;
 use crate::limits::{
     MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS,
@@ -18,10 +18,58 @@ const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 /// Space for the JSON around the messages of a page, in bytes: a string that grows is in memory twice while it is moved.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
-/// The JSON of a message, up to the end of its content.
+/// The JSON of a message, up to its content.
 macro_rules! message_start {
     () => {
-        r#"'{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content"#
+        r#"'{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id)"#
+    };
+}
+
+/// The content of a message.
+macro_rules! message_content {
+    () => {
+        r#"',"content":' || content"#
+    };
+}
+
+/// The content, or instead of more than `?6` bytes its size, and its first and last 4,000 characters. The last part may be shorter,
+/// so the end is that of the last two. Each is cut before they are joined, because the database limits the length of a text.
+macro_rules! content_or_excerpt {
+    () => {
+        concat!(
+            r#"CASE WHEN bytes > ?6 THEN ',"contentBytes":' || bytes || ',"excerpt":' || json_array(substr(content, 1, 4000),
+    substr(substr(coalesce("#,
+            part_of_message!("parts - 1"),
+            ", content), -4000) || substr(coalesce(",
+            part_of_message!("parts"),
+            ", ''), -4000), -4000)) ELSE ",
+            message_content!(),
+            " END"
+        )
+    };
+}
+
+macro_rules! part_of_message {
+    ($part:literal) => {
+        concat!(
+            "(SELECT p.content FROM message_parts AS p WHERE p.session_id = messages.session_id AND p.message_id = messages.id AND p.part = ",
+            $part,
+            ")"
+        )
+    };
+}
+
+/// The number of parts and of bytes.
+macro_rules! whole_size {
+    () => {
+        "parts, bytes"
+    };
+}
+
+/// The same for [`content_or_excerpt!`]: an excerpt has no parts, and 8,000 characters of at most 4 bytes.
+macro_rules! size_or_excerpt_size {
+    () => {
+        "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, 32100, bytes) AS bytes"
     };
 }
 
@@ -44,13 +92,14 @@ macro_rules! messages_beside {
 
 /// Selects a page. Selects no row if a message has parts, or the messages have `?5` bytes or more: a plain sum is cheaper than a
 /// running one.
-/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content.
+/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
+/// content without one.
 #[rustfmt::skip]
 macro_rules! page {
-    ($side:literal, $order:literal) => {
-        messages_beside!(concat!("seq, ", message_start!(), " || ", message_end!(), " AS body"), $side, $order, concat!(
+    ($side:literal, $order:literal, $content:ident, $size:ident) => {
+        messages_beside!(concat!("seq, ", message_start!(), " || ", $content!(), " || ", message_end!(), " AS body"), $side, $order, concat!(
             " AND (SELECT sum(CASE parts WHEN 0 THEN bytes ELSE ?5 END) FROM (",
-            messages_beside!("parts, bytes", $side, $order), ")) < ?5"
+            messages_beside!($size!(), $side, $order), ")) < ?5"
         ))
     };
 }
@@ -59,25 +108,43 @@ macro_rules! page {
 /// messages that the page would have without that limit. The parameters are those of `page!`.
 #[rustfmt::skip]
 macro_rules! page_sizes {
-    ($side:literal, $order:literal) => { concat!(
+    ($side:literal, $order:literal, $size:ident) => { concat!(
         "SELECT seq, parts, bytes, id, created_at, found FROM (
   SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
-  FROM (", messages_beside!("seq, parts, bytes, id, created_at", $side, $order), "))
+  FROM (", messages_beside!(concat!("seq, id, created_at, ", $size!()), $side, $order), "))
 WHERE total - bytes < ?5
 ORDER BY seq ", $order
     ) };
 }
 
-const PAGE_BEFORE: &str = page!("<", "DESC");
-const PAGE_AFTER: &str = page!(">", "ASC");
-const SIZES_BEFORE: &str = page_sizes!("<", "DESC");
-const SIZES_AFTER: &str = page_sizes!(">", "ASC");
+/// The statements of one kind of pages.
+struct PageSql {
+    before: &'static str,
+    after: &'static str,
+}
+
+const PAGE: PageSql = PageSql {
+    before: page!("<", "DESC", message_content, whole_size),
+    after: page!(">", "ASC", message_content, whole_size),
+};
+const PAGE_OF_EXCERPTS: PageSql = PageSql {
+    before: page!("<", "DESC", content_or_excerpt, size_or_excerpt_size),
+    after: page!(">", "ASC", content_or_excerpt, size_or_excerpt_size),
+};
+const SIZES: PageSql =
+    PageSql { before: page_sizes!("<", "DESC", whole_size), after: page_sizes!(">", "ASC", whole_size) };
+const SIZES_OF_EXCERPTS: PageSql = PageSql {
+    before: page_sizes!("<", "DESC", size_or_excerpt_size),
+    after: page_sizes!(">", "ASC", size_or_excerpt_size),
+};
 
 /// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
 /// `?3`: seq.
 const SELECT_START: &str = concat!(
     "SELECT seq, ",
     message_start!(),
+    " || ",
+    message_content!(),
     " AS body FROM messages WHERE session_id = ",
     history_of!("?1", "?2"),
     " AND seq = ?3"
@@ -123,17 +190,18 @@ struct MessageSize {
     created_at: u64,
 }
 
-/// Reads a page of at most `limit` messages when it is its turn. A large page is reserved before it is read. Fails with
-/// [`DbError::NoMemory`] if the waits take too long.
+/// Reads a page of at most `limit` messages when it is its turn, with excerpts of contents above `max_bytes_without_excerpt`. A
+/// large page is reserved before it is read. Fails with [`DbError::NoMemory`] if the waits take too long.
 pub async fn read_page(
     db: &dyn Database,
     memory: &Memory,
     (namespace, session): (&Namespace, &str),
     range: PageRange,
     limit: u64,
+    max_bytes_without_excerpt: Option<u64>,
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
-    let history = History { db, namespace: namespace.as_ref(), session };
+    let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
     let (own, all) = (&memory.account.reads, memory.account.all_reads());
     let own_place = memory.wait_for_turn(&own.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let place = memory.wait_for_turn(&all.small, MAX_SMALL_READS, deadline).await?;
@@ -176,23 +244,27 @@ struct History<'a> {
     db: &'a dyn Database,
     namespace: &'a str,
     session: &'a str,
+    max_bytes_without_excerpt: Option<u64>,
 }
 
 impl History<'_> {
     /// Returns a statement with the parameters of `page!`.
     fn page_statement(
         &self,
-        (before, after): (&'static str, &'static str),
+        (whole, excerpts): (PageSql, PageSql),
         range: PageRange,
         rows: u64,
         max_bytes: u64,
     ) -> Statement {
+        let page = if self.max_bytes_without_excerpt.is_some() { excerpts } else { whole };
         let (sql, seq) = match range {
-            PageRange::Before(seq) => (before, seq.unwrap_or(MAX_SAFE_INTEGER)),
-            PageRange::After(seq) => (after, seq),
+            PageRange::Before(seq) => (page.before, seq.unwrap_or(MAX_SAFE_INTEGER)),
+            PageRange::After(seq) => (page.after, seq),
         };
         let seq = seq.min(MAX_SAFE_INTEGER);
-        Statement::new(sql, [self.session.into(), self.namespace.into(), seq.into(), rows.into(), max_bytes.into()])
+        let mut params = vec![self.session.into(), self.namespace.into(), seq.into(), rows.into(), max_bytes.into()];
+        params.extend(self.max_bytes_without_excerpt.map(Value::from));
+        Statement::new(sql, params)
     }
 
     /// Reads up to `rows` messages of a range and joins the first `limit`. Reads none if one has parts, or if
@@ -204,13 +276,13 @@ impl History<'_> {
         limit: u64,
         max_bytes: u64,
     ) -> Result<JoinedRows, DbError> {
-        let page = self.page_statement((PAGE_BEFORE, PAGE_AFTER), range, rows, max_bytes);
+        let page = self.page_statement((PAGE, PAGE_OF_EXCERPTS), range, rows, max_bytes);
         self.db.query_joined(&page, limit).await
     }
 
     /// Reads the sizes of the messages of a page, and whether more follow.
     async fn read_sizes(&self, range: PageRange, limit: u64) -> Result<Found<(Vec<MessageSize>, bool)>, DbError> {
-        let sizes = self.page_statement((SIZES_BEFORE, SIZES_AFTER), range, limit + 1, MAX_PAGE_BYTES);
+        let sizes = self.page_statement((SIZES, SIZES_OF_EXCERPTS), range, limit + 1, MAX_PAGE_BYTES);
         let owned = Statement::new(sessions::SELECT_OWNED, [self.session.into(), self.namespace.into()]);
         let mut results = self.db.batch(&mut vec![sizes, owned]).await?;
         match read_owned("sessions", results.pop().unwrap_or_default())? {

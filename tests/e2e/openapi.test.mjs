@@ -123,7 +123,8 @@ describe('every operation of docs/openapi.yaml', () => {
     const block = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
     await cli.emitWithAck('message-delta', { sid: id, id: 'm', text: 'hello', kind: 'text' });
     await cli.sendMessage(id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
-    for (const query of ['', '?limit=1', '?beforeSeq=2&limit=1', '?afterSeq=1&limit=1', '?afterSeq=3']) {
+    await cli.sendMessage(id, { role: 'agent', content: 'x'.repeat(70_000) });
+    for (const query of ['', '?excerpts=true', '?limit=1', '?beforeSeq=2&limit=1', '?afterSeq=1&limit=1', '?afterSeq=3']) {
       await call('listMessages', { id, query });
       await call('listMessagesAsCli', { id, query });
     }
@@ -150,12 +151,12 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('the working directory, with and without a CLI that serves it', async () => {
     const results = {
-      gitStatus: [{ success: true, branch: 'main', files: [{ path: 'a', status: 'modified', more: 1 }] }],
+      gitStatus: [{ success: true, branch: 'main', files: [{ path: 'a', status: 'modified', more: 1 }, { path: 'b/', status: 'untracked', count: 3 }], more: 7 }, '?path=c&offset=2'],
       gitDiffNumstat: [{ success: true, files: [{ path: 'a', added: 1, removed: 0 }] }, '?staged=true'],
       gitDiffFile: [{ success: true, diff: '+a' }, '?path=a'],
       readFile: [{ success: true, content: 'YQ==' }, '?path=a'],
       runRipgrep: [{ success: true, stdout: 'src/a.rs\n' }, '?query=a&limit=1', 'findFiles'],
-      listDirectory: [{ success: true, entries: [{ name: 'src', type: 'directory' }, { name: 'a', type: 'file', size: 1 }] }, '?path=src'],
+      listDirectory: [{ success: true, entries: [{ name: 'src', type: 'directory' }, { name: 'a', type: 'file', size: 1 }], more: 1 }, '?path=src&offset=1'],
       listSlashCommands: [{ success: true, commands: ['/help'] }],
       listSkills: [{ success: true, skills: [{ name: 'review', description: 'Reviews' }] }],
     };

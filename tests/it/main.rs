@@ -33,6 +33,7 @@ mod delivery;
 mod distance;
 mod edge;
 mod events;
+mod excerpts;
 mod faults;
 mod first_message;
 mod fuzz;

@@ -17,6 +17,7 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
     let (world, session, mut cli) = live_session().await;
     let table = [
         ("git-status", "gitStatus", json!({"cwd": "/code"})),
+        ("git-status?path=a/b&offset=500", "gitStatus", json!({"cwd": "/code", "filePath": "a/b", "offset": 500})),
         ("git-diff-numstat", "gitDiffNumstat", json!({"cwd": "/code", "staged": false})),
         ("git-diff-numstat?staged=true", "gitDiffNumstat", json!({"cwd": "/code", "staged": true})),
         ("git-diff-file?path=a%2Fb", "gitDiffFile", json!({"cwd": "/code", "filePath": "a/b", "staged": false})),
@@ -26,6 +27,7 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
         ("file?path=%C3%BC.txt", "readFile", json!({"path": "ü.txt"})),
         ("directory", "listDirectory", json!({"path": ""})),
         ("directory?path=src", "listDirectory", json!({"path": "src"})),
+        ("directory?path=src&offset=10000", "listDirectory", json!({"path": "src", "offset": 10_000})),
         ("slash-commands", "listSlashCommands", json!({"agent": "alpha"})),
         ("skills", "listSkills", json!({})),
     ];

@@ -53,9 +53,9 @@ for (const options of [['--porcelain=v2', '--branch'], ['--porcelain', '--branch
 test('reads conflicts, detached heads and ignored files', () => {
   const v2 = '# branch.oid abc\n# branch.head (detached)\n# stash 2\nu UU N... 100644 100644 100644 100644 a b c file\n! ignored\n';
   const v1 = '## HEAD (no branch)\r\nUU file\r\n!! ignored\r\n';
-  for (const stdout of [v2, v1]) assert.deepEqual(readStatus({ stdout }), { branch: null, files: [{ path: 'file', status: 'conflicted', index: 'U', worktree: 'U' }] });
+  for (const stdout of [v2, v1]) assert.deepEqual(readStatus({ stdout }), { branch: null, files: [{ path: 'file', status: 'conflicted', index: 'U', worktree: 'U' }], more: 0 });
   assert.deepEqual(['## main...origin/main [ahead 1]', '## No commits yet on main'].map((stdout) => readStatus({ stdout }).branch), ['main', 'main']);
-  assert.deepEqual(readStatus({ stdout: '' }), { branch: null, files: [] }, 'a clean tree');
+  assert.deepEqual(readStatus({ stdout: '' }), { branch: null, files: [], more: 0 }, 'a clean tree');
 });
 
 test('reads git diff --numstat', () => {
@@ -76,8 +76,14 @@ test('reads a unified diff', () => {
 
 test('reads the fields of the protocol', () => {
   const files = [{ path: 'a', status: 'modified' }, { path: 'b', index: 'A' }, { status: 'no path' }];
-  assert.deepEqual(readStatus({ branch: 'main', files }), { branch: 'main', files: [{ path: 'a', status: 'modified' }, { path: 'b', index: 'A', status: 'unknown' }] });
+  assert.deepEqual(readStatus({ branch: 'main', files }), { branch: 'main', files: [{ path: 'a', status: 'modified' }, { path: 'b', index: 'A', status: 'unknown' }], more: 0 });
   assert.deepEqual([...readLineCounts({ files: [{ path: 'a', added: 1, removed: 2 }, { path: 'b' }] }).values()], [{ path: 'a', added: 1, removed: 2 }]);
+});
+
+test('reads folders of changed files, and how many entries follow', () => {
+  const files = [{ path: 'data/', status: 'untracked', index: '?', worktree: '?', count: 50_000 }];
+  assert.deepEqual(readStatus({ branch: 'main', files, more: 7 }), { branch: 'main', files, more: 7 });
+  assert.equal(readStatus({ branch: 'main', files: [], more: 'many' }).more, 0);
 });
 
 test('a result that is neither is an error', () => {

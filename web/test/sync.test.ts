@@ -332,7 +332,7 @@ test('fetches everything that is shown after a gap', async () => {
   requests.length = 0;
   await sync.refetchShown();
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
-  assert.deepEqual(requests.sort(), ['/api/config', '/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
+  assert.deepEqual(requests.sort(), ['/api/config', '/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1,"excerpts":"true"}']);
 });
 
 test('drops a live text when no delta of it arrives for 30 s, and all with the connection', async (t) => {

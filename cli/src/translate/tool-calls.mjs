@@ -115,7 +115,7 @@ export class ToolCalls {
   /** Ends a call for a reason that the agent may not report. */
   close(call, reason) {
     if (call.isEnded) return [];
-    const rest = call.output.take();
+    const rest = call.output.takeRest();
     call.isEnded = true;
     call.isClosed = true;
     const records = call.isStored ? [] : [this.#store(call)];
@@ -207,13 +207,13 @@ export class ToolCalls {
       call.isStored = true;
       return [message(`${call.key}-use`, toolUse(call.id, TODO_TOOL, { todos: call.rawInput.todos }))];
     }
-    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.take(), { isError, isFinal: true })];
+    return [...(call.isStored ? [] : [this.#store(call)]), this.#result(call, call.output.takeRest(), { isError, isFinal: true })];
   }
 
   #readLateOutput(call, update) {
     if (!isText(update._meta?.terminal_output_delta?.data)) return [];
     call.output.read(update, false);
-    return [this.#result(call, call.output.take())];
+    return [this.#result(call, call.output.takeRest())];
   }
 
   #dueOutput(call) {

@@ -1,10 +1,11 @@
 /** The output of a tool call. Clients append the results of a call, so only what is new is sent. */
 
-import { asList, cutText, isObject, isText } from './values.mjs';
+import { asList, isObject, isText } from './values.mjs';
 import { imageBlock } from './records.mjs';
 
-/** Limit on the output of a call in characters. Agents shorten the output themselves, to much less. */
-const MAX_OUTPUT_CHARS = 2_000_000;
+/** Limits on the output of a call in characters. Of a longer output, the middle is left out: errors are at the end. */
+const MAX_START_CHARS = 1_000_000;
+const MAX_END_CHARS = 1_000_000;
 /** How many of the last sent characters are searched in an output that replaces the previous one. */
 const OVERLAP_CHARS = 200;
 /** A shorter end would be found by chance. */
@@ -54,8 +55,14 @@ export function exitCode({ _meta, rawOutput }) {
 }
 
 export class ToolOutput {
+  /** The sent and the unsent part of the start of the output. */
   #sent = '';
   #unsent = '';
+  #isStartComplete = false;
+  /** What follows the start, without its first `#dropped` characters. It is sent when the call ends. */
+  #end = '';
+  #dropped = 0;
+  #isEndSent = false;
   #images = [];
   #seenImages = new Set();
   #isStream = false;
@@ -78,25 +85,67 @@ export class ToolOutput {
     for (const block of blocksOf(update.content)) this.#addImage(block);
     if (this.#isStream) return;
     const text = isFinal ? finalText(update) : contentText(update.content);
-    this.#append(newPart(this.#sent + this.#unsent, text));
+    const start = this.#sent + this.#unsent;
+    if (this.#isStartComplete && text.startsWith(start)) this.#replaceEnd(text.slice(start.length));
+    else this.#append(newPart(start + this.#end, text));
   }
 
   /**
-   * Returns the output that was not sent yet, for a result.
+   * Returns the output that was not sent yet, for a result. The end of a long output follows with `takeRest`.
    * @returns {string | object[]}
    */
   take() {
-    const text = this.#unsent.toWellFormed();
-    const images = this.#images;
+    const text = this.#unsent;
+    this.#sent += text;
+    this.#unsent = '';
+    return this.#withImages(text);
+  }
+
+  /** Returns all output that was not sent yet, when the call has ended. @returns {string | object[]} */
+  takeRest() {
+    this.#trimEnd(MAX_END_CHARS);
+    const note = this.#dropped > 0 ? `\n[${this.#dropped} characters left out]\n` : '';
+    const text = this.#unsent + note + this.#end;
+    this.#isEndSent ||= this.#end !== '';
     this.#sent += this.#unsent;
     this.#unsent = '';
+    this.#replaceEnd('');
+    return this.#withImages(text);
+  }
+
+  #withImages(value) {
+    const text = value.toWellFormed();
+    const images = this.#images;
     this.#images = [];
     return images.length === 0 ? text : [...(text === '' ? [] : [{ type: 'text', text }]), ...images];
   }
 
   #append(text) {
-    const left = MAX_OUTPUT_CHARS - this.#sent.length - this.#unsent.length;
-    if (left > 0) this.#unsent += cutText(text, left);
+    if (this.#isStartComplete) {
+      if (!this.#isEndSent) this.#end += text;
+      // Not with each piece: this copies the text.
+      if (this.#end.length > 2 * MAX_END_CHARS) this.#trimEnd(MAX_END_CHARS);
+      return;
+    }
+    const left = MAX_START_CHARS - this.#sent.length - this.#unsent.length;
+    this.#isStartComplete = text.length > left;
+    // Half of a surrogate pair is not valid JSON for the hub.
+    const cut = this.#isStartComplete && /[\uD800-\uDBFF]/.test(text[left - 1]) ? left - 1 : left;
+    this.#unsent += text.slice(0, cut);
+    if (this.#isStartComplete) this.#append(text.slice(cut));
+  }
+
+  #replaceEnd(text) {
+    this.#end = this.#isEndSent ? '' : text;
+    this.#dropped = 0;
+    this.#trimEnd(2 * MAX_END_CHARS);
+  }
+
+  #trimEnd(max) {
+    const excess = this.#end.length - max;
+    if (excess <= 0) return;
+    this.#dropped += excess;
+    this.#end = this.#end.slice(excess);
   }
 
   #addImage(block) {

@@ -175,12 +175,45 @@ test('pictures in the output of a tool are shown once', () => {
   assert.deepEqual(pictures.map(({ source }) => source.data), ['QUJD']);
 });
 
-test('endless output is cut off', () => {
+/** Lines of a log with the error at its end. */
+const LOG = `the first line\n${Array.from({ length: 250_000 }, (_, index) => `line ${index} \u{1f980}\n`).join('')}error: the test failed\n`;
+
+for (const [way, send] of Object.entries({
+  'at once': (session) => session.callUpdate('c', { status: 'failed', content: textContent(LOG) }),
+  'as a whole each time': (session) => {
+    for (let end = 0; end < LOG.length; end += 700_001) session.callUpdate('c', { content: textContent(LOG.slice(0, end)) });
+    session.callUpdate('c', { status: 'failed', content: textContent(LOG) });
+  },
+  'in pieces': (session) => {
+    for (let at = 0; at < LOG.length; at += 70_001) session.callUpdate('c', { _meta: { terminal_output_delta: { data: LOG.slice(at, at + 70_001) } } });
+    session.callUpdate('c', { status: 'failed' });
+    session.callUpdate('c', { _meta: { terminal_output_delta: { data: 'late' } } });
+  },
+  'with the middle only in the last windows': (session) => {
+    for (let end = 900_000; end < LOG.length; end += 900_000) session.callUpdate('c', { content: textContent(LOG.slice(Math.max(0, end - 2_000_000), end)) });
+    session.callUpdate('c', { status: 'failed', content: textContent(LOG.slice(-2_000_000)) });
+  },
+})) {
+  test(`of a long output the start and the end are stored, and how much is left out: ${way}`, () => {
+    const session = createSession();
+    session.call('c', RUNNING);
+    send(session);
+    const { output } = session.hub.timeline()[0];
+    const [, start, leftOut, end] = /^([^]*)\n\[(\d+) characters left out\]\n([^]*)$/.exec(output);
+    assert.ok(LOG.startsWith(start) && LOG.endsWith(end.replace('\uFFFD', '').replace(/late$/, '')));
+    assert.equal(start.length + end.length + Number(leftOut), LOG.length);
+    assert.ok(start.length >= 999_999 && end.length >= 999_999 && output.length < 2_000_100);
+    assert.ok(JSON.stringify(session.hub.messages).length < 2_400_000);
+  });
+}
+
+test('an output of almost the limit is stored without a change', () => {
   const session = createSession();
+  const text = `${'x'.repeat(999_999)}${'\u{1f980}'.repeat(500_000)}`;
   session.call('c', RUNNING);
-  for (let index = 1; index <= 5; index += 1) session.callUpdate('c', { content: textContent('x'.repeat(index * 1_000_000)) });
-  session.callUpdate('c', { status: 'completed' });
-  assert.ok(JSON.stringify(session.hub.messages).length < 2_100_000);
+  session.callUpdate('c', { content: textContent(text) });
+  session.callUpdate('c', { status: 'completed', content: textContent(text) });
+  assert.equal(session.hub.timeline()[0].output, text);
 });
 
 test('an id that the agent uses again is another call', () => {

@@ -3,12 +3,13 @@
 import { constants } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { pageOf } from './pages.mjs';
 import { PathError, findServed, isInside, resolveInside } from './paths.mjs';
 
 /** Largest file that can be read: as base64 in an acknowledgement it must fit into one WebSocket message of 32 MiB. */
 export const MAX_READ = 20 * 1024 * 1024;
 
-/** Limit on listed directory entries. */
+/** The most entries of a directory in an answer. */
 const MAX_ENTRIES = 10_000;
 
 /** Limit on the paths of one existence check. */
@@ -34,20 +35,22 @@ export function fileMethods(root) {
       }
     },
 
-    async listDirectory({ path: requestedPath = '' } = {}) {
+    /** Returns the entries of a directory in order. `more` is the number of entries after this answer, which `offset` skips to. */
+    async listDirectory({ path: requestedPath = '', offset = 0 } = {}) {
       const folder = await resolveInside(root, requestedPath);
       const found = await readdir(folder, { withFileTypes: true }).catch((error) => {
         if (error.code === 'ENOTDIR') throw new PathError(`${requestedPath} is not a directory.`);
         if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
-      const entries = [];
-      for (let i = 0; i < Math.min(found.length, MAX_ENTRIES); i += 64) {
-        const batch = found.slice(i, Math.min(i + 64, MAX_ENTRIES));
-        entries.push(...(await Promise.all(batch.map((entry) => describeEntry(root, folder, entry)))));
-      }
-      entries.sort((a, b) => (a.type === b.type ? compare(a.name, b.name) : a.type === 'directory' ? -1 : 1));
-      return found.length > MAX_ENTRIES ? { success: true, entries, truncated: true } : { success: true, entries };
+      // Only the target of a link says whether it is listed as a directory.
+      const links = await describeAll(root, folder, found.filter((entry) => entry.isSymbolicLink()));
+      const linkTypes = new Map(links.map(({ name, type }) => [name, type]));
+      const rank = (entry) => (entry.isDirectory() || linkTypes.get(entry.name) === 'directory' ? 0 : 1);
+      found.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
+      const page = pageOf(found, offset, MAX_ENTRIES);
+      const entries = await describeAll(root, folder, page.entries);
+      return { success: true, entries, ...page.more, ...(page.more.more === undefined ? {} : { truncated: true }) };
     },
   };
 }
@@ -69,6 +72,15 @@ export async function checkPaths(directories, paths) {
     return (await findServed(directories, name)).info?.isDirectory() ?? false;
   };
   return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
+}
+
+/** Describes entries, a few at a time. */
+async function describeAll(root, folder, found) {
+  const entries = [];
+  for (let i = 0; i < found.length; i += 64) {
+    entries.push(...(await Promise.all(found.slice(i, i + 64).map((entry) => describeEntry(root, folder, entry)))));
+  }
+  return entries;
 }
 
 /**

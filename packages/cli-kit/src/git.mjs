@@ -2,11 +2,22 @@
 
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
+import { groupByFolder } from './changed-folders.mjs';
 import { MAX_OUTPUT, run } from './exec.mjs';
+import { pageOf } from './pages.mjs';
 import { resolveCwd, resolveInside } from './paths.mjs';
 
 /** Disables settings with which a repository can run programs; takes paths literally, not as patterns. */
 const SAFE_OPTIONS = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
+
+/** The most files and folders in an answer. */
+const MAX_STATUS_ENTRIES = 500;
+
+/** The most files in an answer with counts of lines. */
+const MAX_COUNTED_FILES = 5000;
+
+/** Limit on the output of `git status` in bytes. The answer is far smaller. */
+const MAX_STATUS_OUTPUT = 64 * 1024 * 1024;
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relative'];
 
@@ -14,7 +25,7 @@ const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relativ
  * Runs git with safe options and a clean environment.
  * @param {string[]} args
  * @param {string} cwd
- * @param {{timeoutMs?: number}} [options]
+ * @param {{timeoutMs?: number, maxOutput?: number}} [options]
  */
 export async function git(args, cwd, options) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
@@ -22,7 +33,7 @@ export async function git(args, cwd, options) {
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF'])
     delete env[name];
   const result = await run('git', [...SAFE_OPTIONS, ...args], { cwd, env, ...options });
-  if (result.truncated) throw new Error(`The output of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
+  if (result.truncated) throw new Error(`The output of git is larger than ${(options?.maxOutput ?? MAX_OUTPUT) / 1024 / 1024} MB.`);
   return result;
 }
 
@@ -128,18 +139,27 @@ export function parseNumstat(text) {
  */
 export function gitMethods(root) {
   return {
-    async gitStatus({ cwd } = {}) {
+    /**
+     * Returns the changed files. If there are many, files with the same status in one folder are one entry: its path ends with a
+     * slash, and `count` is their number. `filePath` selects the files of such a folder. `more` is the number of entries after
+     * this answer, which `offset` skips to.
+     */
+    async gitStatus({ cwd, filePath = '', offset = 0 } = {}) {
       const directory = await resolveCwd(root, cwd);
+      await resolveInside(directory, filePath, { mustExist: false, field: 'filePath' });
       const prefixResult = await git(['rev-parse', '--show-prefix'], directory);
       if (prefixResult.code !== 0) return { success: false, error: gitError(prefixResult, directory) };
       const status = await git(
-        ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', '.'],
+        ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', filePath || '.'],
         directory,
+        { maxOutput: MAX_STATUS_OUTPUT },
       );
       if (status.code !== 0) return { success: false, error: gitError(status, directory) };
       const prefix = prefixResult.stdout.toString('utf8').replace(/\n$/, '');
-      const { branch, oid, detached, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
-      return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest };
+      const { branch, oid, detached, files, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
+      const entries = groupByFolder(files, filePath, MAX_STATUS_ENTRIES);
+      const page = pageOf(entries, offset, MAX_STATUS_ENTRIES);
+      return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest, files: page.entries, ...page.more };
     },
 
     async gitDiffNumstat({ cwd, staged = false } = {}) {
@@ -148,7 +168,8 @@ export function gitMethods(root) {
       if (inside.code !== 0) return { success: false, error: gitError(inside, directory) };
       const result = await git([...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', '.'], directory);
       if (result.code !== 0) return { success: false, error: gitError(result, directory) };
-      return { success: true, files: parseNumstat(result.stdout.toString('utf8')) };
+      const { entries: files, more } = pageOf(parseNumstat(result.stdout.toString('utf8')), 0, MAX_COUNTED_FILES);
+      return { success: true, files, ...more };
     },
 
     async gitDiffFile({ cwd, filePath, staged = false } = {}) {

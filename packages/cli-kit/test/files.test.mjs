@@ -88,6 +88,23 @@ test('a listing has directories first, sizes of files, and nothing about the tar
   await assert.rejects(fileMethods(root).listDirectory({ path: 'plain.txt' }), /plain\.txt is not a directory/);
 });
 
+test('a long listing comes in sorted pages that say how many entries follow', async (t) => {
+  const { root } = setUp(t);
+  const folder = path.join(root, 'folder');
+  for (let index = 0; index < 10_003; index += 1) writeFileSync(path.join(folder, `file-${index}`), '');
+  mkdirSync(path.join(folder, 'z-directory'));
+  symlinkSync('z-directory', path.join(folder, 'z-link'));
+  const { listDirectory } = fileMethods(root);
+  const first = await listDirectory({ path: 'folder' });
+  assert.deepEqual([first.entries.length, first.more, first.truncated], [10_000, 5, true]);
+  const rest = await listDirectory({ path: 'folder', offset: 10_000 });
+  assert.deepEqual([rest.entries.length, rest.more, rest.truncated], [5, undefined, undefined]);
+  const names = [...first.entries, ...rest.entries].map(({ name }) => name);
+  assert.deepEqual(names.slice(0, 2), ['z-directory', 'z-link']);
+  assert.deepEqual(names.slice(2), Array.from({ length: 10_003 }, (_, index) => `file-${index}`).sort());
+  for (const offset of [-1, 1.5, '1', null]) assert.equal((await listDirectory({ path: 'folder', offset })).entries[0].name, 'z-directory');
+});
+
 test('a directory whose name has the same prefix is not inside', () => {
   assert.equal(isInside('/a/b', '/a/bc'), false);
   assert.equal(isInside('/a/b', '/a/b/..c'), true);

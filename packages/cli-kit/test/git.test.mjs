@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { groupByFolder } from '../src/changed-folders.mjs';
 import { gitMethods, parseNumstat, parseStatus } from '../src/git.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
@@ -178,4 +179,72 @@ test('a working directory outside the served directory is refused, also behind a
   await assert.rejects(methods.gitStatus({ cwd: elsewhere }), /outside the session's directory/);
   await assert.rejects(methods.gitStatus({ cwd: path.join(dir, 'link') }), /outside the session's directory/);
   await assert.rejects(methods.gitDiffFile({ filePath: 'link/deep/none.txt' }), /leads outside/);
+});
+
+test('many untracked files of a folder are one entry with their number, and other changes stay in view', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('src/main.rs', 'one\n');
+  write('data/kept.txt', 'one\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  for (let index = 0; index < 700; index += 1) write(`data/raw/${index % 7}/file-${index}.txt`, 'x');
+  write('src/main.rs', 'two\n');
+  write('data/kept.txt', 'two\n');
+  write('src/new.rs', 'x');
+  const { gitStatus } = gitMethods(dir);
+  const folder = { status: 'untracked', index: '?', worktree: '?' };
+  const { files, more } = await gitStatus({});
+  assert.deepEqual(
+    files.map(({ path: name, status, count }) => [name, status, count]),
+    [
+      ['data/raw/', 'untracked', 700],
+      ['data/kept.txt', 'modified', undefined],
+      ['src/main.rs', 'modified', undefined],
+      ['src/new.rs', 'untracked', undefined],
+    ],
+  );
+  assert.equal(more, undefined);
+  const inside = await gitStatus({ filePath: 'data/raw/' });
+  assert.deepEqual(inside.files, Array.from({ length: 7 }, (_, index) => ({ path: `data/raw/${index}/`, ...folder, count: 100 })));
+  const leaf = await gitStatus({ filePath: 'data/raw/0' });
+  assert.equal(leaf.files.length, 100);
+  assert.ok(leaf.files.every(({ path: name, count }) => /^data\/raw\/0\/file-\d+\.txt$/.test(name) && count === undefined));
+});
+
+test('changed files that cannot be grouped come in pages, in order and without a gap', async (t) => {
+  const { dir, write } = repository(t);
+  for (let index = 0; index < 1203; index += 1) write(`file ${index}.txt`, 'x');
+  write('only/one.txt', 'x');
+  const { gitStatus } = gitMethods(dir);
+  const found = [];
+  for (let more = 1; more > 0; ) {
+    const page = await gitStatus({ cwd: dir, offset: found.length });
+    assert.ok(page.files.length <= 500);
+    found.push(...page.files.map(({ path: name }) => name));
+    more = page.more ?? 0;
+    assert.equal(more, 1204 - found.length);
+  }
+  assert.equal(new Set(found).size, 1204);
+  assert.deepEqual(found, found.toSorted());
+  assert.deepEqual((await gitStatus({ offset: 5000 })).files, []);
+});
+
+test('a changed folder outside of the directory is refused', async (t) => {
+  const { dir } = repository(t);
+  await assert.rejects(gitMethods(dir).gitStatus({ filePath: '../other' }), /"filePath"|\.\./);
+});
+
+test('files with different changes in one folder are entries of their own', () => {
+  const file = (name, status, index, worktree) => ({ path: name, status, index, worktree });
+  const files = [
+    ...Array.from({ length: 5 }, (_, index) => file(`a/b/c/${index}`, 'untracked', '?', '?')),
+    ...Array.from({ length: 4 }, (_, index) => file(`a/b/c/d${index}/x`, 'modified', '.', 'M')),
+    file('a/z', 'modified', 'M', '.'),
+    file('top', 'deleted', 'D', '.'),
+    file('top', 'untracked', '?', '?'),
+  ];
+  const pathsOf = (max, base = '') => groupByFolder(files, base, max).map(({ path: name, count }) => (count ? `${name} ${count}` : name));
+  assert.equal(pathsOf(12).length, 12);
+  assert.deepEqual(pathsOf(8), ['a/b/c/ 5', 'a/b/c/d0/x', 'a/b/c/d1/x', 'a/b/c/d2/x', 'a/b/c/d3/x', 'a/z', 'top', 'top']);
+  assert.deepEqual(pathsOf(1), ['a/b/c/ 5', 'a/b/c/ 4', 'a/z', 'top', 'top']);
 });

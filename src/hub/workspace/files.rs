@@ -30,11 +30,15 @@ struct GitParams<'a> {
     file_path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     staged: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct PathParams<'a> {
     path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -79,26 +83,30 @@ impl Hub {
         Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
     }
 
-    pub async fn git_status(&self, w: &Workspace) -> String {
-        self.forward(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: None, staged: None }).await
+    pub async fn git_status(&self, w: &Workspace, path: Option<&str>, offset: Option<u64>) -> String {
+        self.forward(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: path, staged: None, offset }).await
     }
 
     pub async fn git_diff_numstat(&self, w: &Workspace, staged: bool) -> String {
-        self.forward(w, Method::GitDiffNumstat, &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) })
-            .await
+        self.forward(
+            w,
+            Method::GitDiffNumstat,
+            &GitParams { cwd: &w.path, file_path: None, staged: Some(staged), offset: None },
+        )
+        .await
     }
 
     pub async fn git_diff_file(&self, w: &Workspace, path: &str, staged: bool) -> String {
-        self.forward(w, Method::GitDiffFile, &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) })
-            .await
+        let params = GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged), offset: None };
+        self.forward(w, Method::GitDiffFile, &params).await
     }
 
     pub async fn read_file(&self, w: &Workspace, path: &str) -> String {
-        self.forward(w, Method::ReadFile, &PathParams { path }).await
+        self.forward(w, Method::ReadFile, &PathParams { path, offset: None }).await
     }
 
-    pub async fn list_directory(&self, w: &Workspace, path: &str) -> String {
-        self.forward(w, Method::ListDirectory, &PathParams { path }).await
+    pub async fn list_directory(&self, w: &Workspace, path: &str, offset: Option<u64>) -> String {
+        self.forward(w, Method::ListDirectory, &PathParams { path, offset }).await
     }
 
     pub async fn slash_commands(&self, w: &Workspace) -> String {

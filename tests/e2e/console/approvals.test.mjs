@@ -20,7 +20,7 @@ async function openRequests(t, namespace, requests, { metadata = {}, options } =
 }
 
 const bash = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
-const buttonsOf = (card) => card.locator('.request-actions button').allInnerTexts();
+const buttonsOf = (card) => card.locator('.request-actions > button').filter({ visible: true }).allInnerTexts();
 
 test('an approval for the session names its scope, covers it alone, is listed, and is taken back', async (t) => {
   const { page, chat } = await startSession(t, 'scope');
@@ -104,6 +104,32 @@ test('an agent that offers only permanent approvals says so before the click', a
   assert.deepEqual(await buttonsOf(chat.request()), ['Always allow git commit *', 'Deny', 'Deny and stop']);
   await chat.answer('Always allow git commit *');
   assert.deepEqual(answered, [{ id: 'r1', approved: true, decision: 'approved', answers: { choice: ['always'] }, sessionId: answered[0].sessionId }]);
+});
+
+test('in a small window the agent’s own answers are in a sheet, which is left without an answer or with one', async (t) => {
+  const choices = [{ id: 'project', label: 'Always allow git commit *' }, { id: 'free', label: 'Always allow everything', neverAsks: true }];
+  const small = { ...PHONE, viewport: { width: 390, height: 480 } };
+  const { page, chat, answered } = await openRequests(t, 'sheet', { r1: bash({ sessionRule: { kind: 'command', label: 'git commit …' }, choices }), r2: bash({ createdAt: 2, choices, needsChoice: true }) }, { options: small });
+  await chat.request().first().waitFor();
+  assert.deepEqual(await buttonsOf(chat.request().first()), ['Approve', 'Deny', 'More …']);
+  const more = page.getByRole('button', { name: 'More …' });
+  const sheet = page.getByRole('dialog', { name: 'Answers to the request' });
+  await more.press('Enter');
+  await page.waitForFunction(() => document.activeElement?.textContent === 'Always allow git commit *');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => document.activeElement?.textContent === 'More …');
+  await more.tap();
+  await sheet.getByRole('button', { name: 'Always allow everything' }).tap();
+  const confirmation = page.getByRole('dialog', { name: 'Approve everything?' });
+  await confirmation.getByRole('button', { name: 'Cancel' }).tap();
+  assert.deepEqual(answered, []);
+  await more.tap();
+  await sheet.getByRole('button', { name: 'Always allow git commit *' }).tap();
+  await page.getByRole('button', { name: 'Choose …' }).tap();
+  await sheet.getByText('The agent offers no approval of this call alone.').waitFor();
+  await sheet.getByRole('button', { name: 'Deny and stop' }).tap();
+  await chat.request().waitFor({ state: 'detached' });
+  assert.deepEqual(answered.map(({ id, decision, answers }) => [id, decision, answers]), [['r1', 'approved', { choice: ['project'] }], ['r2', 'abort', undefined]]);
 });
 
 const PLAN = '# Discounts\n\n1. Read the **invoice**.\n2. Subtract the discount.\n\n<!-- rm -rf ~ -->\n';

@@ -148,6 +148,56 @@ test('copies code, and truncates very long content at first', async (t) => {
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
+test('loads a large output only on demand, and shows its start and its end before that', async (t) => {
+  const lines = ['the first line', ...Array.from({ length: 200_000 }, (_, index) => `line ${index} of the log`), 'error: the last line'];
+  const image = (size) => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(size)}` } });
+  const { session } = await sessionWith(t, 'large', '/code/x', [
+    output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make test' } }),
+    output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
+    output(image(3_000_000)),
+    text('The test failed.'),
+  ]);
+  const { page } = await visit(t, 'large', { ...PHONE, path: '/' });
+  const bytes = [];
+  page.on('requestfinished', async (request) => {
+    if (/\/messages\?/.test(request.url())) bytes.push((await request.sizes()).responseBodySize);
+  });
+  await page.goto(`${hub.url}/sessions/${session.id}`);
+  await page.getByText('An image is not loaded.').waitFor();
+  await eventually(() => bytes.length > 0, 'the page of messages');
+  assert.ok(Math.max(...bytes) < 30_000, `${bytes} bytes`);
+  await page.getByRole('button', { name: 'Show all (2.9 MiB)' }).tap();
+  await page.getByRole('img', { name: 'Image', exact: true }).waitFor({ state: 'attached' });
+  assert.equal(await page.getByText('An image is not loaded.').count(), 0);
+  await page.getByRole('button', { name: /^… 4\.\d MiB in total$/ }).tap();
+  const shown = page.locator('.disclosure-body .output');
+  assert.match(await shown.textContent(), /^the first line\n[^]*\n\[4\.\d MiB left out\]\n[^]*\nerror: the last line$/);
+  // After an error, the button works again.
+  await page.route(/limit=1$/, (route) => route.abort());
+  const showAll = page.getByRole('button', { name: /^Show all \(4\.\d MiB\)$/ });
+  await showAll.tap();
+  await page.getByText('Could not load the message').waitFor();
+  await page.unroute(/limit=1$/);
+  await showAll.tap();
+  await eventually(async () => (await shown.textContent()) === lines.join('\n'), 'the whole output');
+  assert.equal(await showAll.count(), 0);
+});
+
+test('loads large images once they are in view', async (t) => {
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(200_000)}` } };
+  const { page } = await openConversation(t, 'large-images', [
+    output(image),
+    output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
+    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'The page' }, image] }),
+    text('Both are there.'),
+  ]);
+  const images = page.getByRole('img', { name: 'Image', exact: true });
+  await waitForCount(images, 1);
+  await page.locator('summary', { hasText: 'Screenshot' }).click();
+  await waitForCount(images, 2);
+  await page.getByText('The page').waitFor();
+});
+
 test('keeps a long text expanded after it scrolls out of view, until its item is collapsed', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`).join('\n');
   const { page, session, cli } = await openConversation(t, 'expanded-text', [

@@ -20,7 +20,23 @@ const LINES = Array.from({ length: 30 }, (_, index) => `line ${index} of the tex
 const EIGHT_LINES = Array.from({ length: 8 }, (_, index) => `line ${index}`).join('\n');
 const question = (text) => ({ question: text, options: ['The first answer', 'The second answer', 'The third answer'] });
 
+const CHOICES = {
+  tool: 'Bash',
+  arguments: { command: LINES, description: 'Run the migration' },
+  sessionRule: { kind: 'command', label: 'git commit …' },
+  choices: [{ id: 'project', label: 'Always allow git commit in this project' }, { id: 'all', label: 'Always allow everything that git does, in all projects' }],
+  createdAt: 1,
+};
+
+/** All answers to a request, in the order of the page. */
+const ANSWERS = {
+  choices: ['Approve', CHOICES.choices[0].label, CHOICES.choices[1].label, 'Allow git commit … until the agent ends', 'Deny', 'Deny and stop'],
+  'needs-choice': [CHOICES.choices[0].label, CHOICES.choices[1].label, 'Deny', 'Deny and stop'],
+};
+
 const REQUESTS = {
+  choices: { r1: CHOICES },
+  'needs-choice': { r1: { ...CHOICES, needsChoice: true } },
   command: { r1: { tool: 'Bash', arguments: { command: LINES, description: 'Run the migration' }, createdAt: 1 } },
   edit: { r1: { tool: 'Edit', arguments: { file_path: 'src/dates.rs', old_string: LINES, new_string: LINES.replaceAll('line', 'row') }, createdAt: 1 } },
   plan: { r1: { tool: 'ExitPlanMode', arguments: { plan: `# The plan\n\n${LINES}` }, createdAt: 1 } },
@@ -53,6 +69,21 @@ function findUnreachable(elements) {
     .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
 }
 
+/** Opens the menu of further answers, adds them to `answers`, and closes it. Returns those that are not in reach. */
+async function answersInMenu(page, card, menu, answers, picture) {
+  await card.getByRole('button', { name: menu, exact: true }).click();
+  const buttons = page.getByRole('dialog').getByRole('button');
+  await buttons.last().waitFor();
+  if (picture) await page.screenshot({ path: picture });
+  const unreachable = await buttons.evaluateAll(findUnreachable);
+  const names = (await buttons.allTextContents()).map((text) => text.trim());
+  assert.equal(names.at(-1), 'Cancel');
+  answers.push(...names.slice(0, -1));
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  return unreachable;
+}
+
 for (const [name, requests] of Object.entries(REQUESTS)) {
   test(`all buttons are in reach while a request is open, at every size: ${name}`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: name, tag: '/code/a', metadata });
@@ -81,13 +112,19 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
           mkdirSync(PICTURES, { recursive: true });
           await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${draft}.png` });
         }
-        const buttons = card.locator('.request-actions button');
+        const buttons = card.locator('.request-actions > button').filter({ visible: true });
         const unreachable = [
           ...(await buttons.evaluateAll(findUnreachable)),
           ...(await page.getByRole('button', { name: 'Send', exact: true }).evaluateAll(findUnreachable)),
           ...(await page.getByRole('button', { name: 'Stop', exact: true }).evaluateAll(findUnreachable)),
         ];
         assert.ok((await buttons.count()) >= 2);
+        if (ANSWERS[name]) {
+          const answers = (await buttons.allTextContents()).map((text) => text.trim());
+          const menu = answers.find((text) => text.endsWith(' …'));
+          if (menu !== undefined) unreachable.push(...(await answersInMenu(page, card, menu, answers, PICTURES && `${PICTURES}/${name}-menu-${width}x${height}-${draft}.png`)));
+          assert.deepEqual(answers.filter((text) => text !== menu).sort(), ANSWERS[name].toSorted(), size);
+        }
         if (unreachable.length > 0) problems.push(`${size}: not in reach: ${unreachable}`);
         const { visible, hidden, fits } = await card.locator('.request-input').evaluate((element, expectedWidth) => {
           // All of the content can be scrolled into view.

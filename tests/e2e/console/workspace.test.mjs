@@ -1,15 +1,16 @@
 /** Files, changes and uploads in the web console. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { PHONE, waitForValue } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { temporaryFolder } from '../lib/git.mjs';
 
-const { hub, startSession } = await startConsole();
+const { hub, visit, startSession } = await startConsole();
 
 test('shows staged and unstaged changes with diffs, and updates them after the agent has worked', async (t) => {
   const { repository, agent, page, chat, pageErrors } = await startSession(t, 'changes', { args: ['--auto-approve'] });
@@ -43,6 +44,74 @@ test('shows staged and unstaged changes with diffs, and updates them after the a
   await chat.waitForText('Exit code 0.');
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+/** Writes empty files with numbers in a folder of a repository. */
+function writeMany(repository, folder, count) {
+  mkdirSync(path.join(repository.folder, folder), { recursive: true });
+  for (let index = 0; index < count; index += 1) writeFileSync(path.join(repository.folder, folder, `file-${String(index).padStart(5, '0')}.txt`), '');
+}
+
+test('groups many changed files by folder, and loads them in parts', async (t) => {
+  const { repository, page, pageErrors } = await startSession(t, 'many-changes', { options: PHONE });
+  for (let part = 0; part < 6; part += 1) writeMany(repository, `data/part-${part}`, 200);
+  writeMany(repository, 'data/part-6', 700);
+  repository.write('src/main.rs', 'fn main() {}\n');
+  await page.getByRole('link', { name: 'Changes' }).tap();
+  const folder = (name) => page.locator('summary', { hasText: name });
+  await folder('data/1,900 files').waitFor();
+  await page.getByRole('heading', { name: 'Unstaged 1,901' }).waitFor();
+  assert.deepEqual(await page.locator('.change-path').allTextContents(), ['data/', 'src/main.rs']);
+  await folder('data/1,900 files').tap();
+  await folder('part-6/700 files').tap();
+  const inside = page.locator('.change.folder .change.folder', { hasText: 'part-6/' });
+  const files = inside.locator('.change .change-path');
+  await waitForCount(files, 200);
+  await inside.getByRole('button', { name: 'Show 200 of 500 more' }).tap();
+  await waitForCount(files, 400);
+  await inside.getByRole('button', { name: 'Show 200 of 300 more' }).tap();
+  await waitForCount(files, 600);
+  await inside.getByRole('button', { name: 'Show 100 of 100 more' }).tap();
+  await waitForCount(files, 700);
+  assert.deepEqual([await files.first().textContent(), await files.last().textContent()], ['file-00000.txt', 'file-00699.txt']);
+  await files.last().tap();
+  await inside.getByText('No lines changed.').waitFor();
+  assert.deepEqual(pageErrors, []);
+});
+
+test('shows a bounded number of rows of a CLI that lists all files, and says that it cannot list a folder', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'flat', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
+  const stdout = ['## main', '?? vendor/', ...Array.from({ length: 50_000 }, (_, index) => `?? file-${index}`)].join('\n');
+  await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout }));
+  await cli.serve(`${session.id}:gitDiffNumstat`, () => ({ success: true, stdout: '' }));
+  const { page } = await visit(t, 'flat', { ...PHONE, path: `/sessions/${session.id}/changes` });
+  await page.getByRole('button', { name: 'Show 200 of 49,801 more' }).tap();
+  await waitForCount(page.locator('.change-path'), 400);
+  await page.locator('summary', { hasText: 'vendor/' }).tap();
+  await page.getByText("The agent's CLI does not list the files of this folder.").waitFor();
+});
+
+test('lists a long directory in order and in parts, and says how many entries follow', async (t) => {
+  const { repository, page, pageErrors } = await startSession(t, 'long-directory', { options: PHONE });
+  writeMany(repository, 'data', 10_450);
+  await page.getByRole('link', { name: 'Files' }).tap();
+  const item = (name) => page.getByRole('treeitem', { name });
+  await item('data').tap();
+  await item('file-00000.txt').waitFor();
+  await item('data').focus();
+  await page.keyboard.press('End');
+  // The entries after the folder: `src` and `notes.txt`.
+  for (let count = 0; count < 2; count += 1) await page.keyboard.press('ArrowUp');
+  await page.waitForFunction(() => document.activeElement?.textContent === 'The first 10,000 are listed. Show more: 450 follow.');
+  await item('file-09999.txt').waitFor();
+  await page.keyboard.press('Enter');
+  await item('file-10000.txt').waitFor();
+  await page.keyboard.press('End');
+  for (let count = 0; count < 2; count += 1) await page.keyboard.press('ArrowUp');
+  await page.waitForFunction(() => document.activeElement?.textContent?.startsWith('file-10449.txt'));
+  await page.getByLabel('Search files').fill('file-');
+  await page.getByText('The first 200 matches.').waitFor();
   assert.deepEqual(pageErrors, []);
 });
 

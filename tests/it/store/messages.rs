@@ -254,7 +254,7 @@ proptest! {
             let pairs = [("s".to_owned(), local.clone())];
             let found = find_by_local_ids(&db, &pairs).await.unwrap().remove(0);
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
+            let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1, None).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -272,7 +272,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
     let memory = memory();
     let _others = memory.account.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
-    let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1).await;
+    let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1, None).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::NoMemory);

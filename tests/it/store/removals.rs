@@ -61,7 +61,7 @@ async fn a_merge_rewrites_the_messages_of_the_new_session_only_in_chunks_of_5000
     assert_eq!(count(&db, "messages WHERE session_id = 'old' AND id LIKE 'old%'"), 12_000, "they are not rewritten");
     assert_eq!(stored(&db, "new").await.seq, 24_000);
     assert_eq!(sessions::load_by_id(&db, &team(), "old").await.unwrap(), Found::Missing);
-    let read = async |range| match read_page(&db, &memory(), (&team(), "new"), range, 1).await.unwrap() {
+    let read = async |range| match read_page(&db, &memory(), (&team(), "new"), range, 1, None).await.unwrap() {
         Found::Owned(page) => page.messages,
         other => panic!("{other:?}"),
     };

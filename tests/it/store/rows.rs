@@ -88,7 +88,8 @@ async fn json_is_stored_byte_for_byte() {
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
     put_messages(&db, &opaque, [Message { content: json(text), ..message(1, Some("l \"1\" ü\n")) }]).await;
-    let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else {
+    let Found::Owned(page) = read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 1, None).await.unwrap()
+    else {
         panic!()
     };
     assert_eq!(
@@ -144,7 +145,7 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
-        read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 10).await.unwrap(),
+        read_page(&db, &memory(), (&team(), "s"), PageRange::After(0), 10, None).await.unwrap(),
         Found::Missing
     ));
     assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 2);
@@ -194,7 +195,7 @@ async fn an_id_is_owned_foreign_or_missing() {
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::load_by_id(&db, &team(), id).await.unwrap();
         assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
-        let history = read_page(&db, &memory(), (&team(), id), PageRange::Before(None), 5).await.unwrap();
+        let history = read_page(&db, &memory(), (&team(), id), PageRange::Before(None), 5, None).await.unwrap();
         assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
@@ -280,7 +281,7 @@ async fn a_database_without_a_schema_returns_the_error_for_a_missing_schema() {
         sessions::load_by_id(&db, &team(), "s").await.unwrap_err(),
         load_summaries(&db, &team()).await.unwrap_err(),
         machines::load_all(&db, &team()).await.unwrap_err(),
-        read_page(&db, &memory(), (&team(), "s"), PageRange::Before(None), 5).await.unwrap_err(),
+        read_page(&db, &memory(), (&team(), "s"), PageRange::Before(None), 5, None).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, DbError::NoSchema(_)), "{error}");

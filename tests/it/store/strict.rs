@@ -170,7 +170,7 @@ async fn invalid_columns_of_message_pages_are_errors() {
         ("found", Number),
     ];
     let page = async |db: &OneRow| {
-        let page = read_page(db, &memory(), (&team(), "s"), PageRange::After(0), 5).await;
+        let page = read_page(db, &memory(), (&team(), "s"), PageRange::After(0), 5, None).await;
         // The fake database returns the same row for the parts of the message.
         match page {
             Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),

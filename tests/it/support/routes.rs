@@ -26,11 +26,11 @@ const ATTACHMENT: &str = r#"[{"id":"a","filename":"f","mimeType":"m","size":1,"p
 const METADATA: Field = Field::opaque("metadata", Opaque::Object, None).valid(r#"{"path":"/t","host":"h"}"#);
 const MAX_SAFE: u64 = (1 << 53) - 1;
 const SEQ: ParamKind = ParamKind::Integer { min: 0, max: MAX_SAFE };
-const PAGE: &[Param] = &[
-    Param { name: "limit", kind: ParamKind::Integer { min: 1, max: 200 } },
-    Param { name: "beforeSeq", kind: SEQ },
-    Param { name: "afterSeq", kind: SEQ },
-];
+const PAGE: &[Param] = &[PAGE_LIMIT, BEFORE_SEQ, AFTER_SEQ];
+const PAGE_LIMIT: Param = Param { name: "limit", kind: ParamKind::Integer { min: 1, max: 200 } };
+const BEFORE_SEQ: Param = Param { name: "beforeSeq", kind: SEQ };
+const AFTER_SEQ: Param = Param { name: "afterSeq", kind: SEQ };
+const OFFSET: Param = Param { name: "offset", kind: ParamKind::Integer { min: 0, max: MAX_SAFE } };
 const BOTH_ENDS: ExpectedError = invalid_field("afterSeq", &[Condition::Query("afterSeq=1&beforeSeq=2")]);
 const UNKNOWN_REQUEST: ExpectedError = error(404, "request_not_found", &[Condition::UnknownRequest]);
 /// The errors of a route that calls an active session's CLI and stores the result.
@@ -93,7 +93,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("DELETE", "/api/sessions/{id}", Scope::Session)
     },
     Route {
-        query: PAGE,
+        query: &[PAGE_LIMIT, BEFORE_SEQ, AFTER_SEQ, Param { name: "excerpts", kind: ParamKind::Flag }],
         specified_statuses: READ_STATUSES,
         extra_errors: &[BOTH_ENDS],
         ..Route::new("GET", "/api/sessions/{id}/messages", Scope::Session)
@@ -191,7 +191,11 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("GET", "/api/sessions/{id}/permissions/{requestId}/content", Scope::Session)
     },
     Route::new("DELETE", "/api/sessions/{id}/permissions/rules/{ruleId}", Scope::Session),
-    Route { specified_statuses: READ_STATUSES, ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session) },
+    Route {
+        query: &[Param { name: "path", kind: ParamKind::Path { required: false } }, OFFSET],
+        specified_statuses: READ_STATUSES,
+        ..Route::new("GET", "/api/sessions/{id}/git-status", Scope::Session)
+    },
     Route {
         query: &[STAGED],
         specified_statuses: READ_STATUSES,
@@ -216,7 +220,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("GET", "/api/sessions/{id}/files", Scope::Session)
     },
     Route {
-        query: &[Param { name: "path", kind: ParamKind::Path { required: false } }],
+        query: &[Param { name: "path", kind: ParamKind::Path { required: false } }, OFFSET],
         specified_statuses: READ_STATUSES,
         ..Route::new("GET", "/api/sessions/{id}/directory", Scope::Session)
     },

@@ -146,7 +146,7 @@ pub fn memory() -> Memory {
 
 /// The seqs of a page, and whether there are more messages.
 pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = read_page(db, &memory(), (&team(), session), range, limit).await.unwrap() else {
+    let Found::Owned(page) = read_page(db, &memory(), (&team(), session), range, limit, None).await.unwrap() else {
         panic!("no page")
     };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();

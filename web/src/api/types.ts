@@ -6,7 +6,8 @@ type Schemas = components['schemas'];
 
 export type Session = Schemas['Session'];
 export type SessionSummary = Schemas['SessionSummary'];
-export type Message = Schemas['Message'];
+/** A stored message. A page of the history has excerpts of large ones. */
+export type Message = Schemas['Message'] | Schemas['MessageExcerpt'];
 export type Machine = Schemas['Machine'];
 export type Attachment = Schemas['Attachment'];
 export type TodoItem = Schemas['TodoItem'];

@@ -5,13 +5,18 @@
 
 import { isNumber, isString, parseObjects } from '../api/validate.ts';
 
-/** `index` and `worktree` are the status letters of `git status --porcelain=v2`; a CLI may omit them. */
+/**
+ * A changed file, or a folder of files with the same status: its path ends with a slash. `index` and `worktree` are the status
+ * letters of `git status --porcelain=v2`; a CLI may omit them.
+ */
 export interface ChangedFile {
   path: string;
   status: string;
   index?: string;
   worktree?: string;
   oldPath?: string;
+  /** The number of files in a folder, if the CLI has counted them. */
+  count?: number;
 }
 
 export interface LineCounts {
@@ -23,19 +28,21 @@ export interface LineCounts {
 export interface GitStatus {
   branch: string | null;
   files: ChangedFile[];
+  /** How many further entries the CLI has. */
+  more: number;
 }
 
 type Result = Record<string, unknown>;
 
-const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString };
+const STATUS_FIELDS = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString, count: isNumber };
 
 /** Reads the result of `git status`: the protocol's fields, or the output of `--porcelain` version 1 or 2. */
 export function readStatus(result: Result): GitStatus {
   if (Array.isArray(result.files)) {
     const files = parseObjects<ChangedFile>(result.files, STATUS_FIELDS, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
-    return { branch: isString(result.branch) ? result.branch : null, files };
+    return { branch: isString(result.branch) ? result.branch : null, files, more: isNumber(result.more) ? result.more : 0 };
   }
-  const status: GitStatus = { branch: null, files: [] };
+  const status: GitStatus = { branch: null, files: [], more: 0 };
   for (const line of outputLines(result)) {
     const header = /^# branch\.head (.*)$/.exec(line)?.[1] ?? /^## (?:No commits yet on )?(.*?)(?:\.\.\..*)?$/.exec(line)?.[1];
     if (header !== undefined) status.branch = /^(\(detached\)|HEAD \(no branch\))$/.test(header) ? null : header;

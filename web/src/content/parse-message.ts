@@ -22,12 +22,14 @@ export type MessagePart =
   | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
   | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
   | { kind: 'tool'; id: string; name: string; input: unknown }
-  /** `images`: data URLs. `isFinal`: no further result of the call follows. */
-  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isFinal?: true }
+  /** `images`: data URLs; `isImage`: of an excerpt that ends in an image. `isFinal`: no further result of the call follows. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isFinal?: true; isImage?: boolean }
   | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
   | { kind: 'error'; text: string }
+  /** A message of which no part can be shown before it is loaded. */
+  | { kind: 'large'; isImage?: boolean }
   | { kind: 'unknown'; json: unknown };
 
 type Fields = Record<string, unknown>;

@@ -2,6 +2,7 @@
 
 import type { CompletedRequest, Message } from '../api/types.ts';
 import type { LiveText, OutgoingMessage } from '../state/types.ts';
+import { type CutMessage, parseExcerpt } from './excerpt.ts';
 import { type Continuation, type MessagePart, parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
 
@@ -19,6 +20,7 @@ export interface ToolItem {
   /** The completed permission request of the call, if there was one. */
   permission?: CompletedRequest;
   createdAt: number;
+  cut?: CutMessage[];
 }
 
 /** A text of the agent: one message, or several messages that are parts of one text. */
@@ -35,7 +37,8 @@ export interface TextItem {
   isTail?: boolean;
 }
 
-export type TimelineItem =
+/** `cut`: the messages of the item that are not shown whole. */
+export type TimelineItem = (
   | ToolItem
   | TextItem
   | (Exclude<MessagePart, { kind: 'tool' | 'result' | 'user' | TextItem['kind'] }> & { key: string; createdAt: number })
@@ -43,13 +46,14 @@ export type TimelineItem =
   | (Extract<MessagePart, { kind: 'user' }> & { key: string; createdAt: number; isQueued: boolean })
   | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
   | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
-  | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage };
+  | { kind: 'outgoing'; key: string; outgoing: OutgoingMessage }
+) & { cut?: CutMessage[] };
 
 const partsCache = new WeakMap<Message, MessagePart[]>();
 
 function getParts(message: Message): MessagePart[] {
   let parts = partsCache.get(message);
-  if (!parts) partsCache.set(message, (parts = parseOrUnknown(message.content)));
+  if (!parts) partsCache.set(message, (parts = 'content' in message ? parseOrUnknown(message.content) : parseExcerpt(message.excerpt as [string, string], message.contentBytes)));
   return parts;
 }
 
@@ -104,13 +108,15 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, request
     callsWithOutput.clear();
   };
   for (const message of messages) {
-    getParts(message).forEach((part, index) => {
+    getParts(message).forEach((part, index, parts) => {
+      const isCut = !('content' in message) && index === parts.length - 1;
+      const cut = isCut ? { cut: [{ seq: message.seq, bytes: message.contentBytes, isImage: 'isImage' in part }] } : {};
       const key = partKey(message.localId ?? message.id, index);
       const { createdAt } = message;
       if (part.kind === 'tool') {
         const { name, input } = part;
         markDone(callsWithOutput);
-        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt };
+        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODO_TOOL ? 'done' : 'running', createdAt, ...cut };
         tools.set(part.id, tool);
         items.push(tool);
       } else if (part.kind === 'result') {
@@ -118,18 +124,19 @@ export function buildTimeline({ messages, outgoing, live = [], hasOlder, request
         const tool = tools.get(part.id);
         // The call may be among older messages that are not loaded.
         if (tool) {
-          appendResult(tool, part);
+          appendResult(tool, part, cut.cut);
           callsWithOutput.add(tool);
           if (part.isFinal) markDone([tool]);
-        } else items.push({ kind: 'result', key, text, images, isError, createdAt });
+        } else items.push({ kind: 'result', key, text, images, isError, createdAt, ...cut });
       } else {
         // The end of a turn also ends calls without output. A user message ends nothing.
         if (part.kind !== 'user') markDone(part.kind === 'event' && part.name === 'ready' ? tools.values() : callsWithOutput);
         if (part.kind === 'text' || part.kind === 'thinking') {
-          const item = texts.add(index === 0 ? message.localId : null, { kind: part.kind, key, text: part.text, createdAt }, part.continuedBy);
+          const item = texts.add(index === 0 ? message.localId : null, { kind: part.kind, key, text: part.text, createdAt, ...cut }, part.continuedBy);
           if (item) items.push(item);
         } else {
-          items.push(part.kind === 'user' ? { ...part, key, createdAt, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, key, createdAt });
+          const common = { key, createdAt, ...cut };
+          items.push(part.kind === 'user' ? { ...part, ...common, isQueued: Array.isArray(queued) && queued.includes(message.seq) } : { ...part, ...common });
         }
       }
     });
@@ -189,7 +196,8 @@ function joinParts(first: TextItem, { end, start }: Continuation, next: TextItem
 
 const partKey = (messageId: string, index: number): string => `message ${messageId} ${index}`;
 
-function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>): void {
+function appendResult(tool: ToolItem, { text, images, isError }: Extract<MessagePart, { kind: 'result' }>, cut: CutMessage[] = []): void {
+  if (cut.length > 0) tool.cut = [...(tool.cut ?? []), ...cut];
   tool.output += text;
   tool.images.push(...images);
   if (isError) tool.state = 'failed';
@@ -258,7 +266,7 @@ function mergeResults(items: TimelineItem[]): TimelineItem[] {
   for (const item of items) {
     const last = result.at(-1);
     if (item.kind === 'result' && last?.kind === 'result') {
-      result[result.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError };
+      result[result.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError, cut: [...(last.cut ?? []), ...(item.cut ?? [])] };
     } else {
       result.push(item);
     }

@@ -1,5 +1,6 @@
 /** Short texts about tool calls: a one-line summary of the input, and a preview of the output. */
 
+import { formatSize } from './file-size.ts';
 import { formatJson } from './format-json.ts';
 import { outputText } from './parse-message.ts';
 
@@ -56,15 +57,16 @@ const PREVIEW_LENGTH = 600;
 /**
  * Returns the start of an output as `text`, and in `more` what is left out, such as "40 more lines"; empty if nothing is.
  * @param imageCount the number of images in the output
+ * @param cutBytes the size of the messages of which `output` is only an excerpt
  */
-export function previewOutput(output: string, imageCount: number): { text: string; more: string } {
+export function previewOutput(output: string, imageCount: number, cutBytes = 0): { text: string; more: string } {
   const clean = stripTerminalSequences(output);
   const lines = clean.split('\n');
   const first = lines.slice(0, PREVIEW_LINES).join('\n');
   const text = first.slice(0, PREVIEW_LENGTH);
   const rest = lines.length - PREVIEW_LINES;
   const more = [
-    text.length < first.length ? pluralize(clean.length - text.length, 'more character') : rest > 0 && pluralize(rest, 'more line'),
+    cutBytes > 0 ? `${formatSize(cutBytes)} in total` : text.length < first.length ? pluralize(clean.length - text.length, 'more character') : rest > 0 && pluralize(rest, 'more line'),
     imageCount > 0 && pluralize(imageCount, 'image'),
   ];
   return { text, more: more.filter(Boolean).join(', ') };

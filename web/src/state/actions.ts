@@ -4,7 +4,8 @@ import { unwrap } from '../api/client.ts';
 import { isString } from '../api/validate.ts';
 import { moveMessageDraft } from './drafts.ts';
 import { api, outbox, sync } from './hub-client.ts';
-import { patchState, state } from './store.ts';
+import type { CutMessage } from '../content/excerpt.ts';
+import { getConversation, patchState, state, updateConversation } from './store.ts';
 
 const withId = (id: string) => ({ params: { path: { id } } });
 
@@ -45,6 +46,20 @@ export async function resume(id: string): Promise<string> {
     await sync.fetchNewestMessages(sessionId);
   }
   return sessionId;
+}
+
+/** Loads messages of which only excerpts are loaded. */
+export async function loadWholeMessages(id: string, cut: readonly CutMessage[]): Promise<void> {
+  for (const { seq } of cut) {
+    const query = { beforeSeq: seq + 1, limit: 1 };
+    const [whole] = (await unwrap(api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }))).messages;
+    // A merge of two sessions renumbers the messages.
+    if (!whole || !getConversation(id).messages.some((message) => message.id === whole.id)) throw new Error('The conversation has changed. Reload the page.');
+    updateConversation(id, (conversation) => ({
+      ...conversation,
+      messages: conversation.messages.map((message) => (message.id === whole.id ? whole : message)),
+    }));
+  }
 }
 
 /** Deletes the session and its messages. */

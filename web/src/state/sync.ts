@@ -215,7 +215,7 @@ export class Sync {
   }
 
   #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
-    return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
+    return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query: { ...query, excerpts: 'true' } } }));
   }
 
   #restartLiveTimer({ sessionId, id }: Extract<HubEvent, { type: 'message-delta' }>): void {

@@ -2,21 +2,33 @@
 
 import { unwrap } from '../api/client.ts';
 import { isNumber, isObject, isString, parseObjects } from '../api/validate.ts';
-import { type ChangedFile, type LineCounts, readDiff, readLineCounts, readStatus } from '../content/git-output.ts';
+import { type ChangedFile, type GitStatus, type LineCounts, readDiff, readLineCounts, readStatus } from '../content/git-output.ts';
 import { api } from './hub-client.ts';
+
+export type ChangesArea = 'staged' | 'unstaged';
 
 export interface GitChanges {
   branch: string | null;
   staged: ChangedFile[];
   unstaged: ChangedFile[];
+  /** How many entries of the CLI's list are loaded, and how many follow. */
+  loaded: number;
+  more: number;
   /** By path. */
-  lineCounts: { staged: ReadonlyMap<string, LineCounts>; unstaged: ReadonlyMap<string, LineCounts> };
+  lineCounts: Record<ChangesArea, ReadonlyMap<string, LineCounts>>;
 }
 
 export interface DirectoryEntry {
   name: string;
   type: 'file' | 'directory';
   size?: number;
+}
+
+/** A part of the content of a folder. */
+export interface DirectoryPage {
+  entries: DirectoryEntry[];
+  /** How many further entries the folder has; null for an unknown number that the CLI cannot list. */
+  more: number | null;
 }
 
 /**
@@ -30,18 +42,42 @@ async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<s
 }
 
 export async function fetchChanges(id: string): Promise<GitChanges> {
-  const path = { id };
-  const [status, staged, unstaged] = await Promise.all([
-    fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path } })),
-    fetchLineCounts(id, true),
-    fetchLineCounts(id, false),
-  ]);
-  const { branch, files } = readStatus(status);
+  const [status, staged, unstaged] = await Promise.all([fetchStatus(id), fetchLineCounts(id, true), fetchLineCounts(id, false)]);
+  const { branch, files, more } = status;
+  return { branch, loaded: files.length, more, lineCounts: { staged, unstaged }, ...inAreas(files, { staged, unstaged }) };
+}
+
+/** Fetches the changes after those that are loaded. */
+export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
+  const { files, more } = await fetchStatus(id, { offset: before.loaded });
+  const { staged, unstaged } = inAreas(files, before.lineCounts);
+  return { ...before, loaded: before.loaded + files.length, more, staged: [...before.staged, ...staged], unstaged: [...before.unstaged, ...unstaged] };
+}
+
+/** A part of the changed files of a folder. `loaded` and `more` are those of {@link GitChanges}. */
+export interface FolderChanges {
+  files: ChangedFile[];
+  loaded: number;
+  more: number;
+}
+
+/** Fetches the files of a folder that have its status, after the first `offset` changes of the folder. */
+export async function fetchFolderChanges(id: string, folder: ChangedFile, offset = 0): Promise<FolderChanges> {
+  const { files, more } = await fetchStatus(id, { path: folder.path, ...(offset === 0 ? {} : { offset }) });
+  // A CLI that does not know the parameter `path` answers with all changes.
+  const inside = files.filter(({ path }) => path.startsWith(folder.path) && path !== folder.path);
+  const matching = inside.filter(({ status, index, worktree }) => status === folder.status && index === folder.index && worktree === folder.worktree);
+  return { files: matching, loaded: offset + files.length, more: inside.length > 0 ? more : 0 };
+}
+
+async function fetchStatus(id: string, query: { path?: string; offset?: number } = {}): Promise<GitStatus> {
+  return readStatus(await fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path: { id }, query } })));
+}
+
+function inAreas(files: ChangedFile[], lineCounts: GitChanges['lineCounts']): Pick<GitChanges, ChangesArea> {
   return {
-    branch,
-    staged: files.filter((file) => isStaged(file, staged)),
-    unstaged: files.filter((file) => isUnstaged(file, unstaged)),
-    lineCounts: { staged, unstaged },
+    staged: files.filter((file) => isStaged(file, lineCounts.staged)),
+    unstaged: files.filter((file) => isUnstaged(file, lineCounts.unstaged)),
   };
 }
 
@@ -65,16 +101,23 @@ export async function fetchDiff(id: string, file: string, staged: boolean): Prom
   return readDiff(await fetchResult(api.GET('/api/sessions/{id}/git-diff-file', { params })));
 }
 
-/** Returns the content of a folder. The empty path is the session's directory. */
-export async function fetchDirectory(id: string, folder: string): Promise<DirectoryEntry[]> {
-  const params = { path: { id }, query: folder === '' ? {} : { path: folder } };
-  const { entries } = await fetchResult(api.GET('/api/sessions/{id}/directory', { params }));
-  return parseObjects<DirectoryEntry>(entries, { name: isString, size: isNumber }, ['name']).map((entry) => ({ ...entry, type: entry.type === 'directory' ? 'directory' : 'file' }));
+/** Returns the content of a folder, without the first `offset` entries. The empty path is the session's directory. */
+export async function fetchDirectory(id: string, folder: string, offset = 0): Promise<DirectoryPage> {
+  const query = { ...(folder === '' ? {} : { path: folder }), ...(offset === 0 ? {} : { offset }) };
+  const { entries, more, truncated } = await fetchResult(api.GET('/api/sessions/{id}/directory', { params: { path: { id }, query } }));
+  const found = parseObjects<DirectoryEntry>(entries, { name: isString, size: isNumber }, ['name']);
+  return {
+    entries: found.map((entry) => ({ ...entry, type: entry.type === 'directory' ? 'directory' : 'file' })),
+    more: isNumber(more) ? more : truncated === true ? null : 0,
+  };
 }
+
+/** The most results of a search. */
+export const MAX_FOUND_FILES = 200;
 
 /** Returns the paths of files whose names contain a word or match a glob pattern. */
 export async function searchFiles(id: string, query: string): Promise<string[]> {
-  const params = { path: { id }, query: { query, limit: 200 } };
+  const params = { path: { id }, query: { query, limit: MAX_FOUND_FILES } };
   const { files } = await fetchResult(api.GET('/api/sessions/{id}/files', { params }));
   const found = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, ['filePath', 'fileName']);
   return found.map(({ filePath, fileName }) => (filePath === fileName || filePath.endsWith(`/${fileName}`) ? filePath : `${filePath}/${fileName}`));

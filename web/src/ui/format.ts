@@ -26,3 +26,6 @@ export function formatTime(time: number): string {
   const isToday = new Date(time).toDateString() === new Date(now.value).toDateString();
   return (isToday ? timeOfDay : dayAndTime).format(time);
 }
+
+/** Formats a count with separators, such as "50,000". */
+export const formatCount = (count: number): string => count.toLocaleString('en');

@@ -1,22 +1,27 @@
 /** The git changes of the session's directory: staged and unstaged files, each with its diff. */
 
 import './changes.css';
-import { GitBranch, RotateCw } from 'lucide-preact';
+import { Folder, GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
 import type { ChangedFile } from '../content/git-output.ts';
 import { escapeText } from '../content/escape-invisible.ts';
-import { fetchChanges, fetchDiff, type GitChanges } from '../state/workspace.ts';
+import { type ChangesArea, fetchChanges, fetchDiff, fetchFolderChanges, fetchMoreChanges, type GitChanges } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { formatCount } from '../ui/format.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { Diff } from './diff.tsx';
 
 /** The changes are fetched again whenever the agent starts or stops working. */
 export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
-  const { value, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
+  const { value: first, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
+  const [value, append] = useAppended(first);
+  // The last section shows that more changes follow, of either kind.
+  const rest = value ? { more: value.more, load: async () => append(await fetchMoreChanges(id, value)) } : {};
   return (
     <div class="page changes">
       <div class="page-head">
@@ -40,49 +45,108 @@ export function Changes({ session }: { session: Session }) {
       )}
       {value && (
         <>
-          <Section title="Staged" id={id} changes={value} area="staged" />
-          <Section title="Unstaged" id={id} changes={value} area="unstaged" />
+          <Section title="Staged" id={id} changes={value} area="staged" {...(value.unstaged.length === 0 ? rest : {})} />
+          <Section title="Unstaged" id={id} changes={value} area="unstaged" {...rest} />
         </>
       )}
     </div>
   );
 }
+/** Returns a fetched list with the pages that were appended to it, and a function that sets the longer list. */
+function useAppended<T extends object>(first: T | undefined): [T | undefined, (longer: T) => void] {
+  const [longer, setLonger] = useState<{ of: T; value: T } | null>(null);
+  return [longer !== null && longer.of === first ? longer.value : first, (value) => first && setLonger({ of: first, value })];
+}
+
+const countFiles = (files: ChangedFile[]) => files.reduce((sum, { count = 1 }) => sum + count, 0);
 
 interface SectionProps {
   title: string;
   id: string;
   changes: GitChanges;
-  area: 'staged' | 'unstaged';
+  area: ChangesArea;
+  more?: number;
+  load?: () => Promise<void>;
 }
 
-function Section({ title, id, changes, area }: SectionProps) {
+function Section({ title, ...props }: SectionProps) {
+  const { changes, area } = props;
   const files = changes[area];
   if (files.length === 0) return null;
   return (
     <section class="change-section">
       <h3>
-        {title} <span class="chip">{files.length}</span>
+        {title} <span class="chip">{formatCount(countFiles(files))}</span>
       </h3>
-      {files.map((file) => (
-        <FileChange key={file.path} id={id} changes={changes} area={area} file={file} />
-      ))}
+      <ChangeList {...props} files={files} folder="" />
     </section>
   );
 }
 
+interface ListProps {
+  id: string;
+  changes: GitChanges;
+  area: ChangesArea;
+  files: ChangedFile[];
+  /** The path of the folder around the files, with a slash at its end. */
+  folder: string;
+  /** How many further files the CLI has, and a function that loads some of them. */
+  more?: number;
+  load?: () => Promise<void>;
+}
+
+/** A CLI may send any number of files, and a page with many thousand rows is slow. */
+const ROWS = 200;
+
+function ChangeList({ files, more = 0, load, ...props }: ListProps) {
+  const [max, setMax] = useState(ROWS);
+  const [isLoading, setLoading] = useState(false);
+  const hidden = Math.max(0, files.length - max) + more;
+  const showMore = async () => {
+    if (load && more > 0 && files.length < max + ROWS) {
+      setLoading(true);
+      const isLoaded = await tryOrToast('Could not load more changes', load);
+      setLoading(false);
+      if (!isLoaded) return;
+    }
+    setMax(max + ROWS);
+  };
+  return (
+    <>
+      {files.slice(0, max).map((file) => {
+        const Row = file.path.endsWith('/') ? FolderChange : FileChange;
+        return <Row key={`${file.status} ${file.path}`} {...props} file={file} />;
+      })}
+      {hidden > 0 && (
+        <button type="button" class="button quiet" disabled={isLoading} onClick={() => void showMore()}>
+          {isLoading ? 'Loading …' : `Show ${formatCount(Math.min(ROWS, hidden))} of ${formatCount(hidden)} more`}
+        </button>
+      )}
+    </>
+  );
+}
+
+type RowProps = Omit<ListProps, 'files' | 'more' | 'load'> & { file: ChangedFile };
+
 const STATUS_LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
 
-function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & { file: ChangedFile }) {
+function StatusLetter({ status }: ChangedFile) {
+  return (
+    <span class="status" data-status={status} title={status} aria-label={status} role="img">
+      {STATUS_LETTERS.get(status) ?? '?'}
+    </span>
+  );
+}
+
+function FileChange({ id, changes, area, file, folder }: RowProps) {
   const counts = changes.lineCounts[area].get(file.path);
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
-        <span class="status" data-status={file.status} title={file.status} aria-label={file.status} role="img">
-          {STATUS_LETTERS.get(file.status) ?? '?'}
-        </span>
+        <StatusLetter {...file} />
         <span class="mono change-path">
-          <EscapedText text={file.oldPath ? `${file.oldPath} → ${file.path}` : file.path} />
+          <EscapedText text={`${file.oldPath ? `${file.oldPath} → ` : ''}${file.path.slice(folder.length)}`} />
         </span>
         {counts && <LineCounts {...counts} />}
       </summary>
@@ -91,7 +155,52 @@ function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & {
   );
 }
 
-function FileDiff({ id, changes, area, path }: Omit<SectionProps, 'title'> & { path: string }) {
+/** A folder with many changed files. They are fetched when it is opened. */
+function FolderChange({ file, folder, ...props }: RowProps) {
+  const [isOpen, setOpen] = useState(false);
+  const onToggle = ({ currentTarget, target }: Event) => {
+    // The event of a row inside bubbles in some browsers.
+    if (target === currentTarget) setOpen((currentTarget as HTMLDetailsElement).open);
+  };
+  return (
+    <details class="change folder" onToggle={onToggle}>
+      <summary>
+        <StatusLetter {...file} />
+        <Folder size={16} aria-hidden />
+        <span class="mono change-path">{file.path.slice(folder.length)}</span>
+        <span class="chip">{file.count === undefined ? 'folder' : `${formatCount(file.count)} files`}</span>
+      </summary>
+      {isOpen && <FolderFiles {...props} file={file} />}
+    </details>
+  );
+}
+
+function FolderFiles({ file, ...props }: Omit<RowProps, 'folder'>) {
+  const { id, changes } = props;
+  const { value: first, error, refetch } = useFetch(`${id} ${file.status} ${file.path}`, () => fetchFolderChanges(id, file), changes);
+  const [value, append] = useAppended(first);
+  if (error) return <ErrorNotice text={error} onRetry={refetch} />;
+  if (!value) return <Skeleton label="Loading the folder" />;
+  if (value.files.length === 0) return <p class="muted small change-note">The agent's CLI does not list the files of this folder. You find them under Files.</p>;
+  const loadMore = async () => {
+    const next = await fetchFolderChanges(id, file, value.loaded);
+    append({ ...next, files: [...value.files, ...next.files] });
+  };
+  return (
+    <div class="change-folder">
+      <ChangeList {...props} files={value.files} folder={file.path} more={value.more} load={loadMore} />
+    </div>
+  );
+}
+
+interface DiffProps {
+  id: string;
+  changes: GitChanges;
+  area: ChangesArea;
+  path: string;
+}
+
+function FileDiff({ id, changes, area, path }: DiffProps) {
   // Fetches the diff again with each new list of changes.
   const { value, error, refetch } = useFetch(`${id} ${area} ${path}`, () => fetchDiff(id, path, area === 'staged'), changes);
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;

@@ -1,12 +1,13 @@
 /** A tree of folders and files (ARIA tree pattern). A folder is fetched when it is opened. */
 
-import { ChevronRight, FileText, Folder } from 'lucide-preact';
+import { ChevronRight, FileText, Folder, MoreHorizontal } from 'lucide-preact';
 import { useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import { errorText } from '../api/errors.ts';
 import { formatSize } from '../content/file-size.ts';
-import { type DirectoryEntry, fetchDirectory } from '../state/workspace.ts';
+import { type DirectoryEntry, type DirectoryPage, fetchDirectory } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
+import { formatCount } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { showError } from '../ui/toasts.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
@@ -17,37 +18,48 @@ interface Props {
   onOpen: (path: string) => void;
 }
 
-/** A row of the tree. */
-interface Row extends DirectoryEntry {
+/** A row of the tree: an entry, or the number of entries of the folder `path` that are not loaded. */
+interface Row {
+  name: string;
+  type: DirectoryEntry['type'] | 'more';
+  size?: number | undefined;
   path: string;
   level: number;
+  key: string;
 }
 
-/** The content of the open folders by path. */
-type Folders = ReadonlyMap<string, DirectoryEntry[] | 'loading'>;
+/** The content of the open folders by path, as far as it is loaded. The empty path is the session's directory. */
+type Folders = ReadonlyMap<string, DirectoryPage | 'loading'>;
 
 /** Opens a folder with this content, or closes it without one. */
-function withFolder(folders: Folders, path: string, content?: DirectoryEntry[] | 'loading'): Folders {
+function withFolder(folders: Folders, path: string, content?: DirectoryPage | 'loading'): Folders {
   const next = new Map(folders);
   if (content === undefined) next.delete(path);
   else next.set(path, content);
   return next;
 }
 
+/** For how many frames a row that is scrolled into view may be not rendered. */
+const FOCUS_FRAMES = 30;
+
 export function FileTree({ id, openPath, onOpen }: Props) {
   const { value, error, refetch } = useFetch(id, () => fetchDirectory(id, ''));
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
   if (!value) return <Skeleton label="Loading the directory" lines={8} />;
-  if (value.length === 0) return <p class="empty">The directory is empty.</p>;
+  if (value.entries.length === 0) return <p class="empty">The directory is empty.</p>;
   return <Tree id={id} root={value} openPath={openPath} onOpen={onOpen} />;
 }
 
-function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }) {
-  const [folders, setFolders] = useState<Folders>(new Map());
+function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
+  const [folders, setFolders] = useState<Folders>(new Map([['', root]]));
+  const [loadingMore, setLoadingMore] = useState<string | null>(null);
   const [focusedIndex, setFocusedIndex] = useState(0);
+  /** The row that has the focus, and the one that gets it as soon as it is rendered. */
+  const lastFocused = useRef(0);
+  const nextFocused = useRef(0);
   const list = useRef<VirtualizerHandle>(null);
   const container = useRef<HTMLDivElement>(null);
-  const rows = buildRows(root, '', 1, folders);
+  const rows = buildRows('', 1, folders, loadingMore);
 
   const toggleFolder = async ({ path }: Row) => {
     if (folders.has(path)) {
@@ -63,12 +75,41 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }
       showError('Could not open the folder', errorText(error));
     }
   };
-  const activate = (row: Row) => (row.type === 'directory' ? void toggleFolder(row) : onOpen(row.path));
+  /** The list renders a row that was out of view within some frames. */
+  const focusWhenVisible = (index: number, frames: number) => {
+    requestAnimationFrame(() => {
+      if (nextFocused.current !== index) return;
+      const row = container.current?.querySelector<HTMLElement>(`[data-index="${index}"]`);
+      row?.focus();
+      if (document.activeElement !== row && frames > 0) focusWhenVisible(index, frames - 1);
+    });
+  };
+  const loadMore = async ({ path }: Row, index: number) => {
+    const loaded = folders.get(path);
+    if (loadingMore !== null || loaded === undefined || loaded === 'loading' || loaded.more === null) return;
+    setLoadingMore(path);
+    try {
+      const { entries, more } = await fetchDirectory(id, path, loaded.entries.length);
+      setFolders((before) => (before.get(path) === loaded ? withFolder(before, path, { entries: [...loaded.entries, ...entries], more }) : before));
+      // The first new entry replaces the focused row.
+      nextFocused.current = index;
+      focusWhenVisible(index, FOCUS_FRAMES);
+    } catch (error) {
+      showError('Could not list more files', errorText(error));
+    }
+    setLoadingMore(null);
+  };
+  const activate = (row: Row, index: number) => {
+    if (row.type === 'directory') void toggleFolder(row);
+    else if (row.type === 'more') void loadMore(row, index);
+    else onOpen(row.path);
+  };
   const focusRow = (index: number) => {
     const target = Math.max(0, Math.min(rows.length - 1, index));
+    nextFocused.current = target;
     setFocusedIndex(target);
     list.current?.scrollToIndex(target, { align: 'nearest' });
-    requestAnimationFrame(() => container.current?.querySelector<HTMLElement>(`[data-index="${target}"]`)?.focus());
+    focusWhenVisible(target, FOCUS_FRAMES);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[focusedIndex];
@@ -79,7 +120,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }
     else if (event.key === 'ArrowUp') focusRow(focusedIndex - 1);
     else if (event.key === 'Home') focusRow(0);
     else if (event.key === 'End') focusRow(rows.length - 1);
-    else if (event.key === 'Enter' || event.key === ' ') activate(row);
+    else if (event.key === 'Enter' || event.key === ' ') activate(row, focusedIndex);
     else if (event.key === 'ArrowRight' && row.type === 'directory') isExpanded ? focusRow(focusedIndex + 1) : void toggleFolder(row);
     else if (event.key === 'ArrowLeft') isExpanded ? void toggleFolder(row) : parent >= 0 && focusRow(parent);
     else return;
@@ -87,24 +128,29 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }
   };
   return (
     <div class="tree" role="tree" aria-label="Files" ref={container} onKeyDown={onKeyDown}>
-      <Virtualizer ref={list} scrollRef={container}>
+      {/* The focused row stays in the document while it is out of view: without it, no key would reach the tree. */}
+      <Virtualizer ref={list} scrollRef={container} keepMounted={[lastFocused.current, focusedIndex].filter((index) => index < rows.length)}>
         {rows.map((row, index) => (
           <div
-            key={row.path}
-            class="tree-row"
+            key={row.key}
+            class={row.type === 'more' ? 'tree-row more' : 'tree-row'}
             role="treeitem"
             data-index={index}
             data-level={Math.min(row.level, 12)}
             aria-level={row.level}
             aria-expanded={row.type === 'directory' ? folders.has(row.path) : undefined}
-            aria-selected={row.path === openPath}
+            aria-selected={row.type === 'file' && row.path === openPath}
             tabIndex={index === focusedIndex ? 0 : -1}
-            onFocus={() => setFocusedIndex(index)}
-            onClick={() => activate(row)}
+            onFocus={() => {
+              lastFocused.current = index;
+              nextFocused.current = index;
+              setFocusedIndex(index);
+            }}
+            onClick={() => activate(row, index)}
           >
             {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="chevron" /> : <span class="tree-gap" />}
-            {row.type === 'directory' ? <Folder size={16} aria-hidden /> : <FileText size={16} aria-hidden />}
-            <span class="ellipsis">
+            {row.type === 'directory' ? <Folder size={16} aria-hidden /> : row.type === 'more' ? <MoreHorizontal size={16} aria-hidden /> : <FileText size={16} aria-hidden />}
+            <span class={row.type === 'more' ? undefined : 'ellipsis'}>
               <EscapedText text={row.name} />
             </span>
             {row.size !== undefined && <span class="muted tree-size">{formatSize(row.size)}</span>}
@@ -115,11 +161,20 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }
   );
 }
 
-function buildRows(entries: DirectoryEntry[], folder: string, level: number, folders: Folders): Row[] {
-  return entries.flatMap((entry) => {
-    const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
-    const content = folders.get(path);
-    const row = { ...entry, path, level };
-    return Array.isArray(content) ? [row, ...buildRows(content, path, level + 1, folders)] : [row];
+function buildRows(folder: string, level: number, folders: Folders, loadingMore: string | null): Row[] {
+  const content = folders.get(folder);
+  if (content === undefined || content === 'loading') return [];
+  const rows = content.entries.flatMap(({ name, type, size }): Row[] => {
+    const path = folder === '' ? name : `${folder}/${name}`;
+    return [{ name, type, size, path, level, key: path }, ...(type === 'directory' ? buildRows(path, level + 1, folders, loadingMore) : [])];
   });
+  if (content.more === 0) return rows;
+  const name = folder === loadingMore ? 'Loading …' : describeMore(content);
+  // No path has a slash at its end.
+  return [...rows, { name, type: 'more', path: folder, level, key: `${folder}/` }];
+}
+
+function describeMore({ entries, more }: DirectoryPage): string {
+  const shown = `The first ${formatCount(entries.length)} are listed`;
+  return more === null ? `${shown}. Search for others by name.` : `${shown}. Show more: ${formatCount(more)} follow.`;
 }

@@ -5,7 +5,7 @@ import { ArrowLeft } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
-import { searchFiles } from '../state/workspace.ts';
+import { MAX_FOUND_FILES, searchFiles } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
@@ -50,6 +50,7 @@ function SearchResults({ id, query, onOpen }: { id: string; query: string; onOpe
   if (value.length === 0) return <p class="empty">No file name matches “{query}”.</p>;
   return (
     <ul role="list" class="search-results" aria-label="Search results">
+      {value.length >= MAX_FOUND_FILES && <li class="muted small">The first {MAX_FOUND_FILES} matches. Type more of the name to find others.</li>}
       {value.map((path) => (
         <li key={path}>
           <button type="button" onClick={() => onOpen(path)}>

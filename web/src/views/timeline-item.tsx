@@ -14,6 +14,7 @@ import type { OutgoingMessage } from '../state/types.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { formatAge } from '../ui/format.ts';
 import { AnsweredRequest } from './answered-request.tsx';
+import { LoadWhole } from './load-whole.tsx';
 import { TodoList } from './todos.tsx';
 import { ResultDisclosure, ToolCall } from './tool-call.tsx';
 import { Images, ToolOutput } from './tool-content.tsx';
@@ -24,24 +25,33 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
       return (
         <UserMessage attachments={item.attachments} time={item.createdAt} note={noteOf(item)}>
           {item.text}
+          <LoadWhole cut={item.cut} sessionId={id} />
         </UserMessage>
       );
     case 'outgoing':
       return <Outgoing sessionId={id} outgoing={item.outgoing} />;
     case 'text':
       if (item.isTail) return <LiveTail text={item.text} />;
-      return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} isLive={item.isLive} />;
+      return isTooLongForMarkdown(item.text) || item.cut ? (
+        <>
+          <ToolOutput text={item.text} isExcerpt={item.cut !== undefined} />
+          <LoadWhole cut={item.cut} sessionId={id} />
+        </>
+      ) : (
+        <Markdown text={item.text} isLive={item.isLive} />
+      );
     case 'thinking':
       return (
         <Disclosure icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
           <p class="thinking">{item.text}</p>
+          <LoadWhole cut={item.cut} sessionId={id} />
         </Disclosure>
       );
     case 'tool':
-      return <ToolCall tool={item} metadata={metadata} />;
+      return <ToolCall tool={item} metadata={metadata} sessionId={id} />;
     case 'result':
       return (
-        <ResultDisclosure icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} />
+        <ResultDisclosure icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} cut={item.cut} sessionId={id} />
       );
     case 'permission':
       return <AnsweredRequest request={item.request} metadata={metadata} />;
@@ -55,7 +65,15 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
       return (
         <p class="turn-error">
           <AlertTriangle size={15} aria-hidden /> <span>{item.text}</span>
+          <LoadWhole cut={item.cut} sessionId={id} />
         </p>
+      );
+    case 'large':
+      return (
+        <div class="stack">
+          <p class="event">{item.isImage ? 'An image' : 'A large message'} is not loaded.</p>
+          <LoadWhole cut={item.cut} sessionId={id} />
+        </div>
       );
     case 'unknown':
       return (

@@ -7,6 +7,7 @@ import type { CompletedRequest, Session } from '../api/types.ts';
 import { type EditSummary, summarizeEdits } from '../content/edit-summary.ts';
 import { parseTodos } from '../content/parse-message.ts';
 import { describeDecision } from '../content/permissions.ts';
+import type { CutMessage } from '../content/excerpt.ts';
 import type { ToolItem } from '../content/timeline.ts';
 import { parseArguments, parsePlan } from '../content/tool-arguments.ts';
 import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
@@ -16,6 +17,7 @@ import { relativePath } from '../content/paths.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
 import { PathText } from '../ui/path-text.tsx';
 import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
+import { LoadWhole } from './load-whole.tsx';
 import { Plan } from './plan.tsx';
 import { TodoList } from './todos.tsx';
 import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
@@ -35,8 +37,8 @@ export function ToolIcon({ name }: { name: string }) {
   return <Icon size={15} aria-hidden />;
 }
 
-export function ToolCall({ tool, metadata }: { tool: ToolItem; metadata: Session['metadata'] }) {
-  const { name, input, output, images, state, permission } = tool;
+export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metadata: Session['metadata']; sessionId: string }) {
+  const { name, input, output, images, state, permission, cut } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
   const { edits } = useMemo(() => parseArguments(input), [input]);
   // Until the user has decided, the request shows the plan.
@@ -54,6 +56,8 @@ export function ToolCall({ tool, metadata }: { tool: ToolItem; metadata: Session
       images={images}
       // What an agent reports about an edit is for its model. Only the reason of a failure says more than the diff.
       changes={state === 'failed' ? undefined : changes}
+      cut={cut}
+      sessionId={sessionId}
       after={permission && <DecisionDetails request={permission} metadata={metadata} />}
     >
       {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
@@ -103,6 +107,9 @@ interface ResultDisclosureProps {
   images: string[];
   /** Shown instead of the output while collapsed. */
   changes?: EditSummary | undefined;
+  /** The messages that are not shown whole. */
+  cut: CutMessage[] | undefined;
+  sessionId: string;
   /** Shown above the output when expanded. */
   children?: ComponentChildren;
   /** Shown below the output when expanded. */
@@ -110,15 +117,17 @@ interface ResultDisclosureProps {
 }
 
 /** Collapsible output. Its start, or that of the changed lines, is visible also while collapsed. */
-export function ResultDisclosure({ output, images, changes, children, after, ...header }: ResultDisclosureProps) {
-  const { text, more } = useMemo(() => previewOutput(output, images.length), [output, images.length]);
+export function ResultDisclosure({ output, images, changes, cut = [], sessionId, children, after, ...header }: ResultDisclosureProps) {
+  const cutBytes = cut.reduce((sum, { bytes }) => sum + bytes, 0);
+  const { text, more } = useMemo(() => previewOutput(output, images.length, cutBytes), [output, images.length, cutBytes]);
   const hasChanges = changes !== undefined && changes.lines.length > 0;
   const preview = hasChanges ? <ChangedLines lines={changes.lines} /> : text !== '' && <pre class="output preview">{text}</pre>;
   const moreLines = hasChanges && changes.moreLines > 0 ? pluralize(changes.moreLines, 'more line') : '';
   return (
     <Disclosure {...header} preview={preview} moreLabel={hasChanges ? moreLines : more}>
       {children}
-      {text !== '' && <ToolOutput text={output} />}
+      {text !== '' && <ToolOutput text={output} isExcerpt={cut.length > 0} />}
+      <LoadWhole cut={cut} sessionId={sessionId} />
       <Images urls={images} />
       {after}
     </Disclosure>

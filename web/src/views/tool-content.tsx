@@ -68,34 +68,55 @@ export function Images({ urls }: { urls: string[] }) {
   );
 }
 
-export function ToolOutput({ text }: { text: string }) {
+/** The name of an output among the long texts of its list item. */
+export const OUTPUT_NAME = 'output';
+
+/** `isExcerpt`: all lines are shown at once, because the end of an excerpt matters. */
+export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerpt?: boolean }) {
   return (
-    <TruncatedText name="output" text={stripTerminalSequences(text)} class="output" tabIndex={0}>
-      {(visible) => visible}
+    <TruncatedText name={OUTPUT_NAME} text={stripTerminalSequences(text)} maxLines={isExcerpt ? Infinity : INITIAL_LINES} class="output" tabIndex={0}>
+      {renderInChunks}
     </TruncatedText>
   );
+}
+
+/** The browser lays out only the visible chunks of a long text. */
+function renderInChunks(text: string): ComponentChildren {
+  if (text.length <= INITIAL_LENGTH) return text;
+  const chunks: string[] = [];
+  for (let from = 0, to; from < text.length; from = to) {
+    const lineEnd = text.indexOf('\n', from + INITIAL_LENGTH);
+    to = lineEnd < 0 ? text.length : lineEnd + 1;
+    chunks.push(text.slice(from, to));
+  }
+  return chunks.map((chunk, index) => (
+    <span key={index} class="output-chunk">
+      {chunk}
+    </span>
+  ));
 }
 
 interface TruncatedTextProps {
   /** Unique in the list item. */
   name: string;
   text: string;
+  maxLines?: number;
   class: string;
   tabIndex?: number;
   children: (visible: string) => ComponentChildren;
 }
 
 /** Shows the start of a long text, with a button that shows all of it. */
-function TruncatedText({ name, text, children, ...attributes }: TruncatedTextProps) {
+function TruncatedText({ name, text, maxLines = INITIAL_LINES, children, ...attributes }: TruncatedTextProps) {
   const [isExpanded, setExpanded] = useExpanded(name);
   const lines = text.split('\n');
-  const first = lines.slice(0, INITIAL_LINES).join('\n').slice(0, INITIAL_LENGTH);
+  const first = lines.slice(0, maxLines).join('\n').slice(0, INITIAL_LENGTH);
   return (
     <>
       <pre {...attributes}>{children(isExpanded ? text : first)}</pre>
       {!isExpanded && first.length < text.length && (
         <button type="button" class="button quiet" onClick={() => setExpanded(true)}>
-          {lines.length > INITIAL_LINES ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
+          {lines.length > maxLines ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
         </button>
       )}
     </>

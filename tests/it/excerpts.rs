@@ -1,0 +1,86 @@
+//! Pages of messages with excerpts of large contents.
+
+use crate::support::World;
+use crate::support::live_session::live_session;
+use serde_json::{Value, json};
+use session_gateway_hub::limits::{MAX_BYTES_WITHOUT_EXCERPT, MAX_PART_BYTES};
+
+/// The most characters of each of the two texts of an excerpt.
+const EXCERPT_CHARS: usize = 4_000;
+
+/// Reads the messages of a session, oldest first.
+async fn read(world: &World, session: &str, query: &str) -> Vec<Value> {
+    let page = world.get(&format!("/api/sessions/{session}/messages?afterSeq=0&limit=200{query}")).await.ok();
+    page["messages"].as_array().unwrap().clone()
+}
+
+/// The content as text, and the first and the last characters of it.
+fn excerpt_of(content: &Value) -> (usize, Value) {
+    let text = content.to_string();
+    let chars: Vec<char> = text.chars().collect();
+    let start: String = chars[..EXCERPT_CHARS].iter().collect();
+    let end: String = chars[chars.len() - EXCERPT_CHARS..].iter().collect();
+    (text.len(), json!([start, end]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_contents_are_replaced_by_their_start_and_end_on_request() {
+    let (world, session, mut cli) = live_session().await;
+    let limit = usize::try_from(MAX_BYTES_WITHOUT_EXCERPT).unwrap();
+    // With the quotes, this content has the largest size that is sent whole.
+    let whole = json!("x".repeat(limit - 2));
+    let large = [
+        json!("x".repeat(limit - 1)),
+        json!({"text": format!("{}\n\"\u{1f980}{}", "\u{1f980}".repeat(20_000), "\u{1f980}".repeat(20_000)), "after": "the end"}),
+        // Contents in two and four parts. The last part of the first has 12 characters.
+        json!(format!("start{}the last line", "y".repeat(MAX_PART_BYTES - 9))),
+        json!(format!("start{}the last line", "\u{e9}\n".repeat(1_400_000))),
+    ];
+    for content in [&whole].into_iter().chain(&large) {
+        cli.emit_with_ack("message", &json!({"sid": session, "message": content})).await;
+    }
+    let messages = read(&world, &session, "&excerpts=true").await;
+    assert_eq!(messages.len(), 5);
+    assert_eq!(messages[0]["content"], whole);
+    for (message, content) in messages[1..].iter().zip(&large) {
+        let (bytes, excerpt) = excerpt_of(content);
+        assert_eq!((&message["contentBytes"], &message["excerpt"]), (&json!(bytes), &excerpt));
+        assert!(message.get("content").is_none() && message["createdAt"].is_number());
+    }
+    // One message can be read whole, and a page without the parameter is as before.
+    let seq = messages[4]["seq"].as_u64().unwrap();
+    let page = world.get(&format!("/api/sessions/{session}/messages?beforeSeq={}&limit=1", seq + 1)).await.ok();
+    assert_eq!(page["messages"][0]["content"], large[3]);
+    for query in ["", "&excerpts=false"] {
+        let messages = read(&world, &session, query).await;
+        assert!(
+            messages
+                .iter()
+                .zip([&whole].into_iter().chain(&large))
+                .all(|(message, content)| message["content"] == *content)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_excerpts_is_small_and_complete() {
+    let (world, session, mut cli) = live_session().await;
+    for _ in 0..60 {
+        cli.send_message(&session, &"\u{1f980}".repeat(500_000)).await;
+    }
+    let reads = world.db.read_count();
+    let reply = world.get(&format!("/api/sessions/{session}/messages?limit=60&excerpts=true")).await;
+    assert!(reply.text.len() < 60 * 33_000, "{}", reply.text.len());
+    let page = reply.ok();
+    assert_eq!((page["messages"].as_array().unwrap().len(), &page["hasMore"]), (60, &json!(false)));
+    let statements: Vec<_> = world.db.read_batches()[reads..].iter().flatten().map(|s| s.sql).collect();
+    assert!(statements.iter().all(|sql| !sql.contains("part > ?4")), "no parts are read: {statements:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_always_reads_whole_contents() {
+    let (world, session, mut cli) = live_session().await;
+    cli.send_message(&session, &"x".repeat(100_000)).await;
+    let page = world.get(&format!("/cli/sessions/{session}/messages?excerpts=true")).await.ok();
+    assert!(page["messages"][0]["content"].is_object());
+}

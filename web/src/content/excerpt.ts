@@ -1,0 +1,90 @@
+/**
+ * Large messages, of which the hub has sent the first and the last characters of the content's JSON. Nearly always one text in it is
+ * large: then both are in this text, and what is between them is left out.
+ */
+
+import { formatSize } from './file-size.ts';
+import { type MessagePart, parseMessage } from './parse-message.ts';
+
+/** A stored message that is not shown whole. */
+export interface CutMessage {
+  seq: number;
+  /** The size of its content as JSON. */
+  bytes: number;
+  /** What is left out is an image. */
+  isImage: boolean;
+}
+
+/** How many characters at a cut are dropped at most, to cut between lines. */
+const MAX_DROPPED_CHARS = 1000;
+
+/** Characters of the longest escape sequence of JSON. */
+const MAX_ESCAPE_CHARS = 6;
+
+/**
+ * Parses an excerpt to the parts of its message, of which the last one is not whole.
+ * @returns one part of the kind `large` if nothing of the content can be shown
+ */
+export function parseExcerpt([start, end]: readonly [string, string], bytes: number): MessagePart[] {
+  const first = dropPartialEscape(dropLastLine(start));
+  const last = dropFirstLine(end);
+  const note = `[${formatSize(bytes - byteLength(first) - byteLength(last))} left out]`;
+  const mark = `\\n${note}\\n`;
+  const isCut = (part: MessagePart | undefined) => part !== undefined && textOf(part)?.includes(note);
+  // The end may begin within an escape sequence.
+  for (let dropped = 0; dropped <= MAX_ESCAPE_CHARS; dropped += 1) {
+    const parts = tryParse(first + mark + last.slice(dropped));
+    if (isCut(parts?.at(-1))) return parts ?? [];
+  }
+  const parts = tryParse(closeJson(first + mark)) ?? [];
+  // The input of a call has several fields, so its end may be that of another one.
+  const lastPart = parts.at(-1);
+  if (isCut(lastPart) || lastPart?.kind === 'tool') return parts;
+  if (lastPart?.kind === 'image') return [...parts.slice(0, -1), { kind: 'large', isImage: true }];
+  if (lastPart?.kind === 'result' && lastPart.images.length > 0) return [...parts.slice(0, -1), { ...lastPart, images: lastPart.images.slice(0, -1), isImage: true }];
+  return [{ kind: 'large' }];
+}
+
+function textOf(part: MessagePart): string | undefined {
+  return part.kind === 'text' || part.kind === 'thinking' || part.kind === 'result' || part.kind === 'user' || part.kind === 'error' ? part.text : undefined;
+}
+
+function tryParse(json: string): MessagePart[] | null {
+  try {
+    return parseMessage(JSON.parse(json));
+  } catch {
+    return null;
+  }
+}
+
+const byteLength = (text: string) => new TextEncoder().encode(text).length;
+
+function dropLastLine(json: string): string {
+  const at = json.lastIndexOf('\\n');
+  return at >= json.length - MAX_DROPPED_CHARS ? json.slice(0, at) : json;
+}
+
+function dropFirstLine(json: string): string {
+  const at = json.indexOf('\\n');
+  return at >= 0 && at < MAX_DROPPED_CHARS ? json.slice(at + 2) : json;
+}
+
+/** Drops an escape sequence at the end that is not whole. An even number of backslashes are escaped ones. */
+function dropPartialEscape(json: string): string {
+  const [partial = '', backslashes = ''] = /(\\+)(?:u[\da-f]{0,3})?$/i.exec(json) ?? [];
+  return backslashes.length % 2 === 1 ? json.slice(0, json.length - partial.length + backslashes.length - 1) : json;
+}
+
+/** Closes the open text, and the arrays and objects around it. */
+function closeJson(json: string): string {
+  const open: string[] = [];
+  let isInText = false;
+  for (let at = 0; at < json.length; at += 1) {
+    const character = json[at];
+    if (isInText && character === '\\') at += 1;
+    else if (character === '"') isInText = !isInText;
+    else if (!isInText && (character === '{' || character === '[')) open.push(character === '{' ? '}' : ']');
+    else if (!isInText && (character === '}' || character === ']')) open.pop();
+  }
+  return json + (isInText ? '"' : '') + open.reverse().join('');
+}

@@ -1,0 +1,36 @@
+/** The button that loads the rest of a large message. */
+
+import { Download } from 'lucide-preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { CutMessage } from '../content/excerpt.ts';
+import { formatSize } from '../content/file-size.ts';
+import { loadWholeMessages } from '../state/actions.ts';
+import { useExpanded } from '../ui/expanded.ts';
+import { tryOrToast } from '../ui/toasts.tsx';
+import { OUTPUT_NAME } from './tool-content.tsx';
+
+/** Larger images are loaded only on demand. */
+const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
+
+/** `cut`: the messages of an item that are not shown whole. Images in view are loaded at once. */
+export function LoadWhole({ cut = [], sessionId }: { cut: CutMessage[] | undefined; sessionId: string }) {
+  const [isLoading, setLoading] = useState(false);
+  const [, setExpanded] = useExpanded(OUTPUT_NAME);
+  const bytes = cut.reduce((sum, message) => sum + message.bytes, 0);
+  const loadsAtOnce = cut.length > 0 && cut.every(({ isImage }) => isImage) && bytes <= MAX_IMAGE_BYTES;
+  useEffect(() => {
+    // After an error, the button remains.
+    if (loadsAtOnce) loadWholeMessages(sessionId, cut).catch(() => {});
+  }, [loadsAtOnce]);
+  if (cut.length === 0) return null;
+  const load = async () => {
+    setLoading(true);
+    if (await tryOrToast('Could not load the message', () => loadWholeMessages(sessionId, cut))) setExpanded(true);
+    setLoading(false);
+  };
+  return (
+    <button type="button" class="button quiet" disabled={isLoading} onClick={() => void load()}>
+      <Download size={15} aria-hidden /> {isLoading ? `Loading ${formatSize(bytes)} …` : `Show all (${formatSize(bytes)})`}
+    </button>
+  );
+}
