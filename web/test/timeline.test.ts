@@ -53,12 +53,12 @@ test('a call waits for the user while its permission request is pending', () => 
 });
 
 test('a call with output is done while the agent writes, or with its final result', () => {
-  const live = [{ id: 'l', kind: 'text' as const, text: 'It pas' }];
+  const live = [liveText('l', 'It pas')];
   const stateOf = (more: Partial<TimelineInput>, ...messages: Message[]) => (timeline(messages, WORKING, more)[0] as ToolItem).state;
   const started = call('a');
   assert.equal(stateOf({ live }, started, result('a', 'x')), 'done');
   assert.equal(stateOf({ live }, started), 'running', 'another call of the agent may still run');
-  assert.equal(stateOf({ live: [{ id: 'l', kind: 'text', text: ' ' }] }, started, result('a', 'x')), 'running');
+  assert.equal(stateOf({ live: [liveText('l', ' ')] }, started, result('a', 'x')), 'running');
   const last = block({ type: 'tool_result', tool_use_id: 'a', content: 'y', is_final: true });
   assert.equal(stateOf({}, started, result('a', 'x'), last), 'done');
 });
