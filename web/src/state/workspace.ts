@@ -51,8 +51,20 @@ export async function fetchChanges(id: string): Promise<GitChanges> {
 export async function fetchMoreChanges(id: string, before: GitChanges): Promise<GitChanges> {
   const { files, more } = await fetchStatus(id, { offset: before.loaded });
   const { staged, unstaged } = inAreas(files, before.lineCounts);
-  return { ...before, loaded: before.loaded + files.length, more, staged: [...before.staged, ...staged], unstaged: [...before.unstaged, ...unstaged] };
+  return { ...before, loaded: before.loaded + files.length, more, staged: appendChanges(before.staged, staged), unstaged: appendChanges(before.unstaged, unstaged) };
 }
+
+/** Appends a part of a list, without entries that it has already because files have changed between two requests. */
+function appendNew<T>(list: T[], added: T[], keyOf: (entry: T) => string): T[] {
+  const known = new Set(list.map(keyOf));
+  return [...list, ...added.filter((entry) => !known.has(keyOf(entry)))];
+}
+
+export const appendChanges = (list: ChangedFile[], added: ChangedFile[]): ChangedFile[] => appendNew(list, added, changeKey);
+export const appendEntries = (list: DirectoryEntry[], added: DirectoryEntry[]): DirectoryEntry[] => appendNew(list, added, ({ name }) => name);
+
+/** Identifies a change in its list: a path may be deleted in the index and untracked. */
+export const changeKey = ({ status, path }: ChangedFile): string => `${status} ${path}`;
 
 /** A part of the changed files of a folder. `loaded` and `more` are those of {@link GitChanges}. */
 export interface FolderChanges {

@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
 import type { ChangedFile } from '../content/git-output.ts';
 import { escapeText } from '../content/escape-invisible.ts';
-import { type ChangesArea, fetchChanges, fetchDiff, fetchFolderChanges, fetchMoreChanges, type GitChanges } from '../state/workspace.ts';
+import { appendChanges, changeKey, type ChangesArea, fetchChanges, fetchDiff, fetchFolderChanges, fetchMoreChanges, type GitChanges } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatCount } from '../ui/format.ts';
 import { LineCounts } from '../ui/line-counts.tsx';
@@ -115,7 +115,7 @@ function ChangeList({ files, more = 0, load, ...props }: ListProps) {
     <>
       {files.slice(0, max).map((file) => {
         const Row = file.path.endsWith('/') ? FolderChange : FileChange;
-        return <Row key={`${file.status} ${file.path}`} {...props} file={file} />;
+        return <Row key={changeKey(file)} {...props} file={file} />;
       })}
       {hidden > 0 && (
         <button type="button" class="button quiet" disabled={isLoading} onClick={() => void showMore()}>
@@ -184,7 +184,7 @@ function FolderFiles({ file, ...props }: Omit<RowProps, 'folder'>) {
   if (value.files.length === 0) return <p class="muted small change-note">The agent's CLI does not list the files of this folder. You find them under Files.</p>;
   const loadMore = async () => {
     const next = await fetchFolderChanges(id, file, value.loaded);
-    append({ ...next, files: [...value.files, ...next.files] });
+    append({ ...next, files: appendChanges(value.files, next.files) });
   };
   return (
     <div class="change-folder">

@@ -5,7 +5,7 @@ import { useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import { errorText } from '../api/errors.ts';
 import { formatSize } from '../content/file-size.ts';
-import { type DirectoryEntry, type DirectoryPage, fetchDirectory } from '../state/workspace.ts';
+import { appendEntries, type DirectoryEntry, type DirectoryPage, fetchDirectory } from '../state/workspace.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatCount } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -90,7 +90,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
     setLoadingMore(path);
     try {
       const { entries, more } = await fetchDirectory(id, path, loaded.entries.length);
-      setFolders((before) => (before.get(path) === loaded ? withFolder(before, path, { entries: [...loaded.entries, ...entries], more }) : before));
+      setFolders((before) => (before.get(path) === loaded ? withFolder(before, path, { entries: appendEntries(loaded.entries, entries), more }) : before));
       // The first new entry replaces the focused row.
       nextFocused.current = index;
       focusWhenVisible(index, FOCUS_FRAMES);
