@@ -154,7 +154,8 @@ class Story {
       await replaceTexts(page, [[folder, '/home/ada/invoices'], [path.basename(folder), 'invoices'], [hostname(), 'laptop']]);
       await saveScreenshot(page, `agent-${view}-${size}-light`);
     }
-    await phone.context().close();
+    // Its context is closed after the test.
+    await phone.close();
   }
 }
 

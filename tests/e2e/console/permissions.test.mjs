@@ -213,7 +213,7 @@ test('shows completed requests that have no tool call, in order', async (t) => {
   await lines.nth(1).click();
   await chat.log.locator('.decision-details').nth(1).waitFor();
   assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Also allowedEdit, Write']);
-  await page.getByRole('region', { name: 'Edit of a.txt' }).waitFor();
+  await page.getByRole('region', { name: 'Edit of /code/t/a.txt' }).waitFor();
 });
 
 test('opens one of several requests, and moves the keyboard focus to the next one and then to the composer', async (t) => {
