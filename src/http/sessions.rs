@@ -65,11 +65,12 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
     };
-    let version = match (body.pinned, renamed) {
-        (Some(pinned), _) => request.hub.set_pinned(&id, pinned).await?,
-        (None, Some(version)) => version,
-        (None, None) => return Err(Error::field("name", "Field `name` is required.").into()),
+    let current = match body.pinned {
+        Some(pinned) => Some(request.hub.set_pinned(&id, pinned).await?),
+        None => None,
     };
+    // The version of the client's own name: a later one may have changes that the client has not seen.
+    let version = renamed.or(current).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 

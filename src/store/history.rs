@@ -66,10 +66,11 @@ macro_rules! whole_size {
     };
 }
 
-/// The same for [`content_or_excerpt!`]: an excerpt has no parts, and 8,000 characters of at most 4 bytes.
+/// The same for [`content_or_excerpt!`]: an excerpt has no parts, and 8,000 characters of at most 4 bytes. The database reads up to
+/// three parts for it, and other queries wait meanwhile, so it counts as a quarter of them if that is more.
 macro_rules! size_or_excerpt_size {
     () => {
-        "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, 32100, bytes) AS bytes"
+        "iif(bytes > ?6, 0, parts) AS parts, iif(bytes > ?6, max(32100, min(bytes, 4500000) / 4), bytes) AS bytes"
     };
 }
 

@@ -9,8 +9,8 @@ use crate::support::web::Web;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::limits::{
-    LIVE_TEXT_RETENTION_MS, MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_QUEUED_BYTES,
-    MAX_UNACKED_BYTES_WITH_DELTAS,
+    LIVE_TEXT_RETENTION_MS, MAX_DELTA_TEXT_BYTES, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES,
+    MAX_QUEUED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS,
 };
 
 async fn stream(world: &World, session: &str, last: Option<&str>) -> Web {
@@ -281,6 +281,28 @@ async fn a_text_without_deltas_for_a_while_is_not_sent_to_a_web_client_that_conn
     world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     assert_eq!(shown(&deltas(&mut web).await), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_that_were_given_up_leave_their_memory_to_others() {
+    let (world, session, mut cli) = live_session().await;
+    let given_up = world.create_session("/given-up").await;
+    let text = "x".repeat(MAX_LIVE_TEXT_BYTES / 8);
+    for (id, piece) in (1..MAX_LIVE_MESSAGES).flat_map(|id| (0..7).map(move |piece| (id, piece))) {
+        let offset = piece * text.len();
+        let id = format!("m{id}");
+        send_delta(&mut cli, json!({"sid": given_up, "id": id, "text": text, "offset": offset})).await;
+        world.advance(50).await;
+    }
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "one "})).await;
+    world.advance(LIVE_TEXT_RETENTION_MS / 2).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "two "})).await;
+    world.advance(LIVE_TEXT_RETENTION_MS / 2 + 1_000).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "x".repeat(MAX_LIVE_TEXT_BYTES / 2)})).await;
+    send_delta(&mut cli, json!({"sid": session, "id": "n", "text": "end"})).await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    let shown = shown(&deltas(&mut web).await);
+    assert!(shown.starts_with("one two xx") && shown.ends_with("xend"), "{}", shown.len());
 }
 
 #[tokio::test(start_paused = true)]

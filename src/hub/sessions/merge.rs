@@ -216,13 +216,15 @@ impl Turn<'_> {
         (entry.local_ids, entry.completed) = (None, None);
         journal.trim_completed_requests(new);
         entry.session.todos = entry.session.todos.take().or(old.todos.clone());
+        entry.session.pinned |= old.pinned;
         // The metadata may have been updated while the merge was written.
         let s = &mut entry.session;
         let queued = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
         let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
         let metadata = merge_metadata(old, current.as_ref());
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
-        let event = Event::session_updated(new, &Changes::presence(&entry.session));
+        let pinned = entry.session.pinned.then_some(true);
+        let event = Event::session_updated(new, &Changes { pinned, ..Changes::presence(&entry.session) });
         self.state.journal.queue_session(new, Extent::Whole);
         self.state.journal.on_commit(Effect::Publish(event));
         self.set_metadata(new, metadata, None)?;

@@ -83,6 +83,21 @@ async fn the_merged_session_has_the_metadata_that_users_set_in_the_old_session()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_merged_session_is_pinned_if_the_old_one_was() {
+    let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
+    world.request("PATCH", &format!("/api/sessions/{old}"), r#"{"pinned":true}"#).await.ok();
+    let mut web = world.web("all=true").await;
+    cli.send_keep_alive(&world, &new).await;
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    let is_pinned = |event: &Value| event["sessionId"] == new.as_str() && event["data"]["pinned"] == true;
+    assert!(web.events().await.iter().any(is_pinned));
+    for round in ["before hibernation", "after hibernation"] {
+        assert_eq!(world.get_session(&new).await["pinned"], true, "{round}");
+        world.hibernate_and_wake().await;
+    }
+}
+
 /// A message of the agent that sets a todo list with one entry.
 fn todos_message(status: &str) -> Value {
     let todos = json!([{"id": "1", "content": "test", "status": status, "priority": "high"}]);

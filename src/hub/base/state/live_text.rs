@@ -122,10 +122,11 @@ impl LiveTexts {
 
     /// Returns the live text of a session; `None` when too many other sessions have some.
     fn entry(&mut self, session: &str, now: u64, reservations: &mut Reservations) -> Option<&mut LiveText> {
-        if !self.sessions.contains_key(session) {
+        let is_new = !self.sessions.contains_key(session);
+        if is_new || reservations.live_texts.bytes() > MAX_LIVE_BYTES / 2 {
             self.sessions.retain(|_, live_text| live_text.received.started_at + LIVE_TEXT_RETENTION_MS > now);
             reservations.live_texts.resize(self.sessions.values().map(LiveText::bytes).sum());
-            if self.sessions.len() >= MAX_LIVE_SESSIONS {
+            if is_new && self.sessions.len() >= MAX_LIVE_SESSIONS {
                 return None;
             }
         }
