@@ -54,8 +54,9 @@ pub struct Hub {
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request reads the list of sessions: others then find it in memory.
-    list_reads: futures::lock::Mutex<()>,
+    /// Held while a request reads the list of sessions: others then find it in memory. Has the time, in Unix milliseconds, and the
+    /// error of the last failed read.
+    list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
     memory: Memory,
     /// The hub itself, for background tasks.
     this: Weak<Self>,

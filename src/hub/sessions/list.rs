@@ -16,8 +16,9 @@ impl Hub {
     /// Returns a page of the list as JSON, after everything queued so far is durable. While the database is stalled, the list has
     /// the last committed states.
     pub async fn list_sessions(self: &Arc<Self>, request: &ListRequest) -> Result<Arc<str>, Error> {
-        let deadline = self.rt.now() + MEMORY_TIMEOUT_MS;
-        let (mut turn, mut keep_json) = (None, None);
+        let requested_at = self.rt.now();
+        let deadline = requested_at + MEMORY_TIMEOUT_MS;
+        let (mut last_failure, mut keep_json) = (None, None);
         loop {
             let generation = self.turn().cache.evictions.generation();
             self.flushed_or_stalled().await?;
@@ -30,11 +31,16 @@ impl Hub {
                 }
                 Err(selection) => selection,
             };
-            if turn.is_none() {
-                turn = Some(self.list_reads.lock().await);
+            let Some(last_failure) = &mut last_failure else {
+                let lock = self.list_reads.lock().await;
+                // In an outage each request would wait for the same time-out again.
+                if let Some((_, error)) = lock.as_ref().filter(|(failed_at, _)| requested_at < *failed_at) {
+                    return Err(error.clone().into());
+                }
+                last_failure = Some(lock);
                 // Another request may have read the missing sessions meanwhile.
                 continue;
-            }
+            };
             if matches!(selection, Selection::Ids(_)) {
                 // The JSON that is read for a page stays in memory until the page is complete.
                 keep_json = Some(self.turn().cache.list.keep_json());
@@ -42,7 +48,8 @@ impl Hub {
             // The memory of the rows and of the summaries made from them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
             self.flushed().await?;
-            let read = summaries::load(&self.db, &self.config.namespace, &selection).await?;
+            let read = summaries::load(&self.db, &self.config.namespace, &selection).await;
+            let read = read.inspect_err(|error| **last_failure = Some((self.rt.now(), error.clone())))?;
             self.turn().insert_summaries(generation, selection, read);
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::support::rest::PendingReply;
 use crate::support::session_list::{add_sessions, ids, read_pages};
-use crate::support::sqlite::BatchKind;
+use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
+use session_gateway_hub::limits::{DB_RETRY_MS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES, UPLOAD_MEMORY_BYTES};
 
 /// The metadata of sessions whose JSON in the list has about 1.2 KB.
 const LONG: &str = "json_object('name', printf('%.600c', 'x'), 'summary', json_object('text', printf('%.600c', 'x')))";
@@ -193,4 +193,19 @@ async fn a_session_that_changes_while_the_list_is_loaded_is_listed_once_with_the
     assert_eq!(pages.len(), all.len(), "the deleted sessions are not listed");
     world.hibernate_and_wake().await;
     assert_eq!(read_pages(&world, "").await.concat(), pages);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_an_outage_requests_for_the_list_do_not_wait_for_the_retries_of_each_other() {
+    let world = World::new();
+    add_sessions(&world, 0..3, LONG);
+    world.db.fail_all(BatchKind::Reads, retryable_error());
+    let requests: Vec<PendingReply> = (0..5).map(|_| world.start("GET", "/api/sessions", "")).collect();
+    for _ in 0..=DB_RETRY_MS / 5_000 {
+        world.pass(5_000).await;
+    }
+    assert!(requests.iter().all(PendingReply::is_ready));
+    for request in requests {
+        request.reply().await.assert_error(503, "hub_unavailable");
+    }
 }
