@@ -69,7 +69,7 @@ pub const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have, including closed ones whose clients have not answered. The platform allows 32,768.
 pub const MAX_SOCKETS: usize = 32_000;
-/// How many sockets without a token may wait for their CONNECT (PROTOCOL.md "The socket of a CLI").
+/// How many sockets without a token may wait for their CONNECT (PROTOCOL-CLI.md "The socket of a CLI").
 pub const MAX_UNAUTHENTICATED: usize = 200;
 /// How long a socket may take to send a valid CONNECT, in milliseconds.
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
@@ -99,7 +99,7 @@ pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 // Timers
 
-/// The interval of heartbeats to web clients, in milliseconds (PROTOCOL.md "Events for web clients").
+/// The interval of heartbeats to web clients, in milliseconds (PROTOCOL-WEB.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// The announced interval of pings to CLIs, in milliseconds. Each wakes the object; proxies close connections idle for 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
@@ -112,11 +112,11 @@ pub const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 pub const LATE_ALARM_MS: u64 = 60_000;
 /// The age of the last keep-alive, in milliseconds, up to which an object is expected to stay in memory until the next one.
 pub const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
-/// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
+/// How long a session stays active after its last keep-alive, in milliseconds (PROTOCOL-CLI.md "Liveness").
 pub const SESSION_TIMEOUT_MS: u64 = 30_000;
-/// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL.md "Liveness").
+/// How long a machine stays online after its last keep-alive, in milliseconds (PROTOCOL-CLI.md "Liveness").
 pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
-/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "Liveness").
+/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL-CLI.md "Liveness").
 pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
@@ -327,9 +327,9 @@ pub const MAX_REQUEST_ID_BYTES: usize = 255;
 pub const MAX_REASON_CHARS: usize = 1_000;
 /// How many messages are searched for a todo list at a time.
 pub const TODO_CANDIDATES: u64 = 50;
-/// How long a CLI may take to end when its session is archived, in milliseconds (PROTOCOL.md "Life cycle and modes").
+/// How long a CLI may take to end when its session is archived, in milliseconds (PROTOCOL-WEB.md "Life cycle and modes").
 pub const KILL_TIMEOUT_MS: u64 = 5_000;
-/// How long a resumed session may take to become active, in milliseconds (PROTOCOL.md "Life cycle and modes").
+/// How long a resumed session may take to become active, in milliseconds (PROTOCOL-WEB.md "Life cycle and modes").
 pub const RESUME_TIMEOUT_MS: u64 = 15_000;
 /// How long after a resume a CLI may still reopen its archived session, in milliseconds: agents may start slowly.
 pub const REOPEN_MS: u64 = 600_000;
@@ -344,7 +344,7 @@ pub const MAX_MACHINES: usize = 1_000;
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;
 /// A machine's value up to this size is always held in memory, in bytes.
 pub const SMALL_VALUE_BYTES: usize = 4_000;
-/// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL.md "Machines").
+/// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL-WEB.md "Machines").
 pub const MAX_PATHS: usize = 1000;
 
 // Uploads
@@ -367,7 +367,7 @@ pub const MAX_UPLOADS_AT_ONCE: usize = 8;
 pub const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"): one session must not fill the queue.
 pub const MAX_UPLOADS_OF_SESSION: usize = 16;
-/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
+/// The longest `filename` and `mimeType`, in characters (PROTOCOL-WEB.md "Uploads").
 pub const MAX_FILE_NAME_CHARS: usize = 255;
 /// The longest path of an uploaded file, in characters.
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
@@ -392,7 +392,7 @@ pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 // Events
 
-/// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL.md "Events for web clients").
+/// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL-WEB.md "Events for web clients").
 pub const LOG_RETENTION_MS: u64 = 600_000;
 /// The log retains at least the last [`RETAINED_EVENTS`] or [`RETAINED_BYTES`], whichever is reached first.
 pub const RETAINED_EVENTS: usize = 1_000;
@@ -408,7 +408,7 @@ pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
 
 // Live text
 
-/// The longest text of a `message-delta`, in bytes (PROTOCOL.md "Live text").
+/// The longest text of a `message-delta`, in bytes (PROTOCOL-WEB.md "Live text").
 pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
 /// How many deltas of a session are sent in a second. Further ones are dropped.
 pub const MAX_DELTAS_PER_SECOND: usize = 50;

@@ -32,7 +32,7 @@ pub fn run(input: &str) {
     check_answers(name, raw);
 }
 
-/// Whether a payload has the types of docs/PROTOCOL.md, "Events from a CLI".
+/// Whether a payload has the types of docs/PROTOCOL-CLI.md, "Events from a CLI".
 fn has_valid_types(name: &str, payload: &Value) -> bool {
     let text = |field: &str| payload[field].is_string();
     let any = |field: &str| payload.get(field).is_some();

@@ -115,7 +115,7 @@ export const CHECKS = [
       title: 'Script and platform tests',
       lane: 'node',
       parts: ['wasm'],
-      inputs: ['scripts', 'src', 'migrations', ...DOCS, 'CONTRIBUTING.md', '.gitignore', 'tests', 'fuzz', 'bench/README.md', 'bench/lib', 'wrangler.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
+      inputs: ['scripts', 'src', 'migrations', ...DOCS, ...CLIS, 'CONTRIBUTING.md', 'CHANGELOG.md', '.gitignore', 'tests', 'fuzz', 'bench', 'web/src', 'web/test', 'wrangler.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),

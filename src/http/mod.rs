@@ -3,7 +3,7 @@
 //! [`edge`] runs in the stateless worker: it authenticates a request, and either responds or selects the object of the
 //! namespace. [`respond`] runs in the object; every request that reaches it is authenticated. Handlers get sessions and machines
 //! from [`extract`], which enforces that these belong to the namespace.
-//! Source: docs/openapi.yaml, PROTOCOL.md "HTTP".
+//! Source: docs/openapi.yaml, PROTOCOL.md "Basics".
 
 pub mod authentication;
 pub mod cli;

@@ -1,7 +1,7 @@
 //! Agent state: the pending and the completed permission requests of a session.
 //!
 //! `completedRequests` can become large, so it is stored apart from the rest of the state: in its own map in memory, in
-//! its own rows in the database, and an update carries only the entries that changed. Source: PROTOCOL.md "Versioned
+//! its own rows in the database, and an update carries only the entries that changed. Source: PROTOCOL-CLI.md "Versioned
 //! updates".
 
 use std::collections::HashSet;
@@ -68,7 +68,7 @@ pub enum Status {
     Approved,
 }
 
-/// The decision of an answer, with its scope (PROTOCOL.md "Permissions").
+/// The decision of an answer, with its scope (PROTOCOL-WEB.md "Permissions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -161,7 +161,7 @@ pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
     pending_map(base).is_some_and(|requests| requests.get(id).is_some())
 }
 
-/// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL.md "Permissions").
+/// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL-WEB.md "Permissions").
 pub fn chooses_never_asking(base: Option<&Json>, id: &str, answers: &Json) -> bool {
     let choices = || {
         let requests = pending_map(base)?;

@@ -5,7 +5,7 @@ use super::large::LargeRef;
 use super::namespace::Namespace;
 use super::session::lists;
 
-/// A machine whose runner can spawn sessions (PROTOCOL.md "Machines"), as clients see it. Times are Unix milliseconds.
+/// A machine whose runner can spawn sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Times are Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {

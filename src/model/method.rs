@@ -1,6 +1,6 @@
 //! The RPC methods that the hub calls on a CLI. A CLI may register others, which the hub never calls.
 //!
-//! Source: PROTOCOL.md "RPC".
+//! Source: PROTOCOL-CLI.md "RPC".
 
 use strum::{Display, IntoStaticStr, VariantNames};
 

@@ -1,4 +1,4 @@
-//! The summary of a session in the session list (PROTOCOL.md "GET /api/sessions").
+//! The summary of a session in the session list (PROTOCOL-WEB.md "GET /api/sessions").
 
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 //!
 //! Each message with a list replaces the session's list. Parsing is lenient, because the hub does not control what agents
 //! write: an entry of another shape is skipped.
-//! Source: PROTOCOL.md "Todos".
+//! Source: PROTOCOL.md "What agents write".
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! Events between a CLI and the hub (PROTOCOL.md "Events from a CLI").
+//! Events between a CLI and the hub (PROTOCOL-CLI.md "Events from a CLI").
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ pub struct ConnectAuth {
 }
 
 impl ConnectAuth {
-    /// Whether the client accepts uploads in chunks (PROTOCOL.md "Uploads in chunks").
+    /// Whether the client accepts uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
     pub fn has_upload_chunks(&self) -> bool {
         self.features.iter().flatten().any(|feature| feature == "upload-chunks")
     }

@@ -2,7 +2,7 @@
 //!
 //! Input comes from untrusted clients. Every malformed input is an error value with a text for the client; none panics, and
 //! no error repeats more than the beginning of what the client sent.
-//! Source: Engine.IO protocol 4, Socket.IO protocol 5, PROTOCOL.md "Events from a CLI" and "Events to a CLI".
+//! Source: Engine.IO protocol 4, Socket.IO protocol 5, PROTOCOL-CLI.md "Events from a CLI" and "Events to a CLI".
 
 pub mod cli;
 pub mod engineio;

@@ -1,4 +1,4 @@
-//! The `update` event: notifies a CLI of a change by another client (PROTOCOL.md "Events to a CLI").
+//! The `update` event: notifies a CLI of a change by another client (PROTOCOL-CLI.md "Events to a CLI").
 
 use serde::Serialize;
 

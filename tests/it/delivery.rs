@@ -20,7 +20,7 @@ enum Fault {
     Hibernation,
 }
 
-/// A CLI that follows PROTOCOL.md "Reliable delivery".
+/// A CLI that follows PROTOCOL-CLI.md "Reliable delivery".
 struct Reader {
     session: String,
     cli: Cli,

@@ -1,4 +1,4 @@
-//! The example frames in docs/PROTOCOL.md are those that the hub sends and accepts.
+//! The example frames in docs/PROTOCOL-CLI.md are those that the hub sends and accepts.
 
 use crate::support::World;
 use crate::support::socket::Socket;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// The text of a section of the document.
 fn section(heading: &str) -> &'static str {
-    let text = include_str!("../../docs/PROTOCOL.md");
+    let text = include_str!("../../docs/PROTOCOL-CLI.md");
     let (_, after) = text.split_once(&format!("\n## {heading}\n")).expect(heading);
     after.split("\n## ").next().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Events of CLIs (PROTOCOL.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
+//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. Each
 //! handler returns the effects of its event; a rejected event never closes the socket.
 
 use std::collections::HashMap;

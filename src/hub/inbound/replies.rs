@@ -1,4 +1,4 @@
-//! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL.md "Errors").
+//! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL-CLI.md "Events from a CLI").
 
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::ports::ConnId;

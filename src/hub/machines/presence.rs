@@ -1,4 +1,4 @@
-//! Whether a machine is online, as reported by the `machine-alive` of its runner (PROTOCOL.md "Liveness"). Only changes are
+//! Whether a machine is online, as reported by the `machine-alive` of its runner (PROTOCOL-CLI.md "Liveness"). Only changes are
 //! written to the database.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Abort, switch to remote, archive (PROTOCOL.md "Life cycle and modes").
+//! Abort, switch to remote, archive (PROTOCOL-WEB.md "Life cycle and modes").
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Whether a session is active and its agent thinking, as reported by its CLI's `session-alive` and `session-end`
-//! (PROTOCOL.md "Liveness"). Only changes are written to the database.
+//! (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
 use crate::hub::turn::Turn;
 use std::sync::Arc;

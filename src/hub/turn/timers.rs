@@ -1,5 +1,5 @@
 //! Timeouts of sessions and machines. An owner without activity for its timeout expires: a session becomes inactive, a
-//! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL.md
+//! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
 //! "Liveness"); it writes nothing to the database.
 
 use crate::hub::base::peers::connections::Peer;

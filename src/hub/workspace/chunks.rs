@@ -1,4 +1,4 @@
-//! Uploads in chunks (PROTOCOL.md "Uploads in chunks").
+//! Uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
 
 use futures::future::try_join;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm
+//! Uploads of files from web clients to a session's CLI (PROTOCOL-WEB.md "Uploads"). The content stays outside of wasm
 //! memory ([`UploadBody`]): the hub builds only the frames around it.
 
 use std::sync::Arc;

@@ -29,10 +29,11 @@ export async function freePort() {
  * @param {string} name for error messages
  * @param {string} command
  * @param {string[]} args
- * @param {{cwd?: string, env?: Record<string, string>}} [options] `env` is added to the environment
+ * @param {{cwd?: string, env?: Record<string, string>, stdin?: 'ignore' | 'pipe'}} [options] `env` is added to the
+ *   environment; `stdin: 'pipe'` is for `writeLine`
  */
-export function start(t, name, command, args, { cwd, env = {} } = {}) {
-  const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+export function start(t, name, command, args, { cwd, env = {}, stdin = 'ignore' } = {}) {
+  const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: [stdin, 'pipe', 'pipe'] });
   running.add(child);
   const exited = once(child, 'exit');
   const lines = new Recorder(`the lines of ${name}`);
@@ -48,6 +49,8 @@ export function start(t, name, command, args, { cwd, env = {} } = {}) {
   t.after(() => end('SIGINT').catch(() => end('SIGKILL')));
   return {
     lines,
+    /** Writes a line to its standard input. @param {string} line */
+    writeLine: (line) => child.stdin.write(`${line}\n`),
     /** Resolves to the exit code and the signal. */
     exited,
     /** Sends SIGINT, like Ctrl-C. */

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
-/// The largest text of a summary, in bytes of JSON (PROTOCOL.md "GET /api/sessions").
+/// The largest text of a summary, in bytes of JSON (PROTOCOL-WEB.md "GET /api/sessions").
 const MAX_TEXT_BYTES: usize = 512;
 
 /// Returns the text of the list from memory, after it was compared with that from the database.

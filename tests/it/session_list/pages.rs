@@ -1,4 +1,4 @@
-//! Pages of the session list (PROTOCOL.md "GET /api/sessions").
+//! Pages of the session list (PROTOCOL-WEB.md "GET /api/sessions").
 
 use crate::support::World;
 use crate::support::session_list::{add_sessions, ids, read_pages};

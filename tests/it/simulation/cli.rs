@@ -1,4 +1,4 @@
-//! A simulated CLI that follows the rules of PROTOCOL.md "Reliable delivery": it reconnects, sends unacknowledged messages
+//! A simulated CLI that follows the rules of PROTOCOL-CLI.md "Reliable delivery": it reconnects, sends unacknowledged messages
 //! again, and reads missed messages.
 
 use std::collections::{BTreeMap, VecDeque};

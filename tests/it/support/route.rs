@@ -200,7 +200,7 @@ pub const CLI_REFUSED: ExpectedError = error(503, "cli_refused", &[CLI_ERROR]);
 pub const RPC_TIMEOUT: ExpectedError = error(504, "rpc_timeout", &[Condition::CliTimesOut]);
 pub const INACTIVE: ExpectedError = error(409, "session_inactive", &[Condition::WrongState]);
 pub const NO_WRITES: ExpectedError = error(503, "hub_unavailable", &[Condition::FailingWrites]);
-/// PROTOCOL.md "Life cycle and modes".
+/// PROTOCOL-WEB.md "Life cycle and modes".
 pub const NOT_APPLIED: ExpectedError = error(
     409,
     "mode_not_applied",
@@ -214,7 +214,7 @@ pub const NOT_APPLIED: ExpectedError = error(
         Condition::CliResponds(r#"{"applied":{}}"#),
     ],
 );
-/// PROTOCOL.md "Uploads".
+/// PROTOCOL-WEB.md "Uploads".
 pub const UPLOAD_FAILED: ExpectedError = error(
     500,
     "upload_failed",
@@ -222,7 +222,7 @@ pub const UPLOAD_FAILED: ExpectedError = error(
 );
 pub const UPLOAD_BREAKS: Condition = Condition::UploadFails(UploadFault::Broken);
 pub const FILE_TOO_LARGE: Condition = Condition::UploadFails(UploadFault::TooLarge);
-/// PROTOCOL.md "Machines".
+/// PROTOCOL-WEB.md "Machines".
 pub const NOT_CHECKED: ExpectedError = error(
     500,
     "check_failed",

@@ -1,6 +1,6 @@
 /**
  * Parses the content of a message, which is any JSON that its sender wrote. Known records become typed parts
- * (docs/PROTOCOL.md, `GET /api/sessions/:id/messages`); everything else becomes an `unknown` part, so nothing is lost.
+ * (docs/PROTOCOL.md "What agents write"); everything else becomes an `unknown` part, so nothing is lost.
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';

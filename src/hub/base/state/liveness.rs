@@ -1,4 +1,4 @@
-//! The inactivity timers of active sessions and machines (PROTOCOL.md "Liveness").
+//! The inactivity timers of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
 //! Activity moves a deadline in memory; it writes neither to the database nor to the object's storage. A socket's attachment
 //! holds the time of the last activity of each owner. Storage holds which timers run, and what no attachment has

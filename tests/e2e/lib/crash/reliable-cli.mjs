@@ -1,4 +1,4 @@
-/** A CLI that follows the rules of docs/PROTOCOL.md, "Reliable delivery". */
+/** A CLI that follows the rules of docs/PROTOCOL-CLI.md, "Reliable delivery". */
 
 import { Cli } from '../cli.mjs';
 
