@@ -20,7 +20,7 @@ async function selectAction(page, item) {
 test('starts a session in a worktree, renames, archives, resumes and deletes it', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
-  await page.getByRole('link', { name: 'New session' }).click();
+  await page.getByRole('link', { name: 'New session', exact: true }).click();
 
   await page.getByRole('textbox', { name: 'Directory' }).fill('/etc/passwd');
   await page.getByText(`Not served by this machine, only: ${repository.folder}`).waitFor();
@@ -92,7 +92,7 @@ test('shows a machine once it is online, and starts a session on it with all opt
   const started = await web.openSession({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
   await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((path) => [path, path === '/home/ada/site'])) }));
   await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
-  await page.getByRole('link', { name: 'New session' }).click();
+  await page.getByRole('link', { name: 'New session', exact: true }).click();
   await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
   await page.getByText('Directory found').waitFor();
   const directory = page.getByRole('textbox', { name: 'Directory' });

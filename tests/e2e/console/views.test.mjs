@@ -176,6 +176,8 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await page.keyboard.press('Enter');
   await waitForFocus(rename);
   await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await waitForFocus(page.getByRole('menuitem', { name: 'Archive' }));
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
   assert.deepEqual(await findViolations(page), []);
