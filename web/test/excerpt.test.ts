@@ -82,3 +82,12 @@ test('a call says which of its messages are not whole', () => {
   assert.match((tool as ToolItem).output, /left out\][^]*failed\na short piece\n[^]*left out\]/);
   assert.deepEqual(text?.cut, [cutOf(5, output('assistant', { type: 'text', text: LOG }))]);
 });
+
+test('a text of several messages says which of them are not whole', () => {
+  const content = (text: string, next?: string) => output('assistant', { type: 'text', text, ...(next && { continuedBy: { localId: next, end: '', start: '' } }) });
+  const part = (seq: number, body: object): Message => ({ id: `m${seq}`, seq, localId: `p${seq}`, createdAt: seq, ...body });
+  const messages = [part(1, { content: content('one', 'p2') }), part(2, excerptOf(content(LOG, 'p3'))), part(3, excerptOf(content(LOG)))];
+  const items = buildTimeline({ messages, outgoing: [], hasOlder: false }, { active: true, thinking: false });
+  assert.equal(items.length, 1);
+  assert.deepEqual(items[0]?.cut?.map(({ seq }) => seq), [2, 3]);
+});

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { matchCommands } from '../src/content/completions.ts';
+import { cutText } from '../src/content/cut-text.ts';
 import { summarizeEdits } from '../src/content/edit-summary.ts';
 import { previewOutput, summarizeInput, summaryPath, toolTitle } from '../src/content/tool-summary.ts';
 import { relativePath } from '../src/content/paths.ts';
@@ -19,10 +20,10 @@ test('summarizes a call by its most descriptive field, in one line', () => {
 });
 
 test('a command has the same title in the shells of all agents', () => {
-  for (const name of ['Bash', 'bash', 'run_shell_command', 'exec_command', 'Terminal']) assert.equal(toolTitle(name, { command: 'ls' }), 'Run command');
+  for (const name of ['Bash', 'bash', 'run_shell_command', 'exec_command', 'shell_command', 'Shell', 'Terminal']) assert.equal(toolTitle(name, { command: 'ls' }), 'Run command');
   assert.equal(toolTitle('shell', { command: ['ls', '-l'] }), 'Run command');
   assert.equal(toolTitle('Bash', { input: 'ls' }), 'Bash');
-  assert.equal(toolTitle('deploy', { command: 'up' }), 'deploy');
+  for (const other of ['deploy', 'mcp__bank__executeTransfer', 'mcp__ops__bash', 'bank-shell', 'commands']) assert.equal(toolTitle(other, { command: 'up' }), other);
   for (const input of [null, undefined, 'ls']) assert.equal(toolTitle('Bash', input), 'Bash');
 });
 
@@ -33,26 +34,56 @@ test('the summary of a call for one file is its path', () => {
 });
 
 test('a path inside the session directory is relative to it', () => {
-  assert.equal(relativePath('/home/ada/code/src/a.ts', '/home/ada/code'), 'src/a.ts');
-  assert.equal(relativePath('/home/ada/code/a.ts', '/home/ada/code/'), 'a.ts');
-  assert.equal(relativePath('C:\\code\\src\\a.ts', 'C:\\code'), 'src\\a.ts');
-  assert.equal(relativePath('/home/ada/codes/a.ts', '/home/ada/code'), '~/codes/a.ts');
-  assert.equal(relativePath('/etc/hosts', '/home/ada/code'), '/etc/hosts');
-  assert.equal(relativePath('src/a.ts', '/home/ada/code'), 'src/a.ts');
-  assert.equal(relativePath('/home/ada/code', '/home/ada/code'), '~/code');
-  assert.equal(relativePath('/etc/hosts', undefined), '/etc/hosts');
+  const session = { path: '/home/ada/code', homeDir: '/home/ada' };
+  assert.equal(relativePath('/home/ada/code/src/a.ts', session), 'src/a.ts');
+  assert.equal(relativePath('/home/ada/code/a.ts', { path: '/home/ada/code/' }), 'a.ts');
+  assert.equal(relativePath('C:\\code\\src\\a.ts', { path: 'C:\\code' }), 'src\\a.ts');
+  assert.equal(relativePath('/home/ada/codes/a.ts', session), '~/codes/a.ts');
+  assert.equal(relativePath('/etc/hosts', session), '/etc/hosts');
+  assert.equal(relativePath('src/a.ts', session), 'src/a.ts');
+  assert.equal(relativePath('/home/ada/code', session), '~/code');
+  for (const none of [undefined, null]) assert.equal(relativePath('/etc/hosts', none), '/etc/hosts');
+});
+
+test('only the home directory of the session is abbreviated', () => {
+  const session = { path: '/home/alice/code', homeDir: '/home/alice' };
+  assert.equal(relativePath('/home/alice/.bashrc', session), '~/.bashrc');
+  assert.equal(relativePath('/home/bob/.bashrc', session), '/home/bob/.bashrc');
+  for (const homeDir of [undefined, '']) assert.equal(relativePath('/home/alice/.bashrc', { ...session, homeDir }), '/home/alice/.bashrc');
 });
 
 test('summarizes edits by their changed lines', () => {
-  const edit = { path: 'a', before: 'one\ntwo\nthree', after: 'one\n2\nthree' };
-  assert.deepEqual(summarizeEdits([edit]), { added: 1, removed: 1, lines: [{ kind: 'removed', text: 'two' }, { kind: 'added', text: '2' }], moreLines: 0 });
-  const appended = summarizeEdits([{ path: 'a', before: 'one', after: 'one\ntwo' }]);
-  assert.deepEqual([appended.added, appended.removed], [1, 0], 'the last line of a text is the same line when another follows');
-  const created = summarizeEdits([{ path: 'b', before: '', after: '1\n2\n3\n4\n5\n6\n7\n8\n' }]);
-  assert.deepEqual([created.added, created.removed, created.lines.length, created.moreLines], [8, 0, 6, 2]);
-  assert.deepEqual(summarizeEdits([edit, { ...edit, path: 'b' }]).lines.map(({ text }) => text), ['a', 'two', '2', 'b', 'two', '2']);
-  assert.equal(summarizeEdits([{ path: 'a', before: '', after: 'x'.repeat(9999) }]).lines[0]?.text.length, 301);
-  assert.deepEqual(summarizeEdits([{ path: 'a', before: 'x', after: 'x' }]).lines, []);
+  const replace = (path: string, old_string: string, new_string: string) => ({ file_path: path, old_string, new_string });
+  const edit = replace('a', 'one\ntwo\nthree', 'one\n2\nthree');
+  assert.deepEqual(summarizeEdits(edit), { added: 1, removed: 1, lines: [{ kind: 'removed', text: 'two' }, { kind: 'added', text: '2' }], moreLines: 0 });
+  const appended = summarizeEdits(replace('a', 'one', 'one\ntwo'));
+  assert.deepEqual([appended?.added, appended?.removed], [1, 0], 'the last line of a text is the same line when another follows');
+  const created = summarizeEdits({ path: 'b', content: '1\n2\n3\n4\n5\n6\n7\n8\n' });
+  assert.deepEqual([created?.added, created?.removed, created?.lines.length, created?.moreLines], [8, 0, 6, 2]);
+  assert.deepEqual(summarizeEdits({ changes: [edit, { ...edit, file_path: 'b' }] })?.lines.map(({ text }) => text), ['a', 'two', '2', 'b', 'two', '2']);
+  assert.equal(summarizeEdits({ path: 'a', content: 'x'.repeat(9999) })?.lines[0]?.text.length, 301);
+  assert.deepEqual(summarizeEdits(replace('a', 'x', 'x'))?.lines, []);
+  for (const none of [{ command: 'ls' }, 'ls', null, undefined]) assert.equal(summarizeEdits(none), undefined);
+});
+
+test('the edits of a call are compared once, and only up to a bound over all of them', () => {
+  const lines = (count: number, word: string) => Array.from({ length: count }, (_, at) => `${word} ${at}\n`).join('');
+  const edit = (count: number) => ({ old_string: `first\n${lines(count, 'old')}`, new_string: `first\n${lines(count, 'new')}` });
+  const countsOf = (...counts: number[]) => {
+    const input = { file_path: 'a', edits: counts.map(edit) };
+    const summary = summarizeEdits(input);
+    assert.equal(summarizeEdits(input), summary);
+    return [summary?.added, summary?.removed];
+  };
+  assert.deepEqual(countsOf(200), [200, 200]);
+  assert.deepEqual(countsOf(900), [901, 901], 'all lines of both texts');
+  assert.deepEqual(countsOf(150, 150, 1), [303, 303], 'the first edit leaves 100 lines to compare');
+});
+
+test('a long text is cut between characters', () => {
+  assert.equal(cutText('abc', 3), 'abc');
+  assert.equal(cutText('abcd', 3), 'abc…');
+  assert.equal(cutText('ab😀d', 3), 'ab…');
 });
 
 test('previews the start of an output and counts the rest', () => {

@@ -9,7 +9,7 @@ import { PathError, findServed, isInside, resolveInside } from './paths.mjs';
 /** Largest file that can be read: as base64 in an acknowledgement it must fit into one WebSocket message of 32 MiB. */
 export const MAX_READ = 20 * 1024 * 1024;
 
-/** The most entries of a directory in an answer. */
+/** The most entries of a directory in an answer, and the most links of a directory that are resolved to sort it. */
 const MAX_ENTRIES = 10_000;
 
 /** Limit on the paths of one existence check. */
@@ -43,13 +43,14 @@ export function fileMethods(root) {
         if (error.code === 'EACCES') throw new PathError(`Permission denied: ${requestedPath || 'the directory'}.`);
         throw error;
       });
-      // Only the target of a link says whether it is listed as a directory.
-      const links = await describeAll(root, folder, found.filter((entry) => entry.isSymbolicLink()));
-      const linkTypes = new Map(links.map(({ name, type }) => [name, type]));
-      const rank = (entry) => (entry.isDirectory() || linkTypes.get(entry.name) === 'directory' ? 0 : 1);
+      // Only the target of a link says whether it is listed as a directory. Resolving any number of links would exceed the hub's time-out.
+      const links = found.filter((entry) => entry.isSymbolicLink());
+      const described = await describeAll(root, folder, links.length > MAX_ENTRIES ? [] : links);
+      const linkEntries = new Map(described.map((entry) => [entry.name, entry]));
+      const rank = (entry) => (entry.isDirectory() || linkEntries.get(entry.name)?.type === 'directory' ? 0 : 1);
       found.sort((a, b) => rank(a) - rank(b) || compare(a.name, b.name));
       const page = pageOf(found, offset, MAX_ENTRIES);
-      const entries = await describeAll(root, folder, page.entries);
+      const entries = await describeAll(root, folder, page.entries, linkEntries);
       return { success: true, entries, ...page.more, ...(page.more.more === undefined ? {} : { truncated: true }) };
     },
   };
@@ -74,11 +75,12 @@ export async function checkPaths(directories, paths) {
   return Object.fromEntries(await Promise.all(paths.map(async (name) => [name, await isDirectory(name)])));
 }
 
-/** Describes entries, a few at a time. */
-async function describeAll(root, folder, found) {
+/** Describes the entries that are not `known` by name, a few at a time. */
+async function describeAll(root, folder, found, known = new Map()) {
+  const describe = (entry) => known.get(entry.name) ?? describeEntry(root, folder, entry);
   const entries = [];
   for (let i = 0; i < found.length; i += 64) {
-    entries.push(...(await Promise.all(found.slice(i, i + 64).map((entry) => describeEntry(root, folder, entry)))));
+    entries.push(...(await Promise.all(found.slice(i, i + 64).map(describe))));
   }
   return entries;
 }

@@ -105,6 +105,19 @@ test('a long listing comes in sorted pages that say how many entries follow', as
   for (const offset of [-1, 1.5, '1', null]) assert.equal((await listDirectory({ path: 'folder', offset })).entries[0].name, 'z-directory');
 });
 
+test('in a directory with more than 10,000 links, those to directories are listed among the files', async (t) => {
+  const { root } = setUp(t);
+  const folder = path.join(root, 'folder');
+  for (const name of ['directory', 'z-directory']) mkdirSync(path.join(folder, name));
+  for (let index = 0; index < 10_000; index += 1) symlinkSync('nowhere', path.join(folder, `link-${index}`));
+  const { listDirectory } = fileMethods(root);
+  symlinkSync('directory', path.join(folder, 'z-link'));
+  const names = async (offset) => (await listDirectory({ path: 'folder', offset })).entries.map(({ name }) => name);
+  assert.deepEqual((await names(0)).slice(0, 3), ['directory', 'z-directory', 'link-0']);
+  const { entries } = await listDirectory({ path: 'folder', offset: 10_000 });
+  assert.deepEqual(entries.at(-1), { name: 'z-link', type: 'directory', link: true });
+});
+
 test('a directory whose name has the same prefix is not inside', () => {
   assert.equal(isInside('/a/b', '/a/bc'), false);
   assert.equal(isInside('/a/b', '/a/b/..c'), true);

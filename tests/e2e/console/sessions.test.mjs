@@ -245,14 +245,15 @@ test('lists and searches more sessions than a page of the hub has', async (t) =>
 
 test('a session whose agent cannot be started is shown as failed with the reason, until the agent runs', async (t) => {
   const namespace = 'failed';
-  const metadata = { path: '/code/f', host: 'laptop', name: 'The talk', lifecycleState: 'failed', agentError: 'Claude Code did not start: npx cannot run it: No matching version found.\nCheck the network.' };
+  const metadata = { path: '/code/f', host: 'laptop', name: 'The talk', lifecycleState: 'failed', agentError: `Claude Code did not start: npx cannot run it: No matching version found.\u202E\n${'Check the network. '.repeat(1000)}` };
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/f', metadata });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const row = page.getByRole('link', { name: /The talk.*failed/ });
   await row.waitFor();
   const bar = page.locator('.session-bar');
   await bar.getByText('Failed', { exact: true }).waitFor();
-  await bar.getByText('Claude Code did not start: npx cannot run it: No matching version found.', { exact: true }).waitFor();
+  await bar.getByText('Claude Code did not start: npx cannot run it: No matching version found.\\u202E', { exact: true }).waitFor();
+  assert.match(await bar.locator('.agent-error').getAttribute('title'), /^[^\u202E]{900,1100}…$/);
   assert.equal(await page.getByText('ready', { exact: true }).count(), 0);
   const { lifecycleState: _state, agentError: _error, ...rest } = metadata;
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata: { ...rest, lifecycleState: 'running' } });

@@ -94,7 +94,7 @@ test('invisible and reordering characters in the names of files are escaped in a
   const name = 'invoice\u202Egnp.exe\u200B';
   const escaped = 'invoice\\u202Egnp.exe\\u200B';
   const methods = {
-    gitStatus: () => ({ success: true, branch: 'ma\u200Bin', files: [{ path: name, oldPath: `old/${name}`, status: 'renamed', index: '.', worktree: 'R' }] }),
+    gitStatus: () => ({ success: true, branch: 'ma\u200Bin', files: [{ path: name, oldPath: `old/${name}`, status: 'renamed', index: '.', worktree: 'R' }, { path: `${name}/`, status: 'untracked', count: 2 }] }),
     gitDiffNumstat: () => ({ success: true, files: [] }),
     listDirectory: () => ({ success: true, entries: [{ name, type: 'file', size: 4 }] }),
     ripgrep: () => ({ success: true, files: [] }),
@@ -104,6 +104,7 @@ test('invisible and reordering characters in the names of files are escaped in a
   await chat.log.getByText(escaped).waitFor();
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByText(`old/${escaped} → ${escaped}`).waitFor();
+  await page.getByText(`${escaped}/`, { exact: true }).waitFor();
   await page.getByRole('heading', { name: 'ma\\u200Bin' }).waitFor();
   await page.getByRole('link', { name: 'Files' }).click();
   await page.getByRole('treeitem', { name: escaped }).click();

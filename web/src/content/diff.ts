@@ -38,11 +38,25 @@ const MAX_EDIT_LENGTH = 2000;
 
 /** Compares two texts. The result is one hunk with all their lines, or none if both are empty. */
 export function diffTexts(before: string, after: string): Hunk[] {
-  // Agents replace parts of lines. The last line of a text would differ from the same line that another one follows.
-  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n')) return diffTexts(`${before}\n`, `${after}\n`);
-  const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength: MAX_EDIT_LENGTH });
-  const hunks = patch?.hunks ?? [replacementHunk(before, after)];
+  const hunks = compareLines(before, after, MAX_EDIT_LENGTH);
   return (hunks.length > 0 || before === '' ? hunks : [unchangedHunk(before)]).map(toHunk);
+}
+
+/**
+ * Returns the removed and the added lines of two texts, without a comparison of their words. If more than `maxEditLength` lines
+ * differ, these are all lines of both texts.
+ */
+export function changedLines(before: string, after: string, maxEditLength: number): { kind: 'added' | 'removed'; text: string }[] {
+  const lines = compareLines(before, after, maxEditLength).flatMap((hunk) => hunk.lines);
+  return lines.filter((line) => /^[+-]/.test(line)).map((line) => ({ kind: line.startsWith('+') ? 'added' : 'removed', text: line.slice(1) }));
+}
+
+/** The time grows with the square of `maxEditLength`. */
+function compareLines(before: string, after: string, maxEditLength: number): ParsedHunk[] {
+  // Agents replace parts of lines. The last line of a text would differ from the same line that another one follows.
+  if (before !== '' && after !== '' && !before.endsWith('\n') && !after.endsWith('\n')) return compareLines(`${before}\n`, `${after}\n`, maxEditLength);
+  const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength });
+  return patch?.hunks ?? [replacementHunk(before, after)];
 }
 
 const splitLines = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));

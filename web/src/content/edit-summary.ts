@@ -1,7 +1,8 @@
 /** A short form of the edits of a tool call: how many lines they change, and the first of these lines. */
 
-import { diffTexts } from './diff.ts';
-import type { Edit } from './tool-arguments.ts';
+import { cutText } from './cut-text.ts';
+import { changedLines } from './diff.ts';
+import { type Edit, parseArguments } from './tool-arguments.ts';
 
 export interface EditSummary {
   added: number;
@@ -16,24 +17,31 @@ const MAX_LINES = 6;
 /** In characters. */
 const MAX_LINE_LENGTH = 300;
 
-/** Comparing large texts takes a while, and a row is rendered again each time that it comes into view. */
-const cache = new WeakMap<Edit[], EditSummary>();
+/** The changed lines of a call up to which its texts are compared. A row must not block the list that it scrolls in. */
+const MAX_EDIT_LENGTH = 400;
 
-export function summarizeEdits(edits: Edit[]): EditSummary {
-  let summary = cache.get(edits);
-  if (!summary) cache.set(edits, (summary = compare(edits)));
-  return summary;
+/** The summaries by input: a row is mounted again each time that it comes into view. */
+const cache = new WeakMap<object, EditSummary | undefined>();
+
+/** Summarizes the edits of a call; undefined if it has none. */
+export function summarizeEdits(input: unknown): EditSummary | undefined {
+  if (typeof input !== 'object' || input === null) return undefined;
+  if (!cache.has(input)) {
+    const { edits } = parseArguments(input);
+    cache.set(input, edits.length > 0 ? compare(edits) : undefined);
+  }
+  return cache.get(input);
 }
 
 function compare(edits: Edit[]): EditSummary {
   const hasSeveralFiles = new Set(edits.map(({ path }) => path)).size > 1;
+  let maxEditLength = MAX_EDIT_LENGTH;
   const lines = edits.flatMap(({ path, before, after }): EditSummary['lines'] => {
-    const all = diffTexts(before, after).flatMap((hunk) => hunk.lines);
-    const changed = all.flatMap(({ kind, spans }) => (kind === 'same' ? [] : [{ kind, text: cut(spans.map(({ text }) => text).join('')) }]));
+    const changed = changedLines(before, after, maxEditLength);
+    maxEditLength = Math.max(0, maxEditLength - changed.length);
     return hasSeveralFiles ? [{ kind: 'path', text: path }, ...changed] : changed;
   });
   const count = (kind: string) => lines.filter((line) => line.kind === kind).length;
-  return { added: count('added'), removed: count('removed'), lines: lines.slice(0, MAX_LINES), moreLines: Math.max(0, lines.length - MAX_LINES) };
+  const first = lines.slice(0, MAX_LINES).map(({ kind, text }) => ({ kind, text: cutText(text, MAX_LINE_LENGTH) }));
+  return { added: count('added'), removed: count('removed'), lines: first, moreLines: lines.length - first.length };
 }
-
-const cut = (line: string) => (line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)}…` : line);

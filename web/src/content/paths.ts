@@ -6,9 +6,19 @@ export function shortenPath(path: string, homeDir?: string): string {
   return home && (path === home || path.startsWith(`${home}/`)) ? `~${path.slice(home.length)}` : path;
 }
 
-/** Returns a path relative to a directory if it is inside it; any other path as `shortenPath` does. */
-export function relativePath(path: string, directory: string | undefined): string {
-  const base = directory?.replace(/[\\/]+$/, '');
+/** The directories of a session. */
+export interface SessionDirectories {
+  path: string;
+  homeDir?: string | undefined;
+}
+
+/**
+ * Returns a path relative to the session's directory if it is inside it. Otherwise replaces the home directory by `~`, if it is
+ * known: a guess could be that of another user.
+ */
+export function relativePath(path: string, session: SessionDirectories | null | undefined): string {
+  const base = session?.path.replace(/[\\/]+$/, '');
   const isInside = base && path.startsWith(base) && /^[\\/]./.test(path.slice(base.length));
-  return isInside ? path.slice(base.length + 1) : shortenPath(path);
+  if (isInside) return path.slice(base.length + 1);
+  return session?.homeDir ? shortenPath(path, session.homeDir) : path;
 }

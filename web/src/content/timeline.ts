@@ -35,6 +35,7 @@ export interface TextItem {
   isLive?: boolean;
   /** Whether the beginning is missing, so that the text is not valid Markdown. */
   isTail?: boolean;
+  cut?: CutMessage[];
 }
 
 /** `cut`: the messages of the item that are not shown whole. */
@@ -173,6 +174,7 @@ class TextParts {
     const previous = localId === null ? undefined : this.#unfinished.get(localId);
     const joined = previous && joinParts(previous.item, previous.continuation, item);
     const target = previous && joined !== undefined ? Object.assign(previous.item, { text: joined, isLive: item.isLive ?? false }) : item;
+    if (target !== item && item.cut) target.cut = [...(target.cut ?? []), ...item.cut];
     if (previous && target === previous.item) this.#unfinished.delete(previous.continuation.localId);
     if (continuation) this.#unfinished.set(continuation.localId, { item: target, continuation });
     return target === item ? item : null;

@@ -12,7 +12,8 @@ const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', '
 /** The fields of these that hold a path. */
 const PATH_FIELDS = ['file_path', 'path', 'filePath'];
 
-const SHELL_TOOL = /bash|shell|exec|command|terminal/i;
+/** The shells of the coding agents. A tool of an MCP server may have a similar name. */
+const SHELL_TOOL = /^(bash|shell|powershell|terminal|exec_command|shell_command|run_shell_command)$/i;
 
 /** Returns the title of a tool call. Agents name their shells differently. */
 export function toolTitle(name: string, input: unknown): string {

@@ -3,10 +3,11 @@
 import { escapeText } from '../content/escape-invisible.ts';
 import { EscapedText } from './escaped-text.tsx';
 
-export function PathText({ path }: { path: string }) {
+/** `fullPath`: the whole path, if `path` is a short form. */
+export function PathText({ path, fullPath = path }: { path: string; fullPath?: string }) {
   const start = path.replace(/[\\/]+$/, '').search(/[^\\/]*$/);
   return (
-    <span class="path" title={escapeText(path)}>
+    <span class="path" title={escapeText(fullPath)}>
       {start > 0 && (
         <span class="path-folder ellipsis">
           <EscapedText text={path.slice(0, start)} />

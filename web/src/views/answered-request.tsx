@@ -33,21 +33,21 @@ export function AnsweredRequest({ request, metadata }: DecisionProps) {
   const { label } = describeDecision(request);
   const plan = parsePlan(request.tool ?? '', request.arguments);
   return (
-    <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={<RequestSummary request={request} directory={metadata?.path} />}>
+    <Disclosure icon={<DecisionIcon request={request} />} title={label} detail={<RequestSummary request={request} metadata={metadata} />}>
       {plan ? <Plan {...plan} /> : parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
       <DecisionDetails request={request} metadata={metadata} />
     </Disclosure>
   );
 }
 
-function RequestSummary({ request, directory }: { request: CompletedRequest; directory: string | undefined }) {
+function RequestSummary({ request, metadata }: DecisionProps) {
   const { text, path } = summarizeRequest(request);
   const reason = request.reason ? ` — ${request.reason}` : '';
   if (path === undefined) return <EscapedText text={text + reason} />;
   return (
     <span class="request-summary">
       <EscapedText text={text} />
-      <PathText path={relativePath(path, directory)} />
+      <PathText path={relativePath(path, metadata)} fullPath={path} />
       {reason && (
         <span class="ellipsis">
           <EscapedText text={reason} />

@@ -52,6 +52,7 @@ export function Changes({ session }: { session: Session }) {
     </div>
   );
 }
+
 /** Returns a fetched list with the pages that were appended to it, and a function that sets the longer list. */
 function useAppended<T extends object>(first: T | undefined): [T | undefined, (longer: T) => void] {
   const [longer, setLonger] = useState<{ of: T; value: T } | null>(null);
@@ -167,7 +168,9 @@ function FolderChange({ file, folder, ...props }: RowProps) {
       <summary>
         <StatusLetter {...file} />
         <Folder size={16} aria-hidden />
-        <span class="mono change-path">{file.path.slice(folder.length)}</span>
+        <span class="mono change-path">
+          <EscapedText text={file.path.slice(folder.length)} />
+        </span>
         <span class="chip">{file.count === undefined ? 'folder' : `${formatCount(file.count)} files`}</span>
       </summary>
       {isOpen && <FolderFiles {...props} file={file} />}

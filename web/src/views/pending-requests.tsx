@@ -35,7 +35,7 @@ const CLICK_GUARD_MS = 600;
  */
 export function PendingRequests({ session }: { session: Session }) {
   const requests = validRequests(session.agentState?.requests ?? {});
-  const directory = session.metadata?.path;
+  const { metadata } = session;
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
   const [pinnedId, setPinnedId] = useState<string | null>(null);
   const openId = (requests.some(([id]) => id === pinnedId) ? pinnedId : requests[0]?.[0]) ?? null;
@@ -73,11 +73,11 @@ export function PendingRequests({ session }: { session: Session }) {
       <p class="visually-hidden" role="status">
         {session.active && requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
       </p>
-      <OtherRequests requests={requests.slice(0, openIndex)} directory={directory} onOpen={openRequest} />
+      <OtherRequests requests={requests.slice(0, openIndex)} metadata={metadata} onOpen={openRequest} />
       {requests.slice(openIndex, openIndex + 1).map(([id, request]) => (
         <RequestCard key={id} session={session} id={id} request={request} areDecisionsDisabled={areDecisionsDisabled} onDecide={onDecide} />
       ))}
-      <OtherRequests requests={requests.slice(openIndex + 1)} directory={directory} onOpen={openRequest} />
+      <OtherRequests requests={requests.slice(openIndex + 1)} metadata={metadata} onOpen={openRequest} />
       {/* Shown instead of the other requests in a low window. */}
       {requests.length > 1 && <p class="other-requests-count muted small">{requests.length === 2 ? '1 more request' : `${requests.length - 1} more requests`}</p>}
     </div>
@@ -108,17 +108,17 @@ function requestTitle({ tool = 'a tool', arguments: input }: PendingRequest): st
 }
 
 /** The requests before or after the open one. */
-function OtherRequests({ requests, directory, onOpen }: { requests: [id: string, request: PendingRequest][]; directory: string | undefined; onOpen: (id: string) => void }) {
+function OtherRequests({ requests, metadata, onOpen }: { requests: [id: string, request: PendingRequest][]; metadata: Session['metadata']; onOpen: (id: string) => void }) {
   return (
     <div class="other-requests">
       {requests.map(([id, request]) => (
-        <CollapsedRequest key={id} request={request} directory={directory} onOpen={() => onOpen(id)} />
+        <CollapsedRequest key={id} request={request} metadata={metadata} onOpen={() => onOpen(id)} />
       ))}
     </div>
   );
 }
 
-function CollapsedRequest({ request, directory, onOpen }: { request: PendingRequest; directory: string | undefined; onOpen: () => void }) {
+function CollapsedRequest({ request, metadata, onOpen }: { request: PendingRequest; metadata: Session['metadata']; onOpen: () => void }) {
   const { tool = 'A tool', arguments: input } = request;
   const [question] = parseQuestions(input).questions;
   return (
@@ -128,7 +128,7 @@ function CollapsedRequest({ request, directory, onOpen }: { request: PendingRequ
         <span class="ellipsis">
           <EscapedText text={requestTitle(request)} />
         </span>
-        <span class="ellipsis muted small">{question ? <EscapedText text={question.text} /> : <InputSummary input={input} directory={directory} />}</span>
+        <span class="ellipsis muted small">{question ? <EscapedText text={question.text} /> : <InputSummary input={input} metadata={metadata} />}</span>
       </button>
     </section>
   );

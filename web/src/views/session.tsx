@@ -11,7 +11,10 @@ import { getOwn } from '../state/get-own.ts';
 import { closeSession, openSession } from '../state/hub-client.ts';
 import { hasEnded, hasFailed, isArchived, isInTerminal, sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
+import { cutText } from '../content/cut-text.ts';
+import { escapeText } from '../content/escape-invisible.ts';
 import { shortenPath } from '../content/paths.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
 import { lazy } from '../ui/lazy.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
@@ -133,11 +136,15 @@ function Place({ metadata, agentName }: { metadata: SessionSummary['metadata'] |
   );
 }
 
+/** In characters. */
+const MAX_ERROR_LENGTH = 1000;
+
 /** Why the agent could not be started. The conversation has the whole text. */
 function AgentError({ text = 'The agent could not be started.' }: { text: string | undefined }) {
+  const start = cutText(text, MAX_ERROR_LENGTH);
   return (
-    <p class="agent-error small" title={text}>
-      {text.split('\n', 1)[0]}
+    <p class="agent-error small" title={escapeText(start)}>
+      <EscapedText text={start.split('\n', 1)[0] ?? ''} />
     </p>
   );
 }

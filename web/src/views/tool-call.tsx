@@ -9,7 +9,7 @@ import { parseTodos } from '../content/parse-message.ts';
 import { describeDecision } from '../content/permissions.ts';
 import type { CutMessage } from '../content/excerpt.ts';
 import type { ToolItem } from '../content/timeline.ts';
-import { parseArguments, parsePlan } from '../content/tool-arguments.ts';
+import { parsePlan } from '../content/tool-arguments.ts';
 import { pluralize, previewOutput, summarizeInput, summaryPath, toolTitle } from '../content/tool-summary.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -40,16 +40,15 @@ export function ToolIcon({ name }: { name: string }) {
 export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metadata: Session['metadata']; sessionId: string }) {
   const { name, input, output, images, state, permission, cut } = tool;
   const plan = useMemo(() => parsePlan(name, input), [name, input]);
-  const { edits } = useMemo(() => parseArguments(input), [input]);
   // Until the user has decided, the request shows the plan.
   if (plan && permission) return <DecidedPlan plan={plan} permission={permission} metadata={metadata} />;
   const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
-  const changes = edits.length > 0 ? summarizeEdits(edits) : undefined;
+  const changes = summarizeEdits(input);
   return (
     <ResultDisclosure
       icon={<ToolIcon name={name} />}
       title={toolTitle(name, input)}
-      detail={todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : <InputSummary input={input} directory={metadata?.path} />}
+      detail={todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : <InputSummary input={input} metadata={metadata} />}
       isFailed={state === 'failed'}
       trailing={<ToolStatus tool={tool} changes={changes} />}
       output={todos ? '' : output}
@@ -66,9 +65,9 @@ export function ToolCall({ tool, metadata, sessionId }: { tool: ToolItem; metada
 }
 
 /** The input of a call in one line. The path of a file is relative to the session's directory. */
-export function InputSummary({ input, directory }: { input: unknown; directory: string | undefined }) {
+export function InputSummary({ input, metadata }: { input: unknown; metadata: Session['metadata'] }) {
   const path = summaryPath(input);
-  return path === undefined ? <EscapedText text={summarizeInput(input)} /> : <PathText path={relativePath(path, directory)} />;
+  return path === undefined ? <EscapedText text={summarizeInput(input)} /> : <PathText path={relativePath(path, metadata)} fullPath={path} />;
 }
 
 interface DecidedPlanProps {
