@@ -42,7 +42,7 @@ test('a path inside the session directory is relative to it', () => {
   assert.equal(relativePath('/etc/hosts', session), '/etc/hosts');
   assert.equal(relativePath('src/a.ts', session), 'src/a.ts');
   assert.equal(relativePath('/home/ada/code', session), '~/code');
-  for (const none of [undefined, null]) assert.equal(relativePath('/etc/hosts', none), '/etc/hosts');
+  for (const none of [undefined, null, {}]) assert.equal(relativePath('/etc/hosts', none), '/etc/hosts');
 });
 
 test('only the home directory of the session is abbreviated', () => {

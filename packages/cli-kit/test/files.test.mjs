@@ -110,8 +110,8 @@ test('in a directory with more than 10,000 links, those to directories are liste
   const folder = path.join(root, 'folder');
   for (const name of ['directory', 'z-directory']) mkdirSync(path.join(folder, name));
   for (let index = 0; index < 10_000; index += 1) symlinkSync('nowhere', path.join(folder, `link-${index}`));
-  const { listDirectory } = fileMethods(root);
   symlinkSync('directory', path.join(folder, 'z-link'));
+  const { listDirectory } = fileMethods(root);
   const names = async (offset) => (await listDirectory({ path: 'folder', offset })).entries.map(({ name }) => name);
   assert.deepEqual((await names(0)).slice(0, 3), ['directory', 'z-directory', 'link-0']);
   const { entries } = await listDirectory({ path: 'folder', offset: 10_000 });

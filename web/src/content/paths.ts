@@ -8,16 +8,16 @@ export function shortenPath(path: string, homeDir?: string): string {
 
 /** The directories of a session. */
 export interface SessionDirectories {
-  path: string;
+  path?: string | undefined;
   homeDir?: string | undefined;
 }
 
 /**
- * Returns a path relative to the session's directory if it is inside it. Otherwise replaces the home directory by `~`, if it is
- * known: a guess could be that of another user.
+ * Returns a path inside the session's directory relative to it. In any other path, replaces the session's home directory by `~`.
+ * A guessed home directory could be that of another user.
  */
 export function relativePath(path: string, session: SessionDirectories | null | undefined): string {
-  const base = session?.path.replace(/[\\/]+$/, '');
+  const base = session?.path?.replace(/[\\/]+$/, '');
   const isInside = base && path.startsWith(base) && /^[\\/]./.test(path.slice(base.length));
   if (isInside) return path.slice(base.length + 1);
   return session?.homeDir ? shortenPath(path, session.homeDir) : path;
