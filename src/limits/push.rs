@@ -9,7 +9,7 @@ pub const MAX_SUPERSEDED: usize = 100;
 /// The longest name of a device, in bytes.
 pub const MAX_DEVICE_BYTES: usize = 64;
 /// How long after a toast a push to the same device is held back, in milliseconds. A page is in use for as long after its last
-/// input: one that is in use after this time got input after the toast.
+/// input.
 pub const PUSH_HOLD_MS: u64 = 60_000;
 /// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;

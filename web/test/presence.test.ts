@@ -103,6 +103,54 @@ test('repeats the report every minute while there is input, and sends a hidden o
   assert.equal(reports.length, 4);
 });
 
+test('the first input after a toast is reported, and without input the page does not report that it is in use', async () => {
+  const { presence, page, reports } = setup();
+  const visibilities = () => reports.map(([, visibility]) => visibility);
+  presence.prepareSubscription();
+  presence.handleConnected('s1');
+  await advance(10_000);
+  presence.handleToast();
+  for (const _ of [1, 2, 3]) presence.handleInput();
+  await flushPromises();
+  assert.deepEqual(visibilities(), ['visible'], 'one report for a toast');
+  // The next report would be due in a minute, and the last input is later than its schedule.
+  await advance(30_000);
+  presence.handleInput();
+  await advance(10_000);
+  presence.handleToast();
+  await advance(49_999);
+  assert.deepEqual(visibilities(), ['visible'], 'no input after the toast');
+  await advance(1);
+  assert.deepEqual(visibilities(), ['visible', 'hidden']);
+  presence.handleInput();
+  await flushPromises();
+  presence.handleToast();
+  assert.equal(presence.prepareSubscription(), 'hidden', 'the page reconnects by itself');
+  presence.handleConnected('s2');
+  await advance(600_000);
+  assert.deepEqual(visibilities(), ['visible', 'hidden', 'visible']);
+  page.isVisible = false;
+  presence.handleToast();
+  page.isVisible = true;
+  presence.handleVisibilityChange();
+  assert.deepEqual(reports.at(-1), ['s2', 'visible'], 'showing the page is input');
+  presence.stop();
+});
+
+test('retries a report that failed before a toast', async () => {
+  const { presence, page, reports } = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s');
+  page.respond = async () => Promise.reject(unreachableError());
+  presence.handleVisibilityChange();
+  await flushPromises();
+  presence.handleToast();
+  page.respond = async () => {};
+  await advance(1000);
+  assert.deepEqual(reports, [['s', 'visible'], ['s', 'hidden']]);
+  presence.stop();
+});
+
 test('retries a failed report', async () => {
   const { presence, page, reports } = setup();
   presence.prepareSubscription();

@@ -18,7 +18,7 @@ impl Hub {
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
-        subscription.visibility_confirmed_at = now;
+        subscription.set_visibility(subscription.reported_visible, now);
         let mut turn = self.turn();
         subscription.last_published = turn.event_numbers.last_published();
         let (from, resume) = match last_event_id.map(|id| turn.resume_point(id)) {

@@ -121,9 +121,9 @@ impl Hub {
     /// toast, too.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
-        let is_in_use = |target| {
+        let is_in_use = |target, since| {
             let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());
-            turn.connections.has_visible_client(device, now)
+            turn.connections.has_visible_client(device, since, now)
         };
         if delivery.hold_back(is_in_use, now) || is_first_round {
             turn.send_toast(&delivery.notification);

@@ -21,7 +21,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);
-        if !is_recorded && !connections.has_visible_client(None, now) {
+        if !is_recorded && !connections.has_visible_client(None, 0, now) {
             return;
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());

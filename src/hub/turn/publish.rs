@@ -127,7 +127,7 @@ impl Turn<'_> {
         let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
         let now = self.hub.rt.now();
         self.broadcast(&toast, |subscription| subscription.counts_as_visible(now));
-        self.state.connections.has_visible_client(None, now)
+        self.state.connections.has_visible_client(None, 0, now)
     }
 
     /// Sends an event body, with the id of the last published event, to all web clients that match.

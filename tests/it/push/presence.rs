@@ -96,17 +96,52 @@ async fn a_toast_that_nobody_saw_is_pushed_after_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
+    for is_hibernated in [false, true] {
+        let (world, session, mut cli) = desk_and_phone().await;
+        let (mut page, id) = page_in_use(&world, "&device=desk").await;
+        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        world.advance(30_000).await;
+        report(&world, &id, "visible").await;
+        if is_hibernated {
+            world.hibernate_and_wake().await;
+        }
+        world.advance(3_600_000).await;
+        assert_eq!(pushed(&world), [PHONE]);
+        assert_eq!(newest_entry(&world).await, entry("sent", 1, 0));
+        let toasts = page.types().await.into_iter().filter(|kind| kind == "toast").count();
+        assert_eq!(toasts, 1);
+        assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answered_heartbeat_is_no_use_of_the_page() {
     let (world, session, mut cli) = desk_and_phone().await;
-    let (mut page, id) = page_in_use(&world, "&device=desk").await;
+    let (mut page, _) = page_in_use(&world, "&device=desk").await;
     cli.update_state(&session, 1, &pending(&["r1"])).await;
-    world.advance(30_000).await;
-    report(&world, &id, "visible").await;
-    world.advance(3_600_000).await;
+    world.advance(29_000).await;
+    assert!(page.types().await.contains(&"toast".to_owned()));
     assert_eq!(pushed(&world), [PHONE]);
-    assert_eq!(newest_entry(&world).await, entry("sent", 1, 0));
-    let toasts = page.types().await.into_iter().filter(|kind| kind == "toast").count();
-    assert_eq!(toasts, 1);
-    assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
+    // The page answers without its user. Then the laptop is closed, and the page cannot report `hidden`.
+    page.acknowledge_heartbeat();
+    world.advance(31_501).await;
+    assert_eq!(pushed(&world), [DESK]);
+    assert_eq!(newest_entry(&world).await, entry("sent", 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_says_so() {
+    for (visibility, expected) in [("visible", &[][..]), ("hidden", &[DESK][..])] {
+        let (world, session, mut cli) = desk_and_phone().await;
+        let _page = page_in_use(&world, "&device=desk").await;
+        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        world.advance(501).await;
+        assert_eq!(pushed(&world), [PHONE]);
+        let query = format!("visibility={visibility}&device=desk");
+        let _other = world.open_event_stream(&query, None, Format::Json).await.unwrap();
+        world.advance(60_000).await;
+        assert_eq!(pushed(&world), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,6 +253,23 @@ async fn the_next_request_supersedes_one_that_is_held_back() {
     cli.update_state(&session, 3, &pending(&["r1"])).await;
     world.advance(60_000).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+    assert_eq!(Browser::new(DESK, 1).read(message)["data"]["requestId"], "r1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_request_supersedes_one_that_another_device_already_got() {
+    let (world, session, mut cli) = desk_and_phone().await;
+    let _page = page_in_use(&world, "&device=desk").await;
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(501).await;
+    assert_eq!(pushed(&world), [PHONE]);
+    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    world.advance(501).await;
+    assert_eq!(pushed(&world), [PHONE]);
+    cli.update_state(&session, 3, &pending(&["r1"])).await;
+    world.advance(60_000).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+    assert_eq!(message.uri().to_string(), DESK);
     assert_eq!(Browser::new(DESK, 1).read(message)["data"]["requestId"], "r1");
 }
 

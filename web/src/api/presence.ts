@@ -30,6 +30,8 @@ export class Presence {
   #reported: Visibility | null = null;
   /** The time of the last input, in Unix milliseconds. Loading and showing the page count as input. */
   #lastInputAt = Date.now();
+  /** Whether the page got a toast after its last input. Its user may be gone, so it reports `visible` only after the next input. */
+  #awaitsInput = false;
   /** The number of the latest report. The outcome of an older one is ignored. */
   #latestReport = 0;
   #failures = 0;
@@ -40,7 +42,7 @@ export class Presence {
   }
 
   get #visibility(): Visibility {
-    return this.#environment.isVisible() && Date.now() < this.#lastInputAt + IN_USE_MS ? 'visible' : 'hidden';
+    return this.#environment.isVisible() && !this.#awaitsInput && Date.now() < this.#lastInputAt + IN_USE_MS ? 'visible' : 'hidden';
   }
 
   /** Ends the previous subscription and returns the visibility that the new one starts with. */
@@ -56,16 +58,23 @@ export class Presence {
     else void this.#report();
   }
 
-  /** Records input. A page that was not in use reports it. */
+  /** Records input. The page reports it if it was not in use, or got a toast. */
   handleInput(): void {
-    this.#lastInputAt = Date.now();
-    if (this.#reported === 'hidden' && this.#visibility === 'visible') void this.#report();
+    const isReportDue = this.#awaitsInput || this.#reported === 'hidden';
+    this.#recordInput();
+    if (isReportDue && this.#visibility === 'visible') void this.#report();
+  }
+
+  /** Records a toast. The hub drops the push that it holds back only after a report that follows the toast. */
+  handleToast(): void {
+    this.#awaitsInput = true;
+    if (this.#reported !== null) this.#scheduleReport();
   }
 
   /** Reports that the page was shown or hidden. Without a subscription it reports nothing: the next one starts with the new value. */
   handleVisibilityChange(): void {
     this.#failures = 0;
-    if (this.#environment.isVisible()) this.#lastInputAt = Date.now();
+    if (this.#environment.isVisible()) this.#recordInput();
     void this.#report();
   }
 
@@ -75,6 +84,11 @@ export class Presence {
     this.#latestReport += 1;
     this.#failures = 0;
     clearTimeout(this.#timer);
+  }
+
+  #recordInput(): void {
+    this.#lastInputAt = Date.now();
+    this.#awaitsInput = false;
   }
 
   async #report(): Promise<void> {

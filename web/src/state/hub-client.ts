@@ -97,6 +97,7 @@ const channel = new Channel({
 
 function onEvent(event: HubEvent): void {
   if (event.type === 'toast') {
+    presence.handleToast();
     const { title, body, url, sessionId } = event.data;
     // The view of the open session already shows what the toast says.
     if (sessionId !== openSessionId.value) showToast({ title, text: body, url });

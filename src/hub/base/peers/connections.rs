@@ -263,9 +263,14 @@ impl Connections {
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    /// Whether a client on this device is visible; with `None`, on any device.
-    pub fn has_visible_client(&self, device: Option<&str>, now: u64) -> bool {
-        self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now) && subscription.is_on(device))
+    /// Whether a client on this device is visible and has reported so after `since`, in Unix milliseconds; with the device `None`,
+    /// on any device.
+    pub fn has_visible_client(&self, device: Option<&str>, since: u64, now: u64) -> bool {
+        self.subscriptions().any(|(_, subscription)| {
+            subscription.counts_as_visible(now)
+                && subscription.visibility_reported_at >= since
+                && subscription.is_on(device)
+        })
     }
 
     /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the client is too slow for it
@@ -346,6 +351,7 @@ mod tests {
                 receives_all: true,
                 reported_visible: true,
                 visibility_confirmed_at: 8,
+                visibility_reported_at: 7,
                 acks_heartbeats: true,
                 device: Some("desk".into()),
                 format: Format::Sse,

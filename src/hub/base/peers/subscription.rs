@@ -38,6 +38,9 @@ pub struct Subscription {
     /// When the client reported its visibility, or confirmed it by a heartbeat acknowledgement, in Unix milliseconds.
     #[serde(rename = "seenAt")]
     pub visibility_confirmed_at: u64,
+    /// When the client reported its visibility, in Unix milliseconds; 0 if an earlier version wrote the attachment.
+    #[serde(rename = "reportedAt")]
+    pub visibility_reported_at: u64,
     /// Whether the client has ever acknowledged a heartbeat.
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
@@ -70,7 +73,8 @@ impl Subscription {
     }
 
     pub fn set_visibility(&mut self, visible: bool, now: u64) {
-        (self.reported_visible, self.visibility_confirmed_at) = (visible, now);
+        self.reported_visible = visible;
+        (self.visibility_confirmed_at, self.visibility_reported_at) = (now, now);
     }
 
     /// Records a heartbeat acknowledgement. Returns whether the attachment must be written.

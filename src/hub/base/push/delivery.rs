@@ -179,9 +179,12 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether it was sent to any push service, regardless of the result.
-    pub fn was_attempted(&self) -> bool {
-        self.sent_count > 0 || self.failure_count() > 0 || self.targets.iter().any(|target| target.attempts > 0)
+    /// Whether a notification that replaces it takes over its requests: it was sent to no push service, or is held back on a
+    /// device.
+    pub fn is_owed(&self) -> bool {
+        let is_attempted = self.targets.iter().any(|target| target.attempts > 0);
+        let is_unsent = self.sent_count == 0 && self.failure_count() == 0 && !is_attempted;
+        is_unsent || self.targets.iter().any(|target| target.is_held)
     }
 
     /// Whether it is held back on all devices that it was not sent to.
@@ -189,20 +192,23 @@ impl Delivery {
         !self.targets.is_empty() && self.targets.iter().all(|target| target.is_held)
     }
 
-    /// Holds the targets back that are due and whose device is in use. Removes those that were held back before: their device got
-    /// input after the toast. Returns whether the devices must get a toast.
-    pub fn hold_back(&mut self, is_in_use: impl Fn(EndpointId) -> bool, now: u64) -> bool {
+    /// Holds the targets back that are due and whose device is in use. Of those that were held back before, removes those whose
+    /// client reported after the toast that it is in use; the others are sent. `is_in_use` gets the earliest time of the report.
+    /// Returns whether the devices must get a toast.
+    pub fn hold_back(&mut self, is_in_use: impl Fn(EndpointId, u64) -> bool, now: u64) -> bool {
         let mut needs_toast = false;
         self.targets.retain_mut(|target| {
             if target.due_at > now {
                 return true;
             }
-            let was_held = std::mem::replace(&mut target.is_held, is_in_use(target.id));
-            if target.is_held {
-                needs_toast |= !was_held;
-                (target.due_at, target.failure) = (now + PUSH_HOLD_MS, None);
+            if std::mem::take(&mut target.is_held) {
+                return !is_in_use(target.id, target.due_at.saturating_sub(PUSH_HOLD_MS - 1));
             }
-            !(was_held && target.is_held)
+            if is_in_use(target.id, 0) {
+                needs_toast = true;
+                (target.is_held, target.due_at, target.failure) = (true, now + PUSH_HOLD_MS, None);
+            }
+            true
         });
         needs_toast
     }

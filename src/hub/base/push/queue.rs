@@ -54,7 +54,7 @@ impl Queue {
         }
         let replaced: Vec<_> = self.deliveries.extract_if(.., |_, delivery| is_same(delivery)).collect();
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
-        for (_, delivery) in replaced.iter().filter(|(_, delivery)| !delivery.was_attempted()) {
+        for (_, delivery) in replaced.iter().filter(|(_, delivery)| delivery.is_owed()) {
             notification.supersede(&delivery.notification);
             // A series of requests must not keep delaying the first one.
             due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
