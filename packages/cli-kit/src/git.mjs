@@ -143,6 +143,7 @@ export function gitMethods(root) {
      * Returns the changed files. If there are many, files with the same status in one folder are one entry: its path ends with a
      * slash, and `count` is their number. `filePath` selects the files of such a folder. `more` is the number of entries after
      * this answer, which `offset` skips to.
+     * @param {{cwd?: string, filePath?: string, offset?: number}} [params]
      */
     async gitStatus({ cwd, filePath = '', offset = 0 } = {}) {
       const directory = await resolveCwd(root, cwd);
@@ -162,6 +163,7 @@ export function gitMethods(root) {
       return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest, files: page.entries, ...page.more };
     },
 
+    /** @param {{cwd?: string, staged?: boolean}} [params] */
     async gitDiffNumstat({ cwd, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
@@ -172,6 +174,7 @@ export function gitMethods(root) {
       return { success: true, files, ...more };
     },
 
+    /** @param {{cwd?: string, filePath?: string, staged?: boolean}} [params] */
     async gitDiffFile({ cwd, filePath, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);

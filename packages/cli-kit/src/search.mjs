@@ -100,6 +100,7 @@ async function ripgrepPath() {
 /** @param {string} root the session's directory, resolved */
 export function searchMethods(root) {
   return {
+    /** @param {{args?: string[], cwd?: string}} [params] */
     async runRipgrep({ args, cwd } = {}) {
       const directory = await resolveCwd(root, cwd);
       const { paths } = checkRipgrepArgs(args);
