@@ -13,7 +13,7 @@
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice an option that the user can choose by its own name
  */
 
-import { asList, firstLine, isObject, isText } from './values.mjs';
+import { asList, firstLine, isText } from './values.mjs';
 
 const MAX_LABEL_CHARS = 200;
 

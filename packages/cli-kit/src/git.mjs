@@ -37,6 +37,14 @@ export async function git(args, cwd, options) {
   return result;
 }
 
+/**
+ * The answer of `gitStatus` and `gitDiffNumstat`. With an error, it has no other field.
+ * @template File
+ * @typedef {{success: boolean, error?: string, files?: File[], more?: number}} Answer
+ */
+
+/** @typedef {import('./changed-folders.mjs').Entry} Entry */
+
 /** Why git failed, in one line. */
 export function gitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
@@ -144,6 +152,7 @@ export function gitMethods(root) {
      * slash, and `count` is their number. `filePath` selects the files of such a folder. `more` is the number of entries after
      * this answer, which `offset` skips to.
      * @param {{cwd?: string, filePath?: string, offset?: number}} [params]
+     * @returns {Promise<Answer<Entry> & {branch?: string, detached?: boolean, upstream?: string, ahead?: number, behind?: number}>}
      */
     async gitStatus({ cwd, filePath = '', offset = 0 } = {}) {
       const directory = await resolveCwd(root, cwd);
@@ -163,7 +172,10 @@ export function gitMethods(root) {
       return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest, files: page.entries, ...page.more };
     },
 
-    /** @param {{cwd?: string, staged?: boolean}} [params] */
+    /**
+     * @param {{cwd?: string, staged?: boolean}} [params]
+     * @returns {Promise<Answer<ReturnType<typeof parseNumstat>[number]>>}
+     */
     async gitDiffNumstat({ cwd, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);

@@ -157,5 +157,5 @@ export class TaskQueue {
 }
 
 /** The text of an item, and the names of its attachments. */
-const describeItem = ({ text, attachments = [] }) =>
+const describeItem = (/** @type {Item} */ { text, attachments = [] }) =>
   [text, ...attachments.map(({ path, filename }) => filename ?? path)].filter(Boolean).join('\n');

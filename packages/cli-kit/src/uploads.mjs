@@ -107,7 +107,7 @@ export function createUploads(folder) {
   }
 
   const methods = {
-    /** @param {{filename?: string, content?: string}} [params] `content`: base64 */
+    /** @param {{filename?: string, content?: string, mimeType?: string}} [params] `content`: base64 */
     async uploadFile({ filename, content } = {}) {
       requireName(filename);
       const bytes = decode(content);

@@ -139,6 +139,9 @@ export async function connectCli(t, hub, options) {
 
 /**
  * Opens a session, connects its CLI and sends a keep-alive.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {import('./hub.mjs').Hub} hub
+ * @param {ConstructorParameters<typeof Cli>[1] & {tag?: string, metadata?: object, agentState?: unknown}} options
  * @returns {Promise<{session: any, cli: Cli}>}
  */
 export async function liveSession(t, hub, { namespace, tag, metadata, agentState, ...options }) {
