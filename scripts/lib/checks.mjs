@@ -9,10 +9,10 @@ import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
-import { inProject, ROOT } from './paths.mjs';
+import { inProject } from './paths.mjs';
 import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
-import { checkTypes } from './types.mjs';
+import { checkJavaScriptTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
 import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -113,8 +113,8 @@ export const CHECKS = [
     title: 'JavaScript types',
     lane: 'node',
     parts: ['cli', 'wasm'],
-    inputs: ['tsconfig.json', ...CLIS, 'scripts', 'bench', 'tests/e2e/lib', 'package-lock.json'],
-    run: ({ line }) => checkTypes(ROOT, toReport(line)),
+    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'package-lock.json'],
+    run: ({ line }) => checkJavaScriptTypes(toReport(line)),
   },
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
     testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),

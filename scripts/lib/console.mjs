@@ -71,7 +71,7 @@ export function describeConsole({ firstLoadBytes, isUpToDate }) {
  */
 export async function checkConsoleTypes(onLine) {
   await run(nodeBinary(), [inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
-  await checkTypes(WEB, onLine);
+  await checkTypes('web', onLine);
 }
 
 /**
