@@ -9,7 +9,8 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
 
 /**
- * A permission request of the agent, as the translator makes it.
+ * A permission request of the agent, as the translator makes it. `kind`: of the call; `choices`: the agent's own approvals;
+ * `needsChoice`: whether an approval must be one of these.
  * @typedef {{id: string, tool: string, arguments: any, kind?: string, choices?: import('./translate/permissions.mjs').Choice[],
  *   needsChoice?: boolean}} Request
  */
@@ -35,8 +36,8 @@ export class Approvals {
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `kind`: of the call; `choices`: the agent's own
-   *   approvals; `whole`: the arguments, if those of the request are shortened, and `content`: their JSON
+   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `whole`: the arguments, if those
+   *   of the request are shortened, and `content`: their JSON
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result

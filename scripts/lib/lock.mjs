@@ -84,7 +84,7 @@ export async function withLock(file, what, work) {
  * Acquires a lock, or returns its holder. It is released at the latest when this process exits.
  * @param {string} file
  * @param {Record<string, string>} [details] for processes that find the lock held
- * @returns {Promise<{lock: Lock} & {[field in keyof Omit<Held, 'lock'>]?: undefined} | Held>}
+ * @returns {Promise<{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | Held>}
  */
 export async function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });

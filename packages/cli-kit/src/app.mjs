@@ -15,6 +15,7 @@ import { namespaceOf, removeToken } from './token.mjs';
 const START_TIMEOUT_MS = 30_000;
 
 /**
+ * What the program's main function adds to the options of its command line. All times are for tests.
  * @typedef {object} AppParts
  * @property {import('./program.mjs').Program} program
  * @property {string} token
@@ -23,7 +24,7 @@ const START_TIMEOUT_MS = 30_000;
  * @property {() => void} [onEnding] called when the app starts to stop
  * @property {(text: string) => void} [echo] prints the output of typed commands
  * @property {AbortSignal} [signal] aborts the start
- * @property {number} [aliveMs] for tests, as the other times
+ * @property {number} [aliveMs]
  * @property {number} [ackMs]
  * @property {number} [reconnectMs]
  * @property {number} [startTimeoutMs]

@@ -26,7 +26,8 @@ export class HubSocket extends EventEmitter {
   #lastReport = '';
 
   /**
-   * @param {{hub: string, token: string, auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]}, bridged?: boolean,
+   * @param {{hub: string, token: string, bridged?: boolean,
+   *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
    *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
    *   reconnectMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
