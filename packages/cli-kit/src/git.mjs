@@ -45,10 +45,14 @@ export async function git(args, cwd, options) {
 
 /** @typedef {import('./changed-folders.mjs').Entry} Entry */
 
-/** Why git failed, in one line. */
+/**
+ * Why git failed, in one line.
+ * @param {{code: number | null, stderr: string}} result `code`: null if git was killed
+ * @param {string} cwd
+ */
 export function gitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
-  return stderr.split('\n')[0] || `git failed with exit code ${code}.`;
+  return stderr.split('\n')[0] || (code === null ? 'git was killed.' : `git failed with exit code ${code}.`);
 }
 
 const STATUS_BY_LETTER = { M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied', U: 'conflicted' };
@@ -213,6 +217,6 @@ async function untrackedDiff(directory, filePath) {
     directory,
   );
   // With --no-index, exit code 1 means that there are differences.
-  if (result.code > 1) throw new Error(gitError(result, directory));
+  if (result.code !== 0 && result.code !== 1) throw new Error(gitError(result, directory));
   return result.stdout.toString('utf8');
 }
