@@ -149,11 +149,11 @@ async function buildFromCommandLine() {
 /** Builds both parts independently: if one fails, `wrangler dev` continues with its last successful build. */
 async function rebuildForDev() {
   const parts = [build({ optimize: false }).then(describeBuild), buildConsole().then(describeConsole)];
-  for (const { value, reason } of await Promise.allSettled(parts)) {
-    if (reason === undefined) console.log(value);
+  for (const part of await Promise.allSettled(parts)) {
+    if (part.status === 'fulfilled') console.log(part.value);
     else {
       // With an exit code other than 0, wrangler would print the error a second time.
-      printError(reason);
+      printError(part.reason);
       console.error('\nThe hub continues with the last successful build.');
     }
   }

@@ -90,6 +90,7 @@ async function printTime(label, work) {
  */
 async function startHub(clone, env, port) {
   const args = ['run', 'dev', '--', '--port', String(port)];
+  /** @type {import('node:child_process').SpawnOptions} */
   const options = { cwd: clone, env: environmentWith({ ...env, NO_COLOR: '1' }), stdio: ['ignore', 'pipe', 'pipe'] };
   const { child, exited, kill, release } = startGroup('npm', args, options);
   exited.then(release);
@@ -164,7 +165,7 @@ async function waitUntil(check) {
 async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address();
+  const { port } = /** @type {net.AddressInfo} */ (server.address());
   server.close();
   return port;
 }

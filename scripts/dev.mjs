@@ -137,7 +137,10 @@ async function lockFolder(address) {
   );
 }
 
-/** Whether the hub that holds the lock was killed or is stopping. */
+/**
+ * Whether the hub that holds the lock was killed or is stopping.
+ * @param {Awaited<ReturnType<typeof tryLock>>} found
+ */
 function isEnding({ lock, ownerHasExited, details }) {
   if (lock) return false;
   return ownerHasExited || details.stopping !== undefined || (details.npm !== undefined && !isRunning(Number(details.npm)));
@@ -154,7 +157,7 @@ async function requireFreePort(options) {
   const { host, port } = options;
   const server = net.createServer();
   const outcome = await new Promise((resolve) => {
-    server.once('error', (error) => resolve(error.code ?? error.message));
+    server.once('error', (/** @type {NodeJS.ErrnoException} */ error) => resolve(error.code ?? error.message));
     server.listen({ host, port, exclusive: true }, () => resolve('free'));
   });
   server.close();

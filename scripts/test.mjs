@@ -13,8 +13,8 @@ const USAGE = `Usage: npm test -- [options]
 
   --changed     run only checks and test files whose inputs changed since they last passed
   --only PART   run one part; repeatable:
-                rust (format, lints, native tests), wasm (scripts, build, size, deployment dry run),
-                web (the console's types, tests, build, size), cli (tests of the CLIs),
+                rust (format, lints, native tests), wasm (scripts with their types, build, size, deployment dry run),
+                web (the console's types, tests, build, size), cli (types and tests of the CLIs),
                 e2e (builds, all end-to-end tests), browser (builds, the console's end-to-end tests, also with real agents)
   --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
   --keep-going  continue after a failed check
@@ -97,7 +97,7 @@ function plan({ changed, only, file }) {
     .filter(({ files }) => file.length === 0 || files);
   // The dependencies of chosen checks run even if nothing changed: they are builds, and skip themselves when up to date.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
-  const select = ({ title, ...check }) =>
+  const select = (/** @type {import('./lib/checks.mjs').ProjectCheck} */ { title, ...check }) =>
     chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);
   return CHECKS.map(select).filter((check) => check !== undefined);
 }

@@ -28,6 +28,7 @@ export class Journal {
     this.queue = [];
     this.committing = false;
     this.seq = null;
+    this.loading = null;
   }
 
   /** Reads the last stored seq, once after each wake. */

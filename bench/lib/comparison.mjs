@@ -4,7 +4,11 @@ import { median } from './measure.mjs';
 import { ratioOf } from './ratio.mjs';
 import { FIGURES, formatFigures, formatTable } from './report.mjs';
 
-/** Joins the figures of several passes: all slices, and the median of each other figure. */
+/**
+ * Joins the figures of several passes: all slices, and the median of each other figure.
+ * @param {Record<string, any>[]} passes
+ * @returns {Record<string, any>}
+ */
 export function joinPasses(passes) {
   const join = (sides) => ({
     ...Object.fromEntries(Object.keys(sides[0]).map((key) => [key, median(sides.map((side) => side[key]))])),
@@ -13,7 +17,11 @@ export function joinPasses(passes) {
   return Object.fromEntries(Object.keys(passes[0]).map((name) => [name, join(passes.map((figures) => figures[name]))]));
 }
 
-/** One row of the result, from the declared row and the figures of the floor and of the builds A and B. */
+/**
+ * One row of the result, from the declared row and the figures of the floor and of the builds A and B.
+ * @param {{id: string, work: string, headline: string}} row
+ * @param {Record<string, any>} figures
+ */
 export function makeComparison({ id, work, headline }, { floor, A, B }) {
   const relative = (key) => ratioOf(A.slices, B.slices, key);
   return {

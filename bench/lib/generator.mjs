@@ -7,6 +7,7 @@
 import { loadScenario } from './scenarios.mjs';
 import { makeSide } from './sides.mjs';
 
+/** @param {Record<string, any>} task */
 async function runTask({ name, sides: descriptions, quick, pace, hostPid, cannedUrl }) {
   const { run } = await loadScenario(name);
   const sides = descriptions.map(makeSide);
@@ -23,7 +24,7 @@ async function runTask({ name, sides: descriptions, quick, pace, hostPid, canned
   });
 }
 
-process.once('message', async (task) => {
+process.once('message', async (/** @type {Record<string, any>} */ task) => {
   try {
     await runTask(task);
   } catch (error) {

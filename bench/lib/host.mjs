@@ -19,12 +19,12 @@ const REQUEST_END = Buffer.from('\r\n\r\n');
 function startCanned() {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on('error', () => {});
-    socket.on('data', (chunk) => {
+    socket.on('data', (/** @type {Buffer} */ chunk) => {
       if (chunk.subarray(-4).equals(REQUEST_END)) socket.write(CANNED);
     });
   });
   return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve({ url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() }));
+    server.listen(0, '127.0.0.1', () => resolve({ url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`, stop: () => server.close() }));
   });
 }
 
@@ -39,7 +39,7 @@ function generate(task, { report, addNote, reportProblem }) {
       reportProblem(`the scenario ${task.name} did not finish within ${TIMEOUT_MS / 1000} s`);
       kill();
     }, TIMEOUT_MS);
-    child.on('message', (message) => {
+    child.on('message', (/** @type {Record<string, any>} */ message) => {
       if (message.type === 'figures') report(message.id, message.figures);
       if (message.type === 'note') addNote(message.text);
       if (message.type === 'problem') reportProblem(message.text, message.stack);
@@ -57,7 +57,10 @@ function generate(task, { report, addNote, reportProblem }) {
 
 /**
  * Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones.
+ * @param {Record<string, any>} scenario a module of bench/scenarios
  * @param {{workers: {name: string, kind: string, build?: string}[], build: string, quick: boolean, pace: object, way: string}} options
+ * @param {{report: (id: string, figures: object) => void, addNote: (text: string) => void, addTable?: (title: string, table: object) => void,
+ *   reportProblem: (text: string, stack?: string) => void}} listeners
  */
 export async function runScenario(scenario, { workers, build, quick, pace, way }, listeners) {
   if (scenario.where === 'host') {

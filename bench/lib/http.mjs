@@ -164,7 +164,13 @@ export class Connection {
   }
 }
 
-/** Sends one request on a new connection; rejects unless the status is 2xx. */
+/**
+ * Sends one request on a new connection; rejects unless the status is 2xx.
+ * @param {string} base
+ * @param {string} method
+ * @param {string} path
+ * @param {{headers?: Record<string, string>, body?: unknown}} [options]
+ */
 export async function sendOnce(base, method, path, { headers = {}, body } = {}) {
   const connection = new Connection(base, headers);
   try {

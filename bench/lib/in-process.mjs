@@ -41,6 +41,9 @@ globalThis.Response = class extends Response {
 };
 
 class MockSocket {
+  /** @type {((text: string) => void) | undefined} */
+  onSend;
+
   send(text) {
     this.onSend?.(text);
   }

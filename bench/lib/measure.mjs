@@ -53,13 +53,21 @@ function orderOf(sides, turn) {
   return turn % 2 === 0 ? rotated : rotated.reverse();
 }
 
+/** @typedef {{samples?: number[], count?: number, seconds?: number, cpuMs?: number}} Slice */
+
 /**
- * Measures the sides in alternating slices. `slice(side, context, turn)` resolves to `{samples?, count?, seconds?}`: latencies
- * in milliseconds, the number of requests, their duration. Without `count`, there is no CPU time for each request; without
- * `seconds`, no rate. `prepare(side, turn)` resolves to the slice's context. It and `finish` are not measured.
+ * Measures the sides in alternating slices. `slice` resolves to latencies in milliseconds, the number of requests, and their
+ * duration. Without `count`, there is no CPU time for each request; without `seconds`, no rate. `prepare` resolves to the slice's
+ * context. It and `finish` are not measured.
  * Resolves to `{[side.name]: {p50, p99, perSecond, cpuMs, slices}}`, where `slices` has the same figures of each slice.
+ * @template {{name: string, pid?: number}} Side
+ * @template Context
+ * @param {Side[]} sides
+ * @param {number} rounds
+ * @param {{prepare?: (side: Side, turn: number) => Promise<Context>, slice: (side: Side, context: Context, turn: number) => Promise<Slice>,
+ *   finish?: (side: Side, context: Context, turn: number) => Promise<unknown>}} work
  */
-export async function takeTurns(sides, rounds, { prepare = async () => {}, slice, finish = async () => {} }) {
+export async function takeTurns(sides, rounds, { prepare = async () => undefined, slice, finish = async () => {} }) {
   const slices = new Map(sides.map((side) => [side, []]));
   for (let turn = 0; turn < rounds; turn += 1) {
     const contexts = new Map();

@@ -52,6 +52,7 @@ ${BUILD_HELP}
 ${COMMON_HELP}`,
 };
 
+/** @satisfies {import('node:util').ParseArgsOptionsConfig} */
 const COMMON_OPTIONS = {
   quick: { type: 'boolean', default: false },
   build: { type: 'string' },
@@ -60,6 +61,7 @@ const COMMON_OPTIONS = {
   out: { type: 'string' },
 };
 
+/** @satisfies {import('node:util').ParseArgsOptionsConfig} */
 const BENCH_OPTIONS = {
   ...COMMON_OPTIONS,
   only: { type: 'string' },
@@ -67,10 +69,20 @@ const BENCH_OPTIONS = {
   compare: { type: 'boolean', default: false },
 };
 
+/**
+ * @typedef {{quick?: boolean, build?: string, way?: string, json?: boolean, out?: string, only?: string, floor?: boolean,
+ *   compare?: boolean, help?: boolean, words?: string[]}} Values
+ */
+
 /** The scenarios of the commands without `--only`. */
 const SCENARIOS = { load: ['load', 'tenants', 'long-session'], idle: ['idle'], cost: ['cost'] };
 
-/** The two builds of `--compare`, or null. @throws {UsageError} */
+/**
+ * The two builds of `--compare`, or null.
+ * @param {Values} values
+ * @param {string} usage
+ * @throws {UsageError}
+ */
 function readCompared({ compare, floor, build, words = [] }, usage) {
   if (!compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
   if (!compare) return null;
@@ -79,7 +91,13 @@ function readCompared({ compare, floor, build, words = [] }, usage) {
   return words.map((folder) => resolve(folder));
 }
 
-/** The workers to measure: `{name, kind, build?}`. The first is the floor. */
+/**
+ * The workers to measure. The first is the floor.
+ * @param {{floor?: boolean}} values
+ * @param {string} build
+ * @param {string[] | null} compared
+ * @returns {{name: string, kind: string, build?: string}[]}
+ */
 function listWorkers({ floor }, build, compared) {
   const hubs = compared ? compared.map((folder, at) => ({ name: 'AB'[at], kind: 'hub', build: folder })) : [{ name: 'hub', kind: 'hub', build }];
   return [{ name: 'floor', kind: 'floor' }, ...(floor ? [] : hubs)];
@@ -95,6 +113,7 @@ export function readOptions(args) {
   const command = Object.hasOwn(SCENARIOS, args[0]) ? args[0] : 'bench';
   const usage = USAGES[command];
   const isBench = command === 'bench';
+  /** @type {Values} */
   const values = isBench ? parseCommandLine(args, usage, BENCH_OPTIONS, { words: true }) : parseCommandLine(args.slice(1), usage, COMMON_OPTIONS);
   const compared = readCompared(values, usage);
   const defaults = compared ? comparedScenarioNames() : defaultScenarioNames();

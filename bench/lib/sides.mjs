@@ -9,6 +9,9 @@ import { loadPackage } from './packages.mjs';
 /**
  * Connects one CLI with the official client. `way`: `connect` sends the token in the CONNECT packet, `header` with the
  * upgrade. In the first case the worker stays between the CLI and the Durable Object as a bridge.
+ * @param {string} url
+ * @param {{token?: string, sessionId: string, way: string}} options
+ * @returns {Promise<any>} the socket
  */
 function connectSocket(url, { token, sessionId, way }) {
   const { io } = loadPackage('socket.io-client');
@@ -118,6 +121,7 @@ class Floor {
 export class Hub {
   kind = 'hub';
 
+  /** @param {Description} description */
   constructor({ name, url, pid, secret, way }) {
     this.name = name;
     this.url = url;
@@ -228,7 +232,11 @@ export class Hub {
   }
 }
 
-/** @param {{name: string, kind: 'floor' | 'hub', url: string, pid: number, secret?: string, way?: string}} description */
+/**
+ * @typedef {{name: string, kind: string, url: string, pid: number, secret?: string, way?: string}} Description `kind`: `floor` or `hub`
+ */
+
+/** @param {Description} description */
 export function makeSide(description) {
   return description.kind === 'floor' ? new Floor(description) : new Hub(description);
 }

@@ -42,7 +42,10 @@ export const rows = [
   { id: 'cost-all', work: 'a month: everything', headline: 'dollars' },
 ];
 
-/** The parts of a month: what is done once to count it, and how often it happens. `work`: part of the first estimate. */
+/**
+ * The parts of a month: what is done once to count it, and how often it happens. `work`: part of the first estimate.
+ * @type {Record<string, {title: string, times: number, work?: boolean}>}
+ */
 const PARTS = {
   start: { title: 'a day starts', times: DAYS },
   minute: { title: `a minute of ${SESSIONS} agents without messages`, times: DAYS * HOURS * 60, work: true },

@@ -126,7 +126,8 @@ export async function run({ kinds, build, quick, report, addTable, reportProblem
     const [withKeepAlives] = await observe([shared], quick ? 20 : 60);
     stop();
     reportAll('keep-alives', withKeepAlives);
-    const months = [[IDLE, idle], [LONE, loneFigures], [KEEP_ALIVES, withKeepAlives]].map(([title, { month }]) => [title, month]);
+    /** @type {[string, any][]} */
+    const months = [[IDLE, idle.month], [LONE, loneFigures.month], [KEEP_ALIVES, withKeepAlives.month]];
     addTable('What a month of 30 such days and nights uses', idleTable(months));
     const lost = [...shared.sockets, ...lone.sockets].filter(({ connected }) => !connected).length;
     if (lost > 0) reportProblem(`${lost} CLIs lost their connection`);

@@ -91,6 +91,7 @@ export async function run({ workers, pace, way, report }) {
       };
       const prepare = (side) => prepared.get(side).hibernate();
       await takeTurns(sides, 1, { prepare, slice });
+      /** @type {Record<string, any>} */
       const figures = await takeTurns(sides, WAKES_PER_ROUND * pace.rounds, { prepare, slice });
       for (const side of sides.filter(({ kind }) => kind === 'hub')) {
         figures[side.name].roundTrips = await countRoundTrips(side, prepared.get(side), prepared.get(side).requests[name]);

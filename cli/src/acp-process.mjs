@@ -88,7 +88,7 @@ export class AcpProcess {
       controller.enqueue(chunk);
     };
     const output = Readable.toWeb(child.stdout).pipeThrough(new TransformStream({ transform }));
-    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), output));
+    this.connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), /** @type {ReadableStream<Uint8Array>} */ (output)));
     // An agent that closed its output cannot answer.
     this.connection.closed.then(() => this.end());
   }

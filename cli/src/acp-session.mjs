@@ -37,7 +37,7 @@ const CLIENT = {
 export class SessionUnavailableError extends Error {}
 
 /** The text of a JSON-RPC error. Some agents put the reason into its data. */
-export const describeError = ({ message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
+export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) => (typeof data?.details === 'string' ? `${message}: ${data.details}` : message);
 
 /** Names the agent in an error of its start. */
 function nameAgent(error, { title, argv, entry }) {
@@ -76,9 +76,9 @@ export class AcpSession {
    *   sessionId?: string, answerMs?: number, signal: AbortSignal, log: {debug: (text: string) => void},
    *   onUpdate: (update: any, isReplayed: boolean) => void,
    *   onPermission: (params: any, signal: AbortSignal) => Promise<object>,
-   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>}} options `sessionId`: the session to resume.
-   *   If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason. `signal`: ends the agent while it
-   *   starts.
+   *   onElicitation: (params: any, signal: AbortSignal) => Promise<object>, untilReadable?: () => Promise<unknown>}} options
+   *   `sessionId`: the session to resume. If the agent cannot resume it, this opens a new one, and `resumeFailure` has the reason.
+   *   `signal`: ends the agent while it starts. The others are those of {@link AcpProcess}.
    * @returns {Promise<AcpSession>}
    * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
@@ -98,10 +98,16 @@ export class AcpSession {
     }
   }
 
+  /**
+   * @param {import('./launch.mjs').Launch} launch
+   * @param {string} cwd
+   * @param {Record<string, string>} env
+   * @param {Omit<Parameters<typeof AcpSession.open>[0], 'launch' | 'cwd' | 'uploads' | 'env' | 'signal'>} handlers
+   */
   constructor(launch, cwd, env, { onUpdate, ...handlers }) {
     this.#launch = launch;
     this.#cwd = cwd;
-    const handleUpdate = ({ update } = {}) => {
+    const handleUpdate = (/** @type {{update?: any}} */ { update } = {}) => {
       this.#lastUpdateAt = Date.now();
       if (update?.sessionUpdate === 'current_mode_update') this.#setCurrentMode(update.currentModeId);
       if (update?.sessionUpdate === 'config_option_update') this.#options = update.configOptions ?? [];
@@ -296,7 +302,7 @@ const succeed = () => true;
 /** The choices of an option, which may be in groups. */
 const choicesOf = (option) => (option?.options ?? []).flatMap((choice) => choice.options ?? [choice]).slice(0, MAX_CHOICES);
 
-const describe = ({ id, name, description }) => ({
+const describe = (/** @type {{id: string, name?: string, description?: string}} */ { id, name, description }) => ({
   id,
   name: name ?? id,
   ...(description ? { description: description.slice(0, MAX_DESCRIPTION_CHARS) } : {}),

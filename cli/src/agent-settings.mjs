@@ -14,7 +14,13 @@ export class AgentSettings {
    *   changed; `publish`: publishes fields of the metadata; `warn`: reports a refused setting
    */
   constructor({ settings, model, approvals, modeChanges, apply, publish, warn }) {
-    Object.assign(this, { settings, model, approvals, modeChanges, apply, publish, warn });
+    this.settings = settings;
+    this.model = model;
+    this.approvals = approvals;
+    this.modeChanges = modeChanges;
+    this.apply = apply;
+    this.publish = publish;
+    this.warn = warn;
   }
 
   /**
@@ -61,7 +67,8 @@ export class AgentSettings {
 
   /**
    * To be called when the agent has reported a mode.
-   * @param {{isOpen: boolean}} state while the session is opened, the agent does not have the mode yet that it has at the hub
+   * @param {string} mode the agent's id of it
+   * @param {{isOpen: boolean}} session while it is opened, the agent does not have the mode yet that it has at the hub
    */
   onReport(mode, { isOpen }) {
     this.modeChanges.onReport();

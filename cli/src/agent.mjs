@@ -53,6 +53,7 @@ export class AcpAgent {
   /** @type {Promise<AcpSession> | null} */
   #opening = null;
   #translator = null;
+  /** @type {Promise<unknown>} */
   #outgoing = Promise.resolve();
   #waitingCount = 0;
   /** The agent's requests that wait for the user. */
@@ -67,9 +68,18 @@ export class AcpAgent {
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
   constructor(parts) {
     const { root, options, environment, state, uploads, settings, send, permissions, publishMetadata } = parts;
-    Object.assign(this, { root, environment, state, uploads, permissions, options, log: options.log });
-    Object.assign(this, { onThinking: parts.onThinking, onHandled: parts.onHandled, onStarted: parts.onStarted });
-    Object.assign(this, { publishMetadata, requestIds: parts.requestIds });
+    this.root = root;
+    this.environment = environment;
+    this.state = state;
+    this.uploads = uploads;
+    this.permissions = permissions;
+    this.options = /** @type {import('session-gateway-cli-kit/app').ServingOptions & import('./program.mjs').OwnOptions} */ (options);
+    this.log = options.log;
+    this.onThinking = parts.onThinking;
+    this.onHandled = parts.onHandled;
+    this.onStarted = parts.onStarted;
+    this.publishMetadata = publishMetadata;
+    this.requestIds = parts.requestIds;
     this.sendMessage = send;
     this.flush = parts.flush;
     this.#metadata = new AgentMetadata(publishMetadata, parts.session.metadata);

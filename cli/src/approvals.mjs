@@ -8,6 +8,13 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 
 const ACCEPT_EDITS = { kind: 'mode', label: 'Accept edits' };
 
+/**
+ * A permission request of the agent, as the translator makes it. `kind`: of the call; `choices`: the agent's own approvals;
+ * `needsChoice`: whether an approval must be one of these.
+ * @typedef {{id: string, tool: string, arguments: any, kind?: string, choices?: import('./translate/permissions.mjs').Choice[],
+ *   needsChoice?: boolean}} Request
+ */
+
 export class Approvals {
   /** Whether every request is approved without asking, because the agent has no mode for that. */
   approvesAll = false;
@@ -19,15 +26,18 @@ export class Approvals {
    *   cannot carry
    */
   constructor({ permissions, settings, send, onDenied, modeChanges }) {
-    Object.assign(this, { permissions, settings, send, onDenied, modeChanges });
+    this.permissions = permissions;
+    this.settings = settings;
+    this.send = send;
+    this.onDenied = onDenied;
+    this.modeChanges = modeChanges;
   }
 
   /**
    * Answers a request of the agent, for this session or for the session of a sub-agent.
    * @param {ReturnType<typeof import('./translate/translator.mjs').createTranslator>} translator
-   * @param {{records: object[], request: {id: string, tool: string, arguments: object, kind?: string, choices?: object[],
-   *   needsChoice?: boolean}, whole?: object, content?: string}} translated `kind`: of the call; `choices`: the agent's own
-   *   approvals; `whole`: the arguments, if those of the request are shortened, and `content`: their JSON
+   * @param {{records: object[], request: Request, whole?: object, content?: string}} translated `whole`: the arguments, if those
+   *   of the request are shortened, and `content`: their JSON
    * @param {AbortSignal} signal the agent withdrew the request, or its process ended
    * @param {{isForm?: boolean}} [kind] forms and questions are never answered without the user
    * @returns {Promise<object>} the JSON-RPC result
@@ -41,6 +51,7 @@ export class Approvals {
     const scope = isQuestion ? null : this.permissions.scopeOf({ tool, args: whole ?? args, kind });
     const approvedBy = isQuestion ? undefined : await this.#findApproval(scope);
     if (approvedBy) this.permissions.recordApproval(request, approvedBy);
+    /** @type {import('./translate/permissions.mjs').Decision} */
     const decision = approvedBy ? { status: 'approved' } : await this.#ask(request, { scope, content, signal });
     if (decision.status === 'denied' && decision.reason) this.onDenied(request, decision.reason);
     if (kind === 'switch_mode' && decision.status === 'approved') this.modeChanges.expectReport();
@@ -57,7 +68,12 @@ export class Approvals {
     return newMode === 'acceptEdits' && scope?.kind === 'edit' ? ACCEPT_EDITS : this.permissions.findRule(scope);
   }
 
-  #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, content, signal }) {
+  /**
+   * @param {Request} request
+   * @param {{scope: import('session-gateway-cli-kit/session-rules').Scope | null, content?: string, signal: AbortSignal}} options
+   * @returns {Promise<import('./translate/permissions.mjs').Decision>}
+   */
+  async #ask({ id, tool, arguments: args, choices, needsChoice }, { scope, content, signal }) {
     if (signal.aborted) return { status: 'canceled' };
     return this.permissions.ask(tool, args, this.settings.permissionMode, { id, scope, choices, needsChoice, content, signal });
   }

@@ -12,7 +12,7 @@ export class ModeChanges {
   #pending = Promise.resolve();
   #count = 0;
   #mode;
-  #resolveReport = () => {};
+  #resolveReport = (/** @type {unknown} */ _value) => {};
 
   /** To be called when a plan was approved. */
   expectReport() {
@@ -22,7 +22,7 @@ export class ModeChanges {
 
   /** To be called when the agent has reported a mode. */
   onReport() {
-    this.#resolveReport();
+    this.#resolveReport(undefined);
   }
 
   /**

@@ -39,6 +39,15 @@ const HOME_VARIABLE = 'SESSION_GATEWAY_HOME';
 const SERVICE_ACTIONS = ['print', 'install', 'remove'];
 
 /**
+ * @typedef {import('session-gateway-cli-kit/args').Options & OwnOptions} AgentOptions
+ * @typedef {object} OwnOptions
+ * @property {string} [agent] its name in the table of agents
+ * @property {string[]} [command] of any other agent
+ * @property {boolean} [npx] whether npx may download the agent
+ * @property {{action: string, argv: string[]}} [service] what to do with the service, and its command line
+ */
+
+/**
  * Takes `--service [ACTION]` off a command line.
  * @param {string[]} argv
  * @returns {{argv: string[], action?: string}}
@@ -53,11 +62,18 @@ function takeService(argv) {
   return { argv: argv.toSpliced(at, isNext ? 2 : 1), action };
 }
 
-/** Parses the command line. @throws {UsageError} */
+/**
+ * Parses the command line.
+ * @param {string[]} commandLine
+ * @param {Record<string, string | undefined>} env
+ * @returns {AgentOptions}
+ * @throws {UsageError}
+ */
 export function readArgs(commandLine, env) {
   const { argv, action } = takeService(commandLine);
   const end = argv.indexOf('--');
   const command = end < 0 ? undefined : argv.slice(end + 1);
+  /** @type {Parameters<typeof readOptions>[2]} */
   const more = {
     homeVariable: HOME_VARIABLE,
     home: '.session-gateway-agent',
@@ -78,7 +94,10 @@ export function readArgs(commandLine, env) {
   return { ...options, agent, command, npx, flavor, service };
 }
 
-/** Checks the directory and the agent, and asks whether npx may download it. With `--service`, there is nothing to serve. */
+/**
+ * Checks the directory and the agent, and asks whether npx may download it. With `--service`, there is nothing to serve.
+ * @param {AgentOptions} options
+ */
 async function prepare(options) {
   const { service } = options;
   if (service?.action === 'remove') return handleService(service, options);
@@ -90,7 +109,12 @@ async function prepare(options) {
   return handleService({ ...service, argv: [...agreed, ...service.argv] }, options);
 }
 
-/** Prints, installs or removes the service of the directory. @returns {Promise<null>} */
+/**
+ * Prints, installs or removes the service of the directory.
+ * @param {AgentOptions['service']} service
+ * @param {AgentOptions} options
+ * @returns {Promise<null>}
+ */
 async function handleService({ action, argv }, { dir, ...options }) {
   const { env, platform, execPath: node, stdin: input, stderr: output } = process;
   const warn = (text) => output.write(`warning: ${text}\n`);
@@ -125,13 +149,21 @@ export const program = {
   agentArgs,
 };
 
-/** The settings at the start. They are not checked yet: the agent reports its modes and models once it runs. */
+/**
+ * The settings at the start. They are not checked yet: the agent reports its modes and models once it runs.
+ * @param {AgentOptions} options
+ * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
+ */
 function settings(options, session) {
   const { permissionMode, autoApprove } = settingsByFlavor(options, session);
   const stored = options.autoApprove ? permissionMode : (session.permissionMode ?? 'default');
   return { permissionMode: stored, modelMode: session.modelMode ?? undefined, autoApprove };
 }
 
+/**
+ * @param {string} word an agent's name in the table, or an agent kind
+ * @param {AgentOptions} options
+ */
 function agentArgs(word, options) {
   const { agent, command } = chooseForSpawn(word, options, process.env);
   const isOwn = agent === options.agent && command === options.command;

@@ -22,6 +22,7 @@ const MAX_INLINE = 64 * 1024;
  *   session
  */
 export async function toPrompt({ text = '', attachments = [] }, { uploads, canTakeImages, losesLinks = false }) {
+  /** @type {object[]} */
   const blocks = text === '' ? [] : [{ type: 'text', text }];
   const ignored = [];
   for (const { path: wanted, filename } of attachments) {

@@ -70,6 +70,10 @@ function writePrivate(file, text) {
   renameSync(temporary, file);
 }
 
+/**
+ * @param {string[]} command
+ * @param {Record<string, string | undefined>} env
+ */
 async function runCommand([program, ...args], env) {
   try {
     await run(program, args, { env, timeout: COMMAND_MS });

@@ -31,10 +31,14 @@ export function toPermissionMode(modeId, entry) {
   return Object.entries(entry?.modes ?? {}).find(([, id]) => id === modeId)?.[0] ?? modeId;
 }
 
-/** The mode of an agent without modes. */
+/** The mode of an agent without modes. @type {ReturnType<typeof toOffered>} */
 const DEFAULT_MODE = { id: 'default', name: 'Ask', description: 'Asks as the agent is set up to' };
 
-/** Returns a mode as it is offered. One that never asks has one name for all agents; its description has the agent's own name. */
+/**
+ * Returns a mode as it is offered. One that never asks has one name for all agents; its description has the agent's own name.
+ * @param {{id: string, name?: string, description?: string}} mode
+ * @returns {{id: string, name: string, description?: string, neverAsks?: boolean}}
+ */
 function toOffered({ id, name, description }) {
   if (!APPROVE_ALL_MODES.includes(id)) return { id, name, ...(description === undefined ? {} : { description }) };
   const own = name === undefined ? '' : ` (${name})`;

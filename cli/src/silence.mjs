@@ -8,7 +8,9 @@ export class SilenceTimer {
    *   is, the time starts again
    */
   constructor({ ms, onSilent, isBusy = () => false }) {
-    Object.assign(this, { ms, onSilent, isBusy });
+    this.ms = ms;
+    this.onSilent = onSilent;
+    this.isBusy = isBusy;
   }
 
   start() {

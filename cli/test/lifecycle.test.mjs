@@ -11,6 +11,9 @@ import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
 
+/** The agent of a session, with the fields of this CLI. */
+const agentOf = ({ agent }) => /** @type {import('../src/agent.mjs').AcpAgent} */ (agent);
+
 const isRunning = (pid) => {
   try {
     process.kill(pid, 0);
@@ -128,7 +131,7 @@ test('an agent that is killed in a turn cancels its requests, and resumes with t
   const sid = session.id;
   prompt(sid, askToRun('a', 'ls'));
   await untilRequest(sid);
-  process.kill(Number(session.agent.state.agentId.replace('scripted-', '')), 'SIGKILL');
+  process.kill(Number(agentOf(session).state.agentId.replace('scripted-', '')), 'SIGKILL');
   await hub.untilReady(sid, 1);
   const { requests, completedRequests } = hub.sessions.get(sid).agentState;
   assert.deepEqual([requests, completedRequests.a.status], [{}, 'canceled']);
@@ -145,7 +148,7 @@ test('an agent that is killed in a turn cancels its requests, and resumes with t
 test('an agent that is killed between two turns is started again without a word', async (t) => {
   const { hub, log, prompt, start } = await setUp(t, RESUMES);
   const { session } = await start();
-  process.kill(Number(session.agent.state.agentId.replace('scripted-', '')), 'SIGKILL');
+  process.kill(Number(agentOf(session).state.agentId.replace('scripted-', '')), 'SIGKILL');
   await eventually(() => log.warnings.some((line) => /ended \(ended by SIGKILL\)/.test(line)), 'its end');
   prompt(session.id, [{ say: 'back' }]);
   await hub.untilReady(session.id, 1);
@@ -214,7 +217,7 @@ test('an agent that no longer knows its session says so and starts a new one, an
   const first = await start();
   prompt(first.session.id, [{ say: 'before' }]);
   await hub.untilReady(first.session.id, 1);
-  const lostId = first.session.agent.state.agentId;
+  const lostId = agentOf(first.session).state.agentId;
   await first.stop();
   for (const name of readdirSync(scriptHome)) if (name.endsWith('.session')) rmSync(path.join(scriptHome, name));
   const second = await start({ startedByRunner: true });
@@ -222,7 +225,7 @@ test('an agent that no longer knows its session says so and starts a new one, an
   await hub.untilReady(second.session.id, 2);
   const notice = `node cannot resume its session ${lostId}: Session not found: ${lostId}. It has started a new session, and does not remember the conversation above.`;
   assert.deepEqual(hub.transcript(second.session.id), ['before', '(ready)', notice, 'after', '(ready)']);
-  const newId = second.session.agent.state.agentId;
+  const newId = agentOf(second.session).state.agentId;
   assert.notEqual(newId, lostId);
   await hub.waitUntil(() => hub.sessions.get(second.session.id).metadata.alphaSessionId === newId, 'the new id');
   await second.stop();
@@ -259,7 +262,7 @@ test('a session that the agent forgot before its first prompt is replaced withou
 test('the end of the session closes it at the agent and ends the process group', async (t) => {
   const { calls, start } = await setUp(t, RESUMES);
   const app = await start();
-  const pid = Number(app.session.agent.state.agentId.replace('scripted-', ''));
+  const pid = Number(agentOf(app.session).state.agentId.replace('scripted-', ''));
   assert.ok(isRunning(pid));
   await app.stop();
   assert.equal(calls('session/close').length, 1);
@@ -277,7 +280,7 @@ test('an agent that is not signed in says how, and starts with a later message',
   await assert.rejects(start({ startedByRunner: true, tag: 'other', command: ['false'] }), /^Error: false did not start: exit code 1$/);
   const command = ['sh', '-c', 'printf "Not complete.\\n\\nInstall it again.\\n" >&2; exit 3'];
   await assert.rejects(start({ startedByRunner: true, tag: 'third', command }), /^Error: sh did not start: exit code 3:\nNot complete\.\nInstall it again\.$/);
-  const { environment } = session.agent;
+  const { environment } = agentOf(session);
   environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'signed in' }]);
   await hub.untilReady(session.id, 1);
@@ -340,7 +343,7 @@ test('an agent that never answers fails its start with what to do, and the next 
   assert.match(line, /\nThe next message starts node again\.$/);
   const { metadata } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'failed' && hub.sessions.get(session.id), 'the state');
   assert.match(metadata.agentError, sentence);
-  session.agent.environment.SCRIPT = '{}';
+  agentOf(session).environment.SCRIPT = '{}';
   prompt(session.id, [{ say: 'now' }]);
   await hub.untilReady(session.id, 1);
   const recovered = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.lifecycleState === 'running' && hub.sessions.get(session.id), 'the new state');
@@ -353,7 +356,7 @@ test('an agent that is silent in a turn is described once, but not while it wait
   const { hub, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start({ silentMs: 300 });
   const sid = session.id;
-  const { silence } = session.agent;
+  const { silence } = agentOf(session);
   const { isBusy } = silence;
   let busyCount = 0;
   silence.isBusy = () => {

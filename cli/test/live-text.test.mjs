@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
+import { deferred, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
 import { LiveText } from '../src/live-text.mjs';
 
 test('what the agent writes is read at an interval, except while it is held', async (t) => {
@@ -11,8 +11,8 @@ test('what the agent writes is read at an interval, except while it is held', as
   liveText.start({ takeDeltas: () => deltas.splice(0, 1) });
   t.mock.timers.tick(100);
   assert.deepEqual(sent.map(({ id }) => id), ['a']);
-  let fail;
-  liveText.hold(new Promise((_, reject) => (fail = reject)));
+  const { promise: storing, reject: fail } = deferred();
+  liveText.hold(storing);
   t.mock.timers.tick(300);
   assert.equal(sent.length, 1);
   fail(new Error('not stored'));

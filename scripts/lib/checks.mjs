@@ -12,6 +12,7 @@ import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
+import { checkJavaScriptTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
 import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -51,11 +52,12 @@ const BUILT_HUB = [
 ];
 
 /**
- * @typedef {import('./lanes.mjs').Check & OfProject} ProjectCheck
+ * @typedef {Omit<import('./lanes.mjs').Check, 'run'> & OfProject} ProjectCheck
  * @typedef {object} OfProject
  * @property {string[]} parts the values of `--only` that select it
  * @property {string[]} inputs files and folders, except the test files
- * @property {() => string[]} [files] all its test files; `run` takes those to run as its second argument
+ * @property {() => string[]} [files] all its test files
+ * @property {(report: import('./lanes.mjs').Report, chosen?: string[]) => Promise<unknown>} run `chosen`: the test files to run
  */
 
 /** @type {ProjectCheck[]} */
@@ -105,8 +107,15 @@ export const CHECKS = [
     inputs: CONSOLE,
     run: buildConsoleWithinBudget,
   },
-  { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
+  { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: ({ line }) => checkConsoleTypes(toReport(line)) },
   nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
+  {
+    title: 'JavaScript types',
+    lane: 'node',
+    parts: ['cli', 'wasm'],
+    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'package-lock.json'],
+    run: ({ line }) => checkJavaScriptTypes(toReport(line)),
+  },
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
     testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
   ),
@@ -241,13 +250,14 @@ async function buildConsoleWithinBudget({ result }) {
   }
 }
 
-/** @param {import('./lanes.mjs').Report} report */
-function checkTypes({ line }) {
-  return checkConsoleTypes((text) => {
-    line(text);
-    return true;
-  });
-}
+/**
+ * Sends the lines of a program to a report only.
+ * @param {import('./lanes.mjs').Report['line']} line
+ */
+const toReport = (line) => (/** @type {string} */ text) => {
+  line(text);
+  return true;
+};
 
 /** @param {import('./lanes.mjs').Report} report */
 async function deployWithoutWarnings({ line }) {

@@ -7,21 +7,24 @@ import { UsageError } from './errors.mjs';
  * Parses the options of a command, including `--help`.
  * @param {string[]} args
  * @param {string} usage printed with an error
- * @param {import('node:util').ParseArgsConfig['options']} [known]
+ * @template {import('node:util').ParseArgsOptionsConfig} [Known={}]
+ * @param {Known} [known]
  * @param {{words?: boolean}} [more] `words`: whether the command takes positional arguments
- * @returns {Record<string, any>} the options, and the positional arguments as `words`
+ * @returns {ReturnType<typeof parseArgs<{options: Known}>>['values'] & {help: boolean, words?: string[]}} the options, and the
+ *   positional arguments as `words`
  * @throws {UsageError} on an unknown option, a missing value or an unexpected argument
  */
-export function parseCommandLine(args, usage, known = {}, { words = false } = {}) {
+export function parseCommandLine(args, usage, known, { words = false } = {}) {
   // `npm run NAME --option` sets this variable instead of passing the option to the script.
-  const swallowed = Object.keys(known).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
+  const swallowed = Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
   if (swallowed) {
     throw new UsageError(`npm did not pass --${swallowed} to the script.`, `Put two dashes before the options.\n${usage}`);
   }
   try {
+    /** @type {import('node:util').ParseArgsOptionsConfig} */
     const options = { ...known, help: { type: 'boolean', short: 'h', default: false } };
     const { values, positionals } = parseArgs({ args, options, allowPositionals: words });
-    return words ? { ...values, words: positionals } : values;
+    return /** @type {any} */ (words ? { ...values, words: positionals } : values);
   } catch (error) {
     if (!String(error.code).startsWith('ERR_PARSE_ARGS_')) throw error;
     // The sentences after the first one are advice for programmers.

@@ -11,6 +11,7 @@ import { inProject } from './paths.mjs';
 import { runStep } from './progress.mjs';
 import { run } from './run.mjs';
 import { ensureNode, ensurePackages } from './setup.mjs';
+import { checkTypes } from './types.mjs';
 
 const WEB = inProject('web');
 const STAMP = path.join(WEB, '.stamp.json');
@@ -69,9 +70,8 @@ export function describeConsole({ firstLoadBytes, isUpToDate }) {
  * @param {(line: string) => boolean | void} onLine called for each line of the type checker
  */
 export async function checkConsoleTypes(onLine) {
-  const bin = (...parts) => inProject('node_modules', ...parts);
-  await run(nodeBinary(), [bin('openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
-  await run(nodeBinary(), [bin('typescript', 'bin', 'tsc'), '--project', WEB], { onLine });
+  await run(nodeBinary(), [inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
+  await checkTypes('web', onLine);
 }
 
 /**

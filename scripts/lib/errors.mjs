@@ -67,8 +67,9 @@ export class CommandFailed extends UserError {
 /** Prints the message of an error and what to do; of an unexpected one, the stack trace. @param {unknown} error */
 export function printError(error) {
   if (!(error instanceof UserError)) {
-    const hint = error instanceof Error && typeof error.code === 'string' ? hintFor(error.code) : undefined;
-    console.error(hint ? `\n${error.message}\n${hint}` : error);
+    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error instanceof Error ? error : {});
+    const hint = typeof code === 'string' ? hintFor(code) : undefined;
+    console.error(hint ? `\n${message}\n${hint}` : error);
     return;
   }
   const output = error instanceof CommandFailed ? error.output.trim() : '';
@@ -79,7 +80,7 @@ export function printError(error) {
 
 /**
  * Runs a script and sets the exit code: what the script returns (default 0), 2 after a usage error, 1 after another error.
- * @param {() => Promise<number | void>} script
+ * @param {() => number | void | Promise<number | void>} script
  */
 export async function main(script) {
   try {
@@ -90,7 +91,8 @@ export async function main(script) {
       );
     }
     endWithNpm();
-    process.exitCode = (await script()) ?? 0;
+    const code = await script();
+    process.exitCode = typeof code === 'number' ? code : 0;
   } catch (error) {
     if (isStopping()) return;
     printError(error);

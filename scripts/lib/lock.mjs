@@ -48,6 +48,11 @@ const REMOVAL_MS = 20;
  */
 
 /**
+ * The holder of a lock. `ownerHasExited`: only processes added by the owner still hold it.
+ * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} Held
+ */
+
+/**
  * Waits until a lock file is free, and runs `work` while holding it.
  * @template T
  * @param {string} file
@@ -79,8 +84,7 @@ export async function withLock(file, what, work) {
  * Acquires a lock, or returns its holder. It is released at the latest when this process exits.
  * @param {string} file
  * @param {Record<string, string>} [details] for processes that find the lock held
- * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}>}
- *   `ownerHasExited`: only processes added by the owner still hold the lock
+ * @returns {Promise<{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | Held>}
  */
 export async function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });

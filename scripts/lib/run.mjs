@@ -174,15 +174,15 @@ function startWithLocks(command, args, options) {
 
 /**
  * Runs tasks in parallel. When one fails, ends the programs of the others and throws its error.
- * @template T
- * @param {(() => Promise<T>)[]} tasks
- * @returns {Promise<T[]>}
+ * @template {(() => Promise<unknown>)[]} Tasks
+ * @param {Tasks} tasks
+ * @returns {Promise<{[at in keyof Tasks]: Awaited<ReturnType<Tasks[at]>>}>}
  */
 export async function runParallel(...tasks) {
   const scope = { running: new Set(), hasFailed: false, outer: scopes.getStore() };
   const started = scopes.run(scope, () => tasks.map((task) => task()));
   try {
-    return await Promise.all(started);
+    return /** @type {any} */ (await Promise.all(started));
   } catch (error) {
     scope.hasFailed = true;
     await end(scope.running);

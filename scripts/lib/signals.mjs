@@ -38,7 +38,8 @@ async function end(code) {
   isEnding = true;
   endingSince = Date.now();
   try {
-    process.exit((await handler?.()) ?? code);
+    const chosen = await handler?.();
+    process.exit(typeof chosen === 'number' ? chosen : code);
   } catch (error) {
     console.error(error);
     process.exit(1);

@@ -94,7 +94,8 @@ const LONG = {
 
 const SHORT = ['NULL', '-9223372036854775808', '9223372036854775807', '0.1', '1e300', '-9e999', '5e-324', '1.0', "''", "X''", "X'00'", literal("it's\n"), literal('1')];
 
-for (const [table, end, nullable] of [
+/** @type {[table: string, end: string, nullable?: boolean][]} */
+const TABLES = [
   ['id TEXT PRIMARY KEY, n', ''],
   ['id TEXT PRIMARY KEY, n', ' WITHOUT ROWID'],
   ['id INTEGER PRIMARY KEY AUTOINCREMENT, n', ''],
@@ -102,7 +103,8 @@ for (const [table, end, nullable] of [
   ['id, n', ''],
   ['id, n PRIMARY KEY', '', true],
   ['id, n', ', sum GENERATED ALWAYS AS (length(a)) STORED, UNIQUE (a, b, c, id))'],
-]) {
+];
+for (const [table, end, nullable] of TABLES) {
   test(`long rows keep their values and types: ${table}${end}`, async () => {
     const values = Object.values(LONG);
     const rows = [
@@ -188,6 +190,7 @@ test('long rows of the schema of the migrations are restored, with its triggers'
 
 test('what cannot be split is refused, with the reason', async () => {
   const table = 'CREATE TABLE t (id PRIMARY KEY, n INTEGER, j CHECK (json_valid(j)));\n';
+  /** @type {[string, RegExp][]} */
   const refusals = [
     [`${table}INSERT INTO t (id) VALUES('a`, /ends within a statement/],
     [`${table}INSERT INTO t (id) VALUES(1)`, /ends within a statement/],
@@ -227,7 +230,8 @@ test('the command writes a new file, and overwrites none', async (t) => {
   // The file has the hub's signing keys.
   if (process.platform !== 'win32') assert.equal(statSync(file('backup-split.sql')).mode & 0o777, 0o600);
 
-  for (const [args, code, message] of [
+  /** @type {[string[], number, RegExp][]} */
+  const refusals = [
     [['backup.sql'], 1, /backup-split\.sql exists\.\nDelete it/],
     [['backup.sql', '--out', 'backup.sql'], 1, /backup\.sql exists\./],
     [['missing.sql'], 1, /There is no file .*missing\.sql/],
@@ -235,7 +239,8 @@ test('the command writes a new file, and overwrites none', async (t) => {
     [['broken.sql'], 1, /ends within a statement/],
     [[], 2, /Give one file/],
     [['backup.sql', 'broken.sql'], 2, /Give one file/],
-  ]) {
+  ];
+  for (const [args, code, message] of refusals) {
     const result = await run(...args);
     assert.deepEqual([result.code, result.stdout], [code, ''], args.join(' '));
     assert.match(result.stderr, message);

@@ -95,7 +95,7 @@ test('what hangs is named', async (t) => {
     for (const socket of sockets) socket.destroy();
   });
   await new Promise((done) => server.once('listening', done));
-  const connection = new Connection(`http://127.0.0.1:${server.address().port}`);
+  const connection = new Connection(`http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`);
   connection.timeoutMs = 10;
   await assert.rejects(connection.send(connection.get('/api/sessions')), /waiting for the response to GET \/api\/sessions/);
 });

@@ -82,10 +82,12 @@ test('a missing or invalid value is refused', () => {
 });
 
 test('an unknown test file is refused, and test files with similar names are suggested', () => {
-  for (const [name, hint] of [
+  /** @type {[string, RegExp][]} */
+  const names = [
     ['tests/e2e/pusch.test.mjs', /^Did you mean tests\/e2e\/(console\/)?push\.test\.mjs or /],
     ['nonsense', /^Test files are in .*tests\/e2e.*\. Example: /],
-  ]) {
+  ];
+  for (const [name, hint] of names) {
     const refused = call('test', '--file', name);
     assert.deepEqual([refused.status, refused.stdout], [2, '']);
     const [, message, ...rest] = refused.stderr.split('\n');
@@ -95,6 +97,7 @@ test('an unknown test file is refused, and test files with similar names are sug
 });
 
 test('options are parsed, with their defaults', () => {
+  /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
   const known = { port: { type: 'string', default: '1' }, only: { type: 'string', multiple: true, default: [] } };
   assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);

@@ -10,6 +10,11 @@ const OPTIONS = { keepGoing: false, verbose: false };
 /** Creates checks that record when they begin and end. `until`: a promise that the check waits for. */
 function recorder() {
   const order = [];
+  /**
+   * @param {string} title
+   * @param {string} lane
+   * @param {{after?: string[], until?: Promise<unknown>, fails?: boolean, skipReason?: () => string | Promise<string>}} [options]
+   */
   const check = (title, lane, { after, until, fails = false, skipReason } = {}) => ({
     title,
     lane,
@@ -29,6 +34,7 @@ const states = (results) => Object.fromEntries([...results].map(([title, { state
 
 test('lanes run in parallel, and the checks of a lane in order', async () => {
   const { order, check } = recorder();
+  /** @type {(value?: unknown) => void} */
   let release;
   const until = new Promise((resolve) => {
     release = resolve;
@@ -59,6 +65,7 @@ test('after a failure no further check starts', async () => {
 
 test('the skip reason of a check is computed while its dependency runs', async () => {
   const { order, check } = recorder();
+  /** @type {(reason: string) => void} */
   let resolve;
   const reason = new Promise((done) => {
     resolve = done;

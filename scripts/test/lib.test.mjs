@@ -128,7 +128,7 @@ test('the error about a problem of the computer has a hint what to do', async ()
   for (const [hint, outputs] of Object.entries(problems)) {
     for (const output of outputs) {
       const failing = run(process.execPath, ['-e', 'console.error(process.argv[1]); process.exit(1)', output]);
-      await assert.rejects(failing, (error) => new RegExp(hint).test(error.hint), output);
+      await assert.rejects(failing, (/** @type {UserError} */ error) => new RegExp(hint).test(error.hint), output);
     }
   }
 });
@@ -138,8 +138,8 @@ test('when one of several parallel tasks fails, the programs of the others are e
   const forever = () => (endless = run(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']));
   const failing = () => run(process.execPath, ['-e', 'process.exit(3)']);
   const unrelated = run(process.execPath, ['-e', 'setTimeout(() => {}, 500)']);
-  await assert.rejects(runParallel(forever, () => runParallel(failing)), (error) => error.code === 3);
-  await assert.rejects(endless, (error) => error.signal === 'SIGTERM');
+  await assert.rejects(runParallel(forever, () => runParallel(failing)), (/** @type {CommandFailed} */ error) => error.code === 3);
+  await assert.rejects(endless, (/** @type {CommandFailed} */ error) => error.signal === 'SIGTERM');
   await unrelated;
 });
 
@@ -231,7 +231,7 @@ test('without the history of git, the test of version skew is skipped, and fails
   t.after(() => set({ PREVIOUS_COMMIT, REQUIRE_PREVIOUS, GIT_DIR }));
   const { skipReason } = CHECKS.find(({ title }) => title === 'Version skew');
   set({ PREVIOUS_COMMIT: undefined, REQUIRE_PREVIOUS: undefined, GIT_DIR: path.join(tmpdir(), 'no-such-folder') });
-  assert.match(skipReason(), /previous commit/);
+  assert.match(await skipReason(), /previous commit/);
   set({ REQUIRE_PREVIOUS: '1' });
   assert.equal(skipReason(), undefined);
   await assert.rejects(buildPrevious(() => {}), (error) => error instanceof UserError && /previous commit/.test(error.message));

@@ -29,7 +29,7 @@ async function startServer(t, handler) {
     listening.closeAllConnections();
     listening.close();
   });
-  return { address: `http://127.0.0.1:${listening.address().port}`, requestedPaths };
+  return { address: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (listening.address()).port}`, requestedPaths };
 }
 
 const wait = (address, options = {}) =>

@@ -16,7 +16,7 @@ import { describeReport } from '../lib/smoke/report.mjs';
  */
 async function startFakeHub(t, faultOf = () => undefined) {
   const sessions = new Map();
-  const serve = (method, path, { tag } = {}) => {
+  const serve = (method, path, /** @type {{tag?: string}} */ { tag } = {}) => {
     if (path === '/cli/sessions') {
       if (!sessions.has(tag)) sessions.set(tag, { id: `id-${sessions.size}`, active: true });
       return { status: 200, body: { session: { id: sessions.get(tag).id } } };
@@ -41,8 +41,11 @@ async function startFakeHub(t, faultOf = () => undefined) {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => server.closeAllConnections() || server.close());
-  return { sessions, url: `http://127.0.0.1:${server.address().port}` };
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { sessions, url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}` };
 }
 
 /** Returns `fault` for the first request that starts with `prefix`. */

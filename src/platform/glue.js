@@ -151,8 +151,13 @@ export function streamedResponse(status, headers, next, context, firstMs, chunkM
   return new Response(readable, { status, headers: parseHeaders(headers) });
 }
 
+/**
+ * @param {string} headers alternating lines with a name and a value
+ * @returns {[name: string, value: string][]}
+ */
 export function parseHeaders(headers) {
   const lines = headers.split('\n');
+  /** @type {[name: string, value: string][]} */
   const pairs = [];
   for (let i = 0; i + 1 < lines.length; i += 2) pairs.push([lines[i], lines[i + 1]]);
   return pairs;
@@ -167,6 +172,7 @@ export function parseHeaders(headers) {
  */
 export async function sendPost(url, headers, body, timeoutMs) {
   const timeout = new AbortController();
+  /** @type {RequestInit} */
   const init = {
     method: 'POST',
     headers: parseHeaders(headers),
@@ -209,7 +215,9 @@ export async function runBatch(db, statements) {
 
 /**
  * Runs a statement whose rows are [seq, text], and joins the texts of the first `limit` rows with commas.
- * @param {[string, unknown[]]} statement
+ * @param {{prepare: (sql: string) => any}} db
+ * @param {[string, unknown[]]} statement SQL and parameters
+ * @param {number} limit
  * @returns {Promise<[string, number, number | undefined]>} the joined texts, the number of rows, the seq of the last joined row
  */
 export async function queryJoined(db, [sql, params], limit) {
@@ -233,7 +241,11 @@ export function encodeUtf8(text) {
   return ENCODER.encode(text);
 }
 
-/** Closes a socket with the code and reason of another socket's close event. */
+/**
+ * Closes a socket with the code and reason of another socket's close event.
+ * @param {WebSocket} socket
+ * @param {{code?: number, reason?: string}} event
+ */
 function propagateClose(socket, { code, reason }) {
   try {
     // 1005 and 1006 must not be sent (RFC 6455 section 7.4.1).
@@ -271,6 +283,7 @@ export class Inbox {
       }
       this.notify();
     };
+    /** @type {(event: {code?: number, reason?: string}) => void} */
     this.onClose = () => this.notify();
     // A Blob would be sent as the text "[object Blob]".
     socket.binaryType = 'arraybuffer';

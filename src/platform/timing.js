@@ -53,7 +53,7 @@ export class Meter {
 /**
  * Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead.
  * @param {string} headers alternating lines with a name and a value
- * @param {number | undefined} startedAt the time from `now` when the worker received the request; undefined without a valid token
+ * @param {number} [startedAt] the time from `now` when the worker received the request; undefined without a valid token
  */
 export function withHeaders(response, headers, startedAt) {
   if (headers === '' && startedAt === undefined) return response;

@@ -6,13 +6,14 @@
  * chooses it. An approval for the session is remembered by the caller instead, and every later call is allowed once.
  * `reject_always` is not chosen for the same reason.
  *
+ * @typedef {string[] | {answers: string[]}} Answer
  * @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string,
- *   answers?: Record<string, string[] | {answers: string[]}>}} Decision the user's decision; `canceled`: there is none
+ *   answers?: Record<string, Answer>}} Decision the user's decision; `canceled`: there is none
  * @typedef {{optionId: string, kind: string, name?: string}} Option
  * @typedef {{id: string, label: string, neverAsks?: boolean}} Choice an option that the user can choose by its own name
  */
 
-import { asList, firstLine, isObject, isText } from './values.mjs';
+import { asList, firstLine, isText } from './values.mjs';
 
 const MAX_LABEL_CHARS = 200;
 
@@ -60,7 +61,8 @@ export function offeredChoices(options, isPlan) {
  * @param {Choice[]} [choices] from `offeredChoices`
  */
 export function approvedOption(options, { answers }, choices = []) {
-  const [chosen] = asList(isObject(answers?.choice) ? answers.choice.answers : answers?.choice);
+  const given = answers?.choice;
+  const [chosen] = asList(Array.isArray(given) ? given : given?.answers);
   const isOffered = choices.some(({ id }) => id === chosen);
   return isOffered ? asList(options).find((option) => option?.optionId === chosen) : chooseOption(options, 'approved');
 }

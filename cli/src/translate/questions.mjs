@@ -80,7 +80,7 @@ const isCustom = (key, properties) => key.endsWith(CUSTOM) && Object.hasOwn(prop
 
 const answersOf = (answer) => asList(isObject(answer) ? answer.answers : answer).filter(isText);
 
-const toOption = ({ label, description }) => ({ label, description: isText(description) ? description : '' });
+const toOption = (/** @type {ReturnType<typeof choicesOf>[number]} */ { label, description }) => ({ label, description: isText(description) ? description : '' });
 
 function toQuestion(id, property, text) {
   const { title, description } = asObject(property);
@@ -94,7 +94,10 @@ function toQuestion(id, property, text) {
   };
 }
 
-/** Returns the choices of a property: the label that users see, and the value that the agent expects. */
+/**
+ * Returns the choices of a property: the label that users see, and the value that the agent expects.
+ * @returns {{label: string, description?: unknown, value: string | boolean}[]}
+ */
 function choicesOf(property) {
   const { type, items, oneOf, enum: values } = asObject(property);
   if (type === 'boolean') return [{ label: YES, value: true }, { label: NO, value: false }];

@@ -69,7 +69,11 @@ export function toolInput(call, quirks) {
   return withDescription(hasFields(base) ? base : derive(call, quirks), call.description);
 }
 
-/** Derives an input from what else is known of a call. */
+/**
+ * Derives an input from what else is known of a call.
+ * @param {import('./tool-calls.mjs').Call} call
+ * @param {import('./agents.mjs').Quirks} quirks
+ */
 function derive({ kind, title, locations }, { isTitleCommand }) {
   if (isTitleCommand && kind === 'execute' && isText(title)) return { command: title };
   const paths = locations.map(({ path }) => path).filter(isText);
@@ -84,6 +88,7 @@ function withDescription(input, description) {
 }
 
 /** Leaves out a list of commands that has only the command itself. */
+/** @param {Record<string, any>} input */
 function withoutRepeatedCommand({ commands, ...rest }) {
   const isRepeated = Array.isArray(commands) && commands.length === 1 && commands[0] === rest.command;
   return isRepeated || commands === undefined ? rest : { ...rest, commands };

@@ -72,11 +72,11 @@ const STOP_REASONS = {
 };
 
 /**
- * @param {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>}} options
+ * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>}} Options
  *   `agent`: the name of a known agent, or any other; `flavor`: the session's agent kind at the hub; `usedIds`: ids of the
  *   requests in the session's agent state, which agents with short ids would use again
  */
-export const createTranslator = (options) => new Translator(options);
+export const createTranslator = (/** @type {Options} */ options) => new Translator(options);
 
 /** Returns the summary for an agent's title of a session; null for a placeholder. */
 export function titleToSummary(title) {
@@ -99,6 +99,7 @@ class Translator {
   /** The JSON of the last record of a type: agents repeat themselves. */
   #last = new Map();
 
+  /** @param {Options} options */
   constructor({ agent, flavor = 'alpha', newId = randomUUID, now = Date.now, usedIds = [] }) {
     const quirks = quirksOf(agent);
     this.#quirks = quirks;
@@ -255,6 +256,7 @@ class Translator {
     return text === null ? [] : this.#onChange('summary', { text });
   }
 
+  /** @param {{used?: unknown, size?: unknown, cost?: object}} usage */
   #onUsage({ used, size, cost }) {
     if (typeof used !== 'number') return [];
     return this.#onChange('usage', { used, ...(typeof size === 'number' && { size }), ...(cost && { cost }) });

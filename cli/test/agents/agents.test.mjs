@@ -172,7 +172,7 @@ async function tellStory(t, name) {
     const said = hub.transcript(sid).slice(length).filter((text) => !/ resumes this session in \d+ s: |^\(warning: /.test(text));
     assert.deepEqual(said, ['Back again.', '(ready)']);
     assert.ok(model.requests[before].includes('This is prompt 1.'), 'The agent has forgotten the conversation.');
-    first = { child, exit };
+    first = { ...first, child, exit };
   });
 
   await t.test('an agent that has lost its session says so and starts a new one', async () => {

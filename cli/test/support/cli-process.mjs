@@ -5,7 +5,13 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { program } from '../../src/program.mjs';
 
-/** Starts the CLI, which is killed after the test. `stdio` may add an IPC channel. */
+/**
+ * Starts the CLI, which is killed after the test.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {string[]} args
+ * @param {Record<string, string>} env
+ * @param {import('node:child_process').StdioOptions} [stdio] may add an IPC channel
+ */
 export function runCli(t, args, env, stdio = 'pipe') {
   const child = spawn(process.execPath, [program.entry, ...args], { env, stdio });
   const exit = once(child, 'close');
@@ -21,6 +27,7 @@ export function runCli(t, args, env, stdio = 'pipe') {
 /** Starts the CLI and waits until its machine is connected. Returns the ids of the session and the machine too. */
 export async function startCli(t, hub, args, env, stdio) {
   const started = runCli(t, args, env, stdio);
+  /** @type {Record<string, string>} */
   const ids = {};
   for await (const line of createInterface({ input: started.child.stdout })) {
     const [kind, id] = line.split(' ');

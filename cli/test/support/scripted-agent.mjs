@@ -25,6 +25,7 @@ let canceled = new AbortController();
 let authenticated = !signedOut;
 const sessionIds = [];
 
+/** @returns {Promise<{stopReason: 'end_turn' | 'cancelled'}>} */
 async function runPrompt({ sessionId, prompt }, client) {
   canceled = new AbortController();
   const update = (body) => client.notify('session/update', { sessionId, update: body });
@@ -139,7 +140,7 @@ agent({ name: 'scripted' })
   })
   .onRequest('session/prompt', ({ params, client }) => {
     record('session/prompt', params);
-    geminiRecords?.add(params.sessionId);
+    geminiRecords?.add();
     return runPrompt(params, client);
   })
-  .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  .connect(ndJsonStream(Writable.toWeb(process.stdout), /** @type {ReadableStream<Uint8Array>} */ (Readable.toWeb(process.stdin))));

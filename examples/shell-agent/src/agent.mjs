@@ -24,6 +24,12 @@ const HELP = `A message is a shell command. sh runs it in the directory in which
 /todo done N     mark todo N as done
 /help            this text`;
 
+/**
+ * The decision about a command. `never`: the mode forbids commands, and there was no request.
+ * @typedef {Partial<Omit<import('session-gateway-cli-kit/permissions').Outcome, 'status'>> &
+ *   {status: 'approved' | 'denied' | 'canceled' | 'never'}} Decision
+ */
+
 export class ShellAgent {
   thinking = false;
   #running = null;
@@ -31,7 +37,15 @@ export class ShellAgent {
   /** @param {import('session-gateway-cli-kit/session').AgentParts} parts */
   constructor({ root, options, environment, session, state, uploads, settings, send, permissions, onThinking, onHandled, onQueueChange }) {
     const { echo = () => {}, flavor, log } = options;
-    Object.assign(this, { state, uploads, settings, send, permissions, onThinking, echo, flavor, log });
+    this.state = state;
+    this.uploads = uploads;
+    this.settings = settings;
+    this.send = send;
+    this.permissions = permissions;
+    this.onThinking = onThinking;
+    this.echo = echo;
+    this.flavor = flavor;
+    this.log = log;
     const [file, saved] = [state.pathFor('shell'), state.saved];
     this.shell = new ShellState({ root, base: environment, file, saved, save: (shell) => state.save(shell) });
     this.todos = new Todos(session.todos);
@@ -182,7 +196,12 @@ export class ShellAgent {
     }
   }
 
-  /** Reports why a command was not run: after a permission request, as a failed tool call with the request's id. */
+  /**
+   * Reports why a command was not run: after a permission request, as a failed tool call with the request's id.
+   * @param {string} command
+   * @param {object} input
+   * @param {Decision} decision
+   */
   async #reportNotRun(command, input, { id, status, decision, reason }) {
     if (id === undefined) return this.send(messages.text(`Not run in ${this.settings.permissionMode} mode: ${command}`));
     const denied = decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
@@ -192,7 +211,11 @@ export class ShellAgent {
     await this.send(messages.toolResult(id, why, true), localIds.result);
   }
 
-  /** @returns {Promise<import('session-gateway-cli-kit/permissions').Outcome | {status: 'never'}>} `never`: the mode forbids commands */
+  /**
+   * @param {string} command
+   * @param {object} input
+   * @returns {Promise<Decision>}
+   */
   async #requestPermission(command, input) {
     const { permissionMode, autoApprove } = this.settings;
     const decision = decideByMode(permissionMode, command, this.shell.isUnmodified);

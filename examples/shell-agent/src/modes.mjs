@@ -2,6 +2,8 @@
 
 import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
 
+/** @typedef {{approvedBy?: {kind: string, label: string}, isForbidden?: boolean}} ModeDecision */
+
 /**
  * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks and `read-only` runs
  * none.
@@ -9,7 +11,7 @@ import { APPROVE_EVERYTHING } from 'session-gateway-cli-kit/permissions';
  * @param {string} command
  * @param {boolean} isUnmodified whether no command changed the shell's variables or left its directory; in a modified
  *   shell, `ls` may be another program
- * @returns {{approvedBy?: {kind: string, label: string}, isForbidden?: boolean}} `approvedBy`: why the command runs without
+ * @returns {ModeDecision} `approvedBy`: why the command runs without
  *   asking; an empty object: the user is asked
  */
 export function decideByMode(mode, command, isUnmodified) {

@@ -27,8 +27,15 @@ State (machine ids, last handled message, the shell's directory and variables, u
 
 const HOME_VARIABLE = 'SHELL_AGENT_HOME';
 
-/** Parses the command line. @throws {import('session-gateway-cli-kit/args').UsageError} */
+/**
+ * Parses the command line.
+ * @param {string[]} argv
+ * @param {Record<string, string | undefined>} env
+ * @returns {import('session-gateway-cli-kit/args').Options & {local?: boolean}}
+ * @throws {import('session-gateway-cli-kit/args').UsageError}
+ */
 export function readArgs(argv, env) {
+  /** @type {Parameters<typeof readOptions>[2]} */
   const more = { homeVariable: HOME_VARIABLE, home: '.session-gateway', options: { local: { type: 'boolean' } } };
   const { values, ...options } = readOptions(argv, env, more);
   return options.help ? options : { ...options, flavor: options.flavor ?? 'alpha', local: values.local ?? false };

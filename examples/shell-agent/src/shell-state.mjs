@@ -25,7 +25,10 @@ export class ShellState {
    *   file to which a command writes its state; `base`: the environment of a new shell
    */
   constructor({ root, file, base, saved, save }) {
-    Object.assign(this, { root, file, base, save });
+    this.root = root;
+    this.file = file;
+    this.base = base;
+    this.save = save;
     this.cwd = typeof saved?.cwd === 'string' ? saved.cwd : root;
     this.env = { ...saved?.env };
   }
@@ -102,7 +105,7 @@ export class ShellState {
 function diffEnvironment(base, variables) {
   const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);
   // The separator captures all after the first `=`, which may contain `=` itself.
-  const pairs = variables.map((variable) => variable.split(/=([^]*)/, 2)).filter(([name]) => isSaved(name));
+  const pairs = variables.map((variable) => /** @type {[string, string]} */ (variable.split(/=([^]*)/, 2))).filter(([name]) => isSaved(name));
   const found = new Map(pairs.filter(([, value]) => value !== undefined));
   const changed = [...found].filter(([name, value]) => base[name] !== value);
   const unset = Object.keys(base).filter((name) => isSaved(name) && base[name] !== undefined && !found.has(name));

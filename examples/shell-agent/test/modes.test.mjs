@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decideByMode, isReadOnly } from '../src/modes.mjs';
 
-const describe = ({ approvedBy, isForbidden }) => approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
+const describe = (/** @type {import('../src/modes.mjs').ModeDecision} */ { approvedBy, isForbidden }) => approvedBy?.label ?? (isForbidden ? 'never' : 'ask');
 
 test('decideByMode runs, asks or refuses by mode', () => {
   assert.deepEqual(

@@ -10,7 +10,7 @@ import { hubAndFolders } from './support/program.mjs';
 
 test('the start timeout does not kill a session that has started', async (t) => {
   const { hub, base, dir } = await hubAndFolders(t);
-  const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {} } });
+  const processes = new SessionProcesses({ program, token: TOKEN, home: path.join(base, 'home'), log: { info() {}, warn() {} } });
   t.after(() => processes.end());
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const args = [`--dir=${dir}`, `--hub=${hub.url}`, '--no-machine', '--auto-approve'];

@@ -6,13 +6,15 @@ import { readArgs } from '../src/program.mjs';
 import { Todos } from '../src/todos.mjs';
 
 test('invalid command lines are refused with the reason', () => {
-  for (const [argv, reason] of [
+  /** @type {[string[], RegExp][]} */
+  const refusals = [
     [[], /--dir PATH is missing/],
     [['--dir', '.', '--nonsense'], /--nonsense/],
     [['--dir', '.', '--hub', 'nowhere'], /must be a URL such as/],
     [['--dir', '.', '--hub', 'ftp://x'], /http/],
     [['--dir', '.', '--flavor', 'a b'], /--flavor must be .*not "a b"/],
-  ]) {
+  ];
+  for (const [argv, reason] of refusals) {
     assert.throws(() => readArgs(argv, {}), reason);
   }
   const npm = { npm_lifecycle_event: 'agent', INIT_CWD: '/home/me' };

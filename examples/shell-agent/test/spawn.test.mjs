@@ -55,7 +55,8 @@ test('sessions are spawned in allowed directories, and end with the machine, whi
 test('invalid spawn and resume requests are refused with the reason', async (t) => {
   const { hub, base, dir, ids, spawn } = await startMachine(t);
   const own = hub.sessions.get(ids.session).metadata.alphaSessionId;
-  for (const [params, reason] of [
+  /** @type {[Record<string, unknown>, RegExp][]} */
+  const refusals = [
     [{ directory: base }, /outside the directories/],
     [{ directory: '/' }, /outside the directories/],
     // The same answer for what exists and what does not: a client cannot find out which paths the machine has.
@@ -73,7 +74,8 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
     [{ directory: dir, sessionId: ids.session }, /"resumeSessionId" must be/],
     [{ directory: dir, sessionId: '--help', resumeSessionId: '' }, /"resumeSessionId" must be/],
     [{ directory: dir, sessionId: 'unknown', resumeSessionId: own }, /^The hub answered 404/],
-  ]) {
+  ];
+  for (const [params, reason] of refusals) {
     const refused = await spawn(params);
     assert.equal(refused.success, false);
     assert.match(refused.error, reason);
@@ -116,7 +118,7 @@ test('a worktree that takes long to create is completed after the timeout', asyn
   git('add', '.');
   git('commit', '-m', 'first');
   git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
-  const spawner = new Spawner({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 });
+  const spawner = new Spawner(/** @type {any} */ ({ program, directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 }));
   const spawned = spawner.spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'slow' });
   await assert.rejects(spawned, /^Error: Creating the worktree takes longer than usual\. Try again in a minute\.$/);
   writeFileSync(gate, '');

@@ -15,10 +15,38 @@ import { namespaceOf, removeToken } from './token.mjs';
 const START_TIMEOUT_MS = 30_000;
 
 /**
+ * What the program's main function adds to the options of its command line. All times are for tests.
+ * @typedef {object} AppParts
+ * @property {import('./program.mjs').Program} program
+ * @property {string} token
+ * @property {ReturnType<typeof import('./log.mjs').makeLog>} log
+ * @property {boolean} [startedByRunner] whether a runner started this process
+ * @property {() => void} [onEnding] called when the app starts to stop
+ * @property {(text: string) => void} [echo] prints the output of typed commands
+ * @property {AbortSignal} [signal] aborts the start
+ * @property {number} [aliveMs]
+ * @property {number} [ackMs]
+ * @property {number} [reconnectMs]
+ * @property {number} [startTimeoutMs]
+ * @property {number} [readyMs]
+ *
+ * @typedef {import('./program.mjs').ProgramOptions & AppParts} AppOptions
+ *
+ * What `startApp` adds for the session and the machine.
+ * @typedef {object} Serving
+ * @property {string} root the directory to serve, resolved
+ * @property {StateStore} store
+ * @property {string} machineId
+ * @property {Spawner} spawner
+ * @property {HubClient} client
+ * @property {Outage} outage
+ *
+ * @typedef {AppOptions & Serving} ServingOptions
+ */
+
+/**
  * Connects to the hub and serves until `stop`.
- * @param {Record<string, any>} options the result of `readArgs`, `program` and `token`; also `log`, `startedByRunner` (whether a
- *   runner started this process), `onEnding` (called when the app starts to stop), `echo` (prints the output of typed
- *   commands), `signal` (aborts the start), and for tests `aliveMs`, `ackMs`, `reconnectMs`, `startTimeoutMs` and `readyMs`
+ * @param {AppOptions} options
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
  *   `ended` resolves when everything is closed, to an error if the hub refused this client
  * @throws {UsageError} when the directory cannot be served
@@ -45,16 +73,22 @@ export async function startApp(options) {
 }
 
 class App {
+  /** @type {(error: Error | null) => void} */
   #resolveEnded;
+  /** @type {Promise<void> | null} */
   #stopPromise = null;
   #isStarted = false;
 
+  /** @type {Session | null} */
   session = null;
+  /** @type {Machine | null} */
   machine = null;
+  /** @type {Promise<Error | null>} */
   ended = new Promise((resolve) => {
     this.#resolveEnded = resolve;
   });
 
+  /** @param {ServingOptions} options */
   constructor(options) {
     this.options = options;
   }
@@ -114,6 +148,9 @@ class App {
 
 /**
  * Locks the machine id, so that one process at a time is this machine.
+ * @param {StateStore} store
+ * @param {string} id
+ * @param {{machineId?: string}} options
  * @returns {{unlock?: () => void, refusal?: string}} `refusal`: the message to log when another process holds the lock
  * @throws {UsageError} when another process holds the lock of a `--machine-id`
  */

@@ -29,7 +29,8 @@ export const HELP_LINES = `
 /** Invalid usage: printed without a stack trace; the exit code is 2. */
 export class UsageError extends Error {}
 
-const OPTIONS = {
+/** @satisfies {import('node:util').ParseArgsOptionsConfig} */
+const OPTIONS = /** @type {const} */ ({
   'allow-dir': { type: 'string', multiple: true },
   'auto-approve': { type: 'boolean' },
   bridged: { type: 'boolean' },
@@ -49,7 +50,31 @@ const OPTIONS = {
   token: { type: 'string' },
   'token-file': { type: 'string' },
   verbose: { type: 'boolean' },
-};
+});
+
+/**
+ * The options that all CLIs have.
+ * @typedef {object} Options
+ * @property {boolean} [help] whether the help text is asked for; if so, there are no other options
+ * @property {string} dir the directory to serve, absolute
+ * @property {string} hub the address of the hub, without a trailing slash
+ * @property {string} [token]
+ * @property {string} [tokenFile]
+ * @property {string} [name] of the session
+ * @property {string} [tag] of the session
+ * @property {boolean} isNew whether to start a new session of the directory
+ * @property {string} [sessionId] the hub's id of the session to resume
+ * @property {string} [resume] the agent's id of the session to resume
+ * @property {string} flavor the agent kind; undefined if the command line has none: then the program adds it
+ * @property {string} [model]
+ * @property {boolean} autoApprove
+ * @property {string} [machineId]
+ * @property {string[]} allowDirs further directories in which sessions may be spawned, absolute
+ * @property {boolean} machine whether this process serves the machine, too
+ * @property {boolean} bridged whether to send the token only in the CONNECT packet
+ * @property {boolean} verbose
+ * @property {string} home the folder of the state
+ */
 
 /**
  * Parses a command line.
@@ -58,7 +83,7 @@ const OPTIONS = {
  * @param {{homeVariable: string, home: string, options: Record<string, {type: 'string' | 'boolean'}>}} program
  *   `homeVariable`: the variable with the folder of the state; `home`: its default in the home directory; `options`: more
  *   options, whose values are returned as `values`
- * @returns {{help: true} | Record<string, any>} the options; `token` may be undefined
+ * @returns {Options & {values: Record<string, any>}}
  * @throws {UsageError} on an unknown option or an invalid value
  */
 export function readOptions(argv, env, { homeVariable, home, options }) {
@@ -68,13 +93,15 @@ export function readOptions(argv, env, { homeVariable, home, options }) {
     const script = env.npm_lifecycle_event;
     throw new UsageError(`npm did not pass --${swallowed} to the program. Put two dashes before the options: npm run ${script} -- --${swallowed} …`);
   }
-  let values;
+  let parsed;
   try {
-    ({ values } = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: false }));
+    parsed = parseArgs({ args: argv, options: { ...OPTIONS, ...options }, allowPositionals: false });
   } catch (error) {
     throw new UsageError(`${error.message.split('. ')[0]}. See --help.`);
   }
-  if (values.help) return { help: true };
+  /** @type {ReturnType<typeof parseArgs<{options: typeof OPTIONS}>>['values']} */
+  const values = parsed.values;
+  if (values.help) return /** @type {ReturnType<typeof readOptions>} */ ({ help: true });
   if (!values.dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
   const { flavor } = values;
   if (flavor !== undefined && !/^[A-Za-z0-9_.-]{1,64}$/.test(flavor)) {

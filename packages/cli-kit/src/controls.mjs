@@ -10,8 +10,17 @@ export class Controls {
    *   onChange: () => void, onAbortAnswered: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
    *   `onChange`: reports changed settings to the hub; `onAbortAnswered`: called after the answer to `abort` was sent
    */
-  constructor(parts) {
-    Object.assign(this, parts);
+  constructor({ settings, agent, permissions, agentState, lifecycle, inBackground, onChange, onAbortAnswered, onKill, log }) {
+    this.settings = settings;
+    this.agent = agent;
+    this.permissions = permissions;
+    this.agentState = agentState;
+    this.lifecycle = lifecycle;
+    this.inBackground = inBackground;
+    this.onChange = onChange;
+    this.onAbortAnswered = onAbortAnswered;
+    this.onKill = onKill;
+    this.log = log;
   }
 
   /** Changes settings and reports them to the hub. */

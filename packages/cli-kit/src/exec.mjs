@@ -42,7 +42,7 @@ export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUT
     child.stderr.on('data', (text) => {
       if (stderr.length < 64 * 1024) stderr += text;
     });
-    child.once('error', (error) => {
+    child.once('error', (/** @type {NodeJS.ErrnoException} */ error) => {
       clearTimeout(timer);
       reject(error.code === 'ENOENT' ? new Error(`${program} is not installed on this machine.`) : error);
     });

@@ -18,6 +18,7 @@ const MAX_PATHS = 1000;
 /** @param {string} root the session's directory, resolved */
 export function fileMethods(root) {
   return {
+    /** @param {{path?: unknown}} [params] */
     async readFile({ path: requestedPath } = {}) {
       const file = await resolveInside(root, requestedPath);
       // O_NOFOLLOW: the path was resolved, so a link at its end was created after the check. O_NONBLOCK: a pipe must not block.
@@ -35,7 +36,10 @@ export function fileMethods(root) {
       }
     },
 
-    /** Returns the entries of a directory in order. `more` is the number of entries after this answer, which `offset` skips to. */
+    /**
+     * Returns the entries of a directory in order. `more` is the number of entries after this answer, which `offset` skips to.
+     * @param {{path?: unknown, offset?: unknown}} [params]
+     */
     async listDirectory({ path: requestedPath = '', offset = 0 } = {}) {
       const folder = await resolveInside(root, requestedPath);
       const found = await readdir(folder, { withFileTypes: true }).catch((error) => {

@@ -37,10 +37,22 @@ export async function git(args, cwd, options) {
   return result;
 }
 
-/** Why git failed, in one line. */
+/**
+ * The answer of `gitStatus` and `gitDiffNumstat`. With an error, it has no other field.
+ * @template File
+ * @typedef {{success: boolean, error?: string, files?: File[], more?: number}} Answer
+ */
+
+/** @typedef {import('./changed-folders.mjs').Entry} Entry */
+
+/**
+ * Why git failed, in one line.
+ * @param {{code: number | null, stderr: string}} result `code`: null if git was killed
+ * @param {string} cwd
+ */
 export function gitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
-  return stderr.split('\n')[0] || `git failed with exit code ${code}.`;
+  return stderr.split('\n')[0] || (code === null ? 'git was killed.' : `git failed with exit code ${code}.`);
 }
 
 const STATUS_BY_LETTER = { M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied', U: 'conflicted' };
@@ -143,6 +155,8 @@ export function gitMethods(root) {
      * Returns the changed files. If there are many, files with the same status in one folder are one entry: its path ends with a
      * slash, and `count` is their number. `filePath` selects the files of such a folder. `more` is the number of entries after
      * this answer, which `offset` skips to.
+     * @param {{cwd?: string, filePath?: string, offset?: number}} [params]
+     * @returns {Promise<Answer<Entry> & {branch?: string, detached?: boolean, upstream?: string, ahead?: number, behind?: number}>}
      */
     async gitStatus({ cwd, filePath = '', offset = 0 } = {}) {
       const directory = await resolveCwd(root, cwd);
@@ -162,6 +176,10 @@ export function gitMethods(root) {
       return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest, files: page.entries, ...page.more };
     },
 
+    /**
+     * @param {{cwd?: string, staged?: boolean}} [params]
+     * @returns {Promise<Answer<ReturnType<typeof parseNumstat>[number]>>}
+     */
     async gitDiffNumstat({ cwd, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
@@ -172,6 +190,7 @@ export function gitMethods(root) {
       return { success: true, files, ...more };
     },
 
+    /** @param {{cwd?: string, filePath?: string, staged?: boolean}} [params] */
     async gitDiffFile({ cwd, filePath, staged = false } = {}) {
       const directory = await resolveCwd(root, cwd);
       const inside = await git(['rev-parse', '--is-inside-work-tree'], directory);
@@ -198,6 +217,6 @@ async function untrackedDiff(directory, filePath) {
     directory,
   );
   // With --no-index, exit code 1 means that there are differences.
-  if (result.code > 1) throw new Error(gitError(result, directory));
+  if (result.code !== 0 && result.code !== 1) throw new Error(gitError(result, directory));
   return result.stdout.toString('utf8');
 }

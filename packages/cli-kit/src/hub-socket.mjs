@@ -26,7 +26,8 @@ export class HubSocket extends EventEmitter {
   #lastReport = '';
 
   /**
-   * @param {{hub: string, token: string, auth: Record<string, unknown>, bridged?: boolean,
+   * @param {{hub: string, token: string, bridged?: boolean,
+   *   auth: {clientType: string, sessionId?: string, machineId?: string, features?: string[]},
    *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
    *   reconnectMs?: number}} options
    *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
@@ -43,7 +44,8 @@ export class HubSocket extends EventEmitter {
       transports: ['websocket'],
       auth: { token, ...auth },
       ...(bridged ? {} : { extraHeaders: { Authorization: `Bearer ${token}` } }),
-      perMessageDeflate: false,
+      // The library's types lack this value.
+      perMessageDeflate: /** @type {any} */ (false),
       autoConnect: false,
       forceNew: true,
       reconnectionDelay: reconnectMs,

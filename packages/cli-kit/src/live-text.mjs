@@ -12,7 +12,10 @@ export class LiveText {
     this.send = send;
   }
 
-  /** Continues the message whose `localId` will be `id`. */
+  /**
+   * Continues the message whose `localId` will be `id`.
+   * @param {{id: string, kind?: string, text: string}} delta
+   */
   append({ id, kind, text }) {
     if (this.#current?.id !== id) this.#current = { id, kind, text: '' };
     const offset = this.#current.text.length;
@@ -31,7 +34,8 @@ export class LiveText {
   }
 
   #sendFrom(start) {
-    const { text = '', ...message } = this.#current ?? {};
+    if (!this.#current) return;
+    const { text, ...message } = this.#current;
     for (let offset = start; offset < text.length; ) {
       const end = offset + MAX_CHARS;
       // Half of a surrogate pair is not valid text.

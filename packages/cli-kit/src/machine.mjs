@@ -16,7 +16,7 @@ export class Machine {
 
   /**
    * Creates or finds the machine at the hub, without connecting.
-   * @param {Record<string, any>} options of `startApp`, with `client`, `outage`, `spawner`, `root`, `machineId`, `log`
+   * @param {import('./app.mjs').ServingOptions} options
    * @returns {Promise<Machine>}
    */
   static async open(options) {

@@ -5,8 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { describeWorktree } from './worktree.mjs';
 
 /**
- * @param {{root: string, flavor: string, name?: string, machineId: string, startedByRunner?: boolean,
- *   program: import('./program.mjs').Program}} options
+ * @param {import('./app.mjs').ServingOptions} options
  * @param {string} agentSessionId the id by which the agent knows the session; the hub's id is another one
  */
 export async function describeSession(options, agentSessionId) {

@@ -54,6 +54,7 @@ export function configureByFlavor(flavor, { permissionMode, modelMode }) {
  * The settings of a session at its start: from the command line, else those stored with the session at the hub.
  * @param {{flavor: string, autoApprove?: boolean, model?: string}} options
  * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
+ * @returns {Omit<import('./session.mjs').Settings, 'mode'>}
  */
 export function settingsByFlavor({ flavor, autoApprove, model }, session) {
   const stored = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';

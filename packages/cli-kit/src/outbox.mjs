@@ -27,6 +27,7 @@ export class Outbox {
   #pauseTimer = null;
   #pauseMs = 0;
   #ackTimeoutMs;
+  /** @type {Promise<unknown>} */
   #lastPush = Promise.resolve();
   #changeListeners = new Set();
   #isClosed = false;

@@ -9,7 +9,7 @@
  * @returns {{entries: T[], more: {more?: number}}}
  */
 export function pageOf(all, offset, max) {
-  const start = Number.isInteger(offset) && offset > 0 ? offset : 0;
+  const start = typeof offset === 'number' && Number.isInteger(offset) && offset > 0 ? offset : 0;
   const rest = all.length - start - max;
   return { entries: all.slice(start, start + max), more: rest > 0 ? { more: rest } : {} };
 }

@@ -118,7 +118,11 @@ export class Permissions {
     return { success: true };
   }
 
-  /** The RPC `readPermissionRequest`. @param {{id?: string, part?: number}} params */
+  /**
+   * The RPC `readPermissionRequest`.
+   * @param {{id?: string, part?: unknown}} params
+   * @returns {{success: boolean, error?: string, text?: string, parts?: number, proof?: string}}
+   */
   readContent({ id, part } = {}) {
     const { whole } = this.#pending.get(id) ?? {};
     return whole ? whole.read(part) : { success: false, error: 'No shortened permission request with this id is pending.' };

@@ -14,6 +14,11 @@ const END_MS = 15_000;
  * @property {Promise<void>} ended
  */
 
+/**
+ * A message of a session's process.
+ * @typedef {{type: 'session' | 'failed' | 'ending', sessionId?: string, error?: string}} RunnerMessage
+ */
+
 export class SessionProcesses {
   /** @type {Map<import('node:child_process').ChildProcess, ServedSession>} */
   #running = new Map();
@@ -24,7 +29,12 @@ export class SessionProcesses {
    *   `onCrash`: called when a session's process ended unexpectedly
    */
   constructor({ program, token, home, verbose = false, onCrash = () => {}, log }) {
-    Object.assign(this, { program, token, home, verbose, onCrash, log });
+    this.program = program;
+    this.token = token;
+    this.home = home;
+    this.verbose = verbose;
+    this.onCrash = onCrash;
+    this.log = log;
   }
 
   /** Number of running processes. */
@@ -50,7 +60,8 @@ export class SessionProcesses {
     // The token is sent as an IPC message, because other programs can read a process's arguments and environment. A send
     // error is ignored: a process that could not be started emits `error`, which is handled below.
     child.send({ type: 'token', token: this.token }, () => {});
-    const served = { id, isEnding: false };
+    /** @type {ServedSession} */
+    const served = { id, isEnding: false, started: undefined, ended: undefined };
     this.#running.set(child, served);
     let stderrTail = '';
     child.stderr.setEncoding('utf8');
@@ -80,7 +91,7 @@ export class SessionProcesses {
         if (hasStarted) this.#handleEnd(child, served, ending);
         else fail(`The new session ended before it was open ${ending}`);
       });
-      child.on('message', (message) => {
+      child.on('message', (/** @type {RunnerMessage} */ message) => {
         if (message?.type === 'failed') fail(message.error);
         if (message?.type === 'ending') served.isEnding = true;
         if (message?.type !== 'session') return;

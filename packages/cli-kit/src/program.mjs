@@ -14,6 +14,9 @@ import { removeNpmVariables } from './npm-script.mjs';
 import { requireToken } from './token.mjs';
 
 /**
+ * The options of a CLI: the common ones, and its own.
+ * @typedef {import('./args.mjs').Options & Record<string, any>} ProgramOptions
+ *
  * What a CLI adds to the kit.
  * @typedef {object} Program
  * @property {string} name of the command
@@ -22,19 +25,19 @@ import { requireToken } from './token.mjs';
  * @property {string} entry path of the main module, which a runner starts for each further session
  * @property {string} devVars path of the `.dev.vars` that may have the token
  * @property {string} homeVariable the environment variable with the folder of the state
- * @property {(argv: string[], env: Record<string, string | undefined>) => Record<string, any>} readArgs
- * @property {(options: Record<string, any>) => Promise<Record<string, any> | null>} [prepare] completes the options, and may ask at
+ * @property {(argv: string[], env: Record<string, string | undefined>) => ProgramOptions} readArgs
+ * @property {(options: ProgramOptions) => Promise<ProgramOptions | null>} [prepare] completes the options, and may ask at
  *   the terminal; returns null when there is nothing to serve; not called in sessions that a runner starts
- * @property {(options: Record<string, any>, session: Record<string, any>) => object} settings returns the
- *   settings with which a session starts
+ * @property {(options: ProgramOptions, session: Record<string, any>) => Omit<import('./session.mjs').Settings, 'mode'>} settings
+ *   returns the settings with which a session starts
  * @property {(parts: import('./session.mjs').AgentParts) => import('./session.mjs').Agent} createAgent
- * @property {(root: string, options: Record<string, any>) => string} [tagOf] returns the tag under
+ * @property {(root: string, options: ProgramOptions) => string} [tagOf] returns the tag under
  *   which the hub finds the session again, unless `--tag` is given; by default the directory
- * @property {(options: Record<string, any>) => object | Promise<object>} [describe] more session metadata
- * @property {(options: Record<string, any>) => object | Promise<object>} [describeMachine] more machine metadata;
+ * @property {(options: ProgramOptions & {root: string}) => object | Promise<object>} [describe] more session metadata
+ * @property {(options: ProgramOptions) => object | Promise<object>} [describeMachine] more machine metadata;
  *   called again with each keep-alive
- * @property {(options: Record<string, any>) => string} defaultAgent the agent kind of a spawn request without one
- * @property {(agent: string, options: Record<string, any>) => string[] | Promise<string[]>} agentArgs returns the
+ * @property {(options: ProgramOptions) => string} defaultAgent the agent kind of a spawn request without one
+ * @property {(agent: string, options: ProgramOptions) => string[] | Promise<string[]>} agentArgs returns the
  *   arguments at the end of the command line of a spawned session's process; throws or rejects for an agent that cannot be started
  */
 
@@ -60,7 +63,7 @@ function notifyRunner(message, onSent) {
  * Whether a runner started this process. A process manager may also open an IPC channel. It gives the token as an option or a
  * variable, which a runner never does.
  */
-const isStartedByRunner = ({ token, tokenFile }) => process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
+const isStartedByRunner = (/** @type {ProgramOptions} */ { token, tokenFile }) => process.connected && !token && !tokenFile && !process.env.CLI_API_TOKEN;
 
 /** Returns the access token. A runner sends it over the IPC channel. */
 async function receiveToken(options, { program, startedByRunner, warn }) {
@@ -70,6 +73,7 @@ async function receiveToken(options, { program, startedByRunner, warn }) {
   return token;
 }
 
+/** @param {Program} program */
 async function main(program) {
   let options = program.readArgs(process.argv.slice(2), process.env);
   if (options.help) {

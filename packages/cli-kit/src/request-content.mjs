@@ -28,12 +28,13 @@ export class RequestContent {
 
   /** Returns a part, for an RPC. @param {unknown} part from 0 */
   read(part) {
-    const text = Number.isInteger(part) ? this.#parts[part] : undefined;
+    const index = typeof part === 'number' && Number.isInteger(part) ? part : -1;
+    const text = this.#parts[index];
     if (text === undefined) return { success: false, error: `\`part\` must be from 0 to ${this.#parts.length - 1}.` };
-    return { success: true, text, parts: this.#parts.length, proof: this.#proofs[part] };
+    return { success: true, text, parts: this.#parts.length, proof: this.#proofs[index] };
   }
 
-  /** Returns why an approval is refused, or null. @param {unknown} proof `answers.proof` of the approval */
+  /** Returns why an approval is refused, or null. @param {any} proof `answers.proof` of the approval, unchecked */
   check(proof) {
     const [given] = Array.isArray(proof?.answers ?? proof) ? (proof.answers ?? proof) : [];
     if (given === this.#proofs.join('')) return null;

@@ -100,6 +100,7 @@ async function ripgrepPath() {
 /** @param {string} root the session's directory, resolved */
 export function searchMethods(root) {
   return {
+    /** @param {{args?: any, cwd?: unknown}} [params] `args` is checked */
     async runRipgrep({ args, cwd } = {}) {
       const directory = await resolveCwd(root, cwd);
       const { paths } = checkRipgrepArgs(args);

@@ -29,8 +29,10 @@ const DESCRIPTIONS = ['description', 'note', 'title', 'reason', 'timeout', 'time
 
 const EDIT_FIELDS = ['file_path', 'old_string', 'new_string', 'content', 'edits', 'changes', 'replace_all'];
 
-const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-const isText = (value) => typeof value === 'string';
+/** @returns {value is Record<string, any>} */
+const isObject = (/** @type {unknown} */ value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+/** @returns {value is string} */
+const isText = (/** @type {unknown} */ value) => typeof value === 'string';
 
 /**
  * Returns what an approval of a call for the session covers.
@@ -47,10 +49,17 @@ export function scopeOf({ tool, args = {}, kind }, root) {
   return CHANGING_KINDS.includes(kind) ? null : toolScope(tool);
 }
 
+/** @returns {Scope} */
 const editScope = (tool, root) => ({ kind: 'edit', tool, label: `edits in ${path.basename(root) || root}`, key: 'edit' });
 
+/** @returns {Scope} */
 const toolScope = (tool, label = tool) => ({ kind: 'tool', tool, label, key: JSON.stringify(['tool', tool]) });
 
+/**
+ * @param {string} tool
+ * @param {Record<string, any>} args
+ * @returns {Scope | null}
+ */
 function scopeOfCommand(tool, { command, ...others }) {
   const isList = Array.isArray(command) && command.length > 0 && command.every(isText);
   const words = isList ? command.map((text) => ({ text, isLiteral: true })) : isText(command) ? parseSimpleCommand(command) : null;

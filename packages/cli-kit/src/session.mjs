@@ -31,7 +31,7 @@ const FLUSH_MS = 5000;
  * What an agent is created from.
  * @typedef {object} AgentParts
  * @property {string} root the session's directory, resolved
- * @property {Record<string, any>} options of `startApp`
+ * @property {import('./app.mjs').ServingOptions} options of `startApp`
  * @property {Record<string, string>} environment for the agent's processes, without the access token
  * @property {Record<string, any>} session the hub's session
  * @property {import('./state.mjs').SessionState} state stored over restarts
@@ -69,19 +69,21 @@ const FLUSH_MS = 5000;
 
 export class Session {
   #timer = null;
+  /** @type {() => void} */
   #resolveEnded;
   #isMerged = false;
   /** The seqs of the messages that wait for the agent. @type {number[]} */
   #queuedSeqs = [];
 
   isEnding = false;
+  /** @type {Promise<void>} */
   ended = new Promise((resolve) => {
     this.#resolveEnded = resolve;
   });
 
   /**
    * Finds the session at the hub by id (to resume it) or by tag, or creates it; does not connect.
-   * @param {Record<string, any>} options of `startApp`, with `client`, `outage`, `store`, `root`, `machineId`, `log`
+   * @param {import('./app.mjs').ServingOptions & {onKill?: () => void}} options
    * @returns {Promise<Session>}
    * @throws {Error} when another process serves the session, or its state is not on this machine
    */
@@ -113,6 +115,11 @@ export class Session {
     }
   }
 
+  /**
+   * @param {import('./app.mjs').ServingOptions & {onKill?: () => void}} options
+   * @param {{state: import('./state.mjs').SessionState, metadata: Record<string, any>, session: Record<string, any>,
+   *   isNew: boolean}} opened `session`: the hub's
+   */
   constructor(options, { state, metadata, session, isNew }) {
     const { log, root, client, store, program } = options;
     this.id = session.id;
@@ -122,6 +129,7 @@ export class Session {
     this.client = client;
     this.state = state;
     this.ownMetadata = metadata;
+    /** @type {Settings} */
     this.settings = { mode: options.local ? 'local' : 'remote', ...program.settings(options, session) };
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)

@@ -22,12 +22,19 @@ export class Spawner {
   onCrash = (_sessionId) => {};
 
   /**
-   * @param {Record<string, any> & {directories: string[], program: import('./program.mjs').Program, readyMs?: number}} options
-   *   of `startApp`, with `machineId`; `directories`: resolved paths of the served directories
+   * @param {import('./app.mjs').AppOptions & {directories: string[], machineId: string}} options `directories`: resolved paths
+   *   of the served directories
    */
   constructor(options) {
     const { directories, program, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS } = options;
-    Object.assign(this, { options, directories, program, hub, machineId, bridged, verbose, readyMs });
+    this.options = options;
+    this.directories = directories;
+    this.program = program;
+    this.hub = hub;
+    this.machineId = machineId;
+    this.bridged = bridged;
+    this.verbose = verbose;
+    this.readyMs = readyMs;
     this.processes = new SessionProcesses({ program, token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
@@ -62,6 +69,10 @@ export class Spawner {
     return this.processes.end();
   }
 
+  /**
+   * @param {{directory: string, agentArgs: string[], model?: string, yolo?: boolean}} session
+   * @param {number} deadline
+   */
   #start({ directory, agentArgs, model, yolo = false }, deadline) {
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
     // A unique tag: the directory alone is the tag of the session of the command line.

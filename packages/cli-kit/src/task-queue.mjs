@@ -20,6 +20,7 @@ const MAX_REPORTED = 500;
  */
 
 export class TaskQueue {
+  /** @type {Item[]} */
   #items = [];
   #isProcessing = false;
   #isPaused = true;
@@ -32,14 +33,21 @@ export class TaskQueue {
 
   /**
    * @param {{settings: {mode: string}, send: (message: object, localId?: string) => Promise<unknown>,
-   *   handle: (item: Item, task: Task) => Promise<void>, interrupt: (task: Task) => Promise<unknown>,
+   *   handle: (item: Item, task: Task) => Promise<unknown>, interrupt: (task: Task) => Promise<unknown>,
    *   onEnd?: () => void, onHandled?: (seq: number, wasSkipped: boolean) => void, onQueueChange?: (seqs: number[]) => void,
    *   log: {warn: (text: string) => void}}} parts
    *   `interrupt`: makes `handle` return soon; `onEnd`: called after `handle`, before `ready` is sent; `onHandled`: called
    *   once per message, after its last effect; `onQueueChange`: called with the seqs of the messages that wait
    */
   constructor({ settings, send, handle, interrupt, onEnd = () => {}, onHandled = () => {}, onQueueChange = () => {}, log }) {
-    Object.assign(this, { settings, send, handle, interrupt, onEnd, onHandled, onQueueChange, log });
+    this.settings = settings;
+    this.send = send;
+    this.handle = handle;
+    this.interrupt = interrupt;
+    this.onEnd = onEnd;
+    this.onHandled = onHandled;
+    this.onQueueChange = onQueueChange;
+    this.log = log;
   }
 
   /** Starts to handle items; those added before are kept until then. */
@@ -124,11 +132,15 @@ export class TaskQueue {
     if (item.seq !== undefined && !isEarlierQueued) this.onHandled(item.seq, item.isSkipped === true);
   }
 
+  /** @param {Item} item */
   async #runTask(item) {
+    /** @type {() => void} */
     let end;
+    /** @type {Promise<void>} */
     const ended = new Promise((resolve) => {
       end = resolve;
     });
+    /** @type {Task} */
     const task = { item, isAborted: false, ended };
     this.current = task;
     try {
@@ -145,5 +157,5 @@ export class TaskQueue {
 }
 
 /** The text of an item, and the names of its attachments. */
-const describeItem = ({ text, attachments = [] }) =>
+const describeItem = (/** @type {Item} */ { text, attachments = [] }) =>
   [text, ...attachments.map(({ path, filename }) => filename ?? path)].filter(Boolean).join('\n');

@@ -74,6 +74,11 @@ function requireName(filename) {
 }
 
 /**
+ * A piece of an upload. `content`: base64; `filename`: with the last one.
+ * @typedef {{uploadId?: string, offset?: number, content?: string, last?: boolean, filename?: string}} Chunk
+ */
+
+/**
  * @param {string} folder of this session's uploads; created on the first upload, readable by this user only
  * @returns the RPC methods, and `discardParts`, to be called when the connection is lost: no further chunk follows
  */
@@ -87,6 +92,7 @@ export function createUploads(folder) {
     await file?.discard();
   }
 
+  /** @param {Chunk} chunk */
   async function receive({ uploadId, offset, content, last, filename }) {
     if (offset === 0 && !partialFiles.has(uploadId)) partialFiles.set(uploadId, new PartialFile(folder));
     const file = partialFiles.get(uploadId);
@@ -101,6 +107,7 @@ export function createUploads(folder) {
   }
 
   const methods = {
+    /** @param {{filename?: string, content?: string, mimeType?: string}} [params] `content`: base64 */
     async uploadFile({ filename, content } = {}) {
       requireName(filename);
       const bytes = decode(content);
@@ -116,6 +123,7 @@ export function createUploads(folder) {
       return { success: true, path: file, size: bytes.length };
     },
 
+    /** @param {Chunk & {abort?: boolean}} [params] */
     async uploadChunk({ abort, ...chunk } = {}) {
       if (typeof chunk.uploadId !== 'string') throw new PathError('"uploadId" is missing.');
       if (abort) {
@@ -130,6 +138,7 @@ export function createUploads(folder) {
       }
     },
 
+    /** @param {{path?: string}} [params] */
     async deleteUploadFile({ path: requestedPath } = {}) {
       const file = await findUpload(folder, requestedPath);
       if (file === null) return { success: false, error: 'No such uploaded file.' };

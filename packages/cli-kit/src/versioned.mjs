@@ -30,7 +30,7 @@ export class Versioned {
     this.version = record[`${field}Version`];
     this.retryMs = retryMs;
     /** Called after a value from the hub replaced the local one. */
-    this.onAdopt = () => {};
+    this.onAdopt = (/** @type {any} */ _value) => {};
   }
 
   /** Replaces the local value by a newer one from the hub. */

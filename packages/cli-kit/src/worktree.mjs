@@ -18,7 +18,7 @@ const ADD_TIMEOUT_MS = 10 * 60_000;
 /** Disables hooks: the user did not approve the programs that a repository's hooks run. */
 const NO_HOOKS = ['-c', 'core.hooksPath=/dev/null'];
 
-/** Calls of `openWorktree` run one at a time, so that two with the same name open the same worktree. */
+/** @type {Promise<unknown>} */
 let lastOpen = Promise.resolve();
 
 /**

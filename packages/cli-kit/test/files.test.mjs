@@ -37,6 +37,7 @@ test('a file is read as base64 of its bytes', async (t) => {
   assert.equal((await files.readFile({ path: 'in/bytes' })).content, bytes.toString('base64'));
 });
 
+/** @type {[unknown, RegExp][]} */
 const REFUSED = [
   ['../secret.txt', /must not contain "\.\."/],
   ['folder/../../secret.txt', /must not contain "\.\."/],

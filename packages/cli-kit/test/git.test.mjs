@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { groupByFolder } from '../src/changed-folders.mjs';
@@ -227,6 +228,19 @@ test('changed files that cannot be grouped come in pages, in order and without a
   assert.equal(new Set(found).size, 1204);
   assert.deepEqual(found, found.toSorted());
   assert.deepEqual((await gitStatus({ offset: 5000 })).files, []);
+});
+
+test('the diff of a new file fails when git is killed while it writes', async (t) => {
+  const { dir, write } = repository(t);
+  write('new.txt', 'one\ntwo\n');
+  const bin = tempDir(t);
+  const git = execFileSync('sh', ['-c', 'command -v git']).toString().trim();
+  const script = `#!/bin/sh\ncase "$*" in *--no-index*) echo 'diff --git'; kill -KILL $$ ;; esac\nexec '${git}' "$@"\n`;
+  writeFileSync(path.join(bin, 'git'), script, { mode: 0o755 });
+  const { PATH } = process.env;
+  t.after(() => (process.env.PATH = PATH));
+  process.env.PATH = `${bin}${path.delimiter}${PATH}`;
+  await assert.rejects(gitMethods(dir).gitDiffFile({ filePath: 'new.txt' }), /^Error: git was killed\.$/);
 });
 
 test('a changed folder outside of the directory is refused', async (t) => {

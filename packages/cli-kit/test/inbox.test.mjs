@@ -4,7 +4,10 @@ import { PAGE } from '../src/hub-client.mjs';
 import { Inbox } from '../src/inbox.mjs';
 import { deferred, nextTurn } from './support/wait.mjs';
 
-/** An inbox whose history the test fills. */
+/**
+ * An inbox whose history the test fills.
+ * @param {{startSeq?: number, fetchAfter?: (seq: number) => Promise<{seq: number}[]>, isConnected?: () => boolean}} [options]
+ */
 function createInbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
   const history = [];
   const receivedSeqs = [];

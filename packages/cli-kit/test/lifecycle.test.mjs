@@ -6,6 +6,7 @@ import { Lifecycle } from '../src/lifecycle.mjs';
 import { mergeMetadata } from '../src/metadata.mjs';
 
 function setUp({ isUsed = false } = {}) {
+  /** @type {{mode: 'local' | 'remote'}} */
   const settings = { mode: 'remote' };
   const published = [];
   const publish = ({ lifecycleState, agentError }) => published.push(agentError === undefined ? lifecycleState : `${lifecycleState}: ${agentError}`);

@@ -202,7 +202,9 @@ test('a rule for edits covers no file outside of the directory, through no link,
 
 test('an edit together with something else is not covered', () => {
   const file = { file_path: '/code/a', content: '' };
-  for (const args of [{ ...file, command: 'ls; rm a' }, { ...file, target: '/etc/passwd' }, { ...file, input: { a: 1 } }, { ...file, changes: [file] }, { changes: [file, { file_path: '/etc/x', content: '' }] }, { changes: [file, 'x'] }, { changes: [] }, { changes: file }, { file_path: '/code/a' }, { content: '' }]) {
+  /** @type {Record<string, unknown>[]} */
+  const refused = [{ ...file, command: 'ls; rm a' }, { ...file, target: '/etc/passwd' }, { ...file, input: { a: 1 } }, { ...file, changes: [file] }, { changes: [file, { file_path: '/etc/x', content: '' }] }, { changes: [file, 'x'] }, { changes: [] }, { changes: file }, { file_path: '/code/a' }, { content: '' }];
+  for (const args of refused) {
     assert.equal(scopeOf({ tool: 'Edit', args, kind: 'edit' }, '/code'), null, JSON.stringify(args));
     if (args.command === undefined && args.file_path !== '/code/a') assert.equal(scopeOf({ tool: 'Edit', args }, '/code'), null, JSON.stringify(args));
   }

@@ -116,6 +116,7 @@ describe('a file in chunks', () => {
     for (const name of [file, whole.path]) assert.ok(readFileSync(name).equals(bytes));
   });
 
+  /** @type {Record<string, [import('../src/uploads.mjs').Chunk, RegExp]>} */
   const faults = {
     'with a gap': [chunk(1800, 2400), /offset 1800, but 1500/],
     'sent twice': [chunk(0, 1500), /offset 0, but 1500/],

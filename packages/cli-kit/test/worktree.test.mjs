@@ -78,14 +78,16 @@ test('a worktree that cannot be created is refused with the reason', async (t) =
   git('clone', '--quiet', '--bare', dir, bare);
   git('branch', 'taken');
   mkdirSync(path.join(dir, '.worktrees', 'occupied', 'x'), { recursive: true });
-  for (const [directory, name, reason] of [
+  /** @type {[string, string, RegExp][]} */
+  const refusals = [
     [plain, 'x', /^Not a git repository: /],
     [empty, 'x', /has no commits/],
     [bare, 'x', /work tree/],
     [dir, 'taken', /^The branch taken already exists, but has no worktree\. Use another name\.$/],
     [dir, 'occupied', /already exists/],
     [dir, 'HEAD', /HEAD/],
-  ]) {
+  ];
+  for (const [directory, name, reason] of refusals) {
     await assert.rejects(openWorktree({ directory, directories: [directory], name }), { message: reason }, name);
   }
   assert.equal(git('worktree', 'list').trim().split('\n').length, 1);

@@ -36,13 +36,13 @@ export class Rows {
   createTable(sql) {
     this.#database.exec(sql);
     const names = this.#database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").all();
-    this.#tables = new Map(names.map(({ name }) => [quoted(name), this.#columns(quoted(name))]));
+    this.#tables = new Map(names.map(({ name }) => quoted(String(name))).map((name) => [name, this.#columns(name)]));
   }
 
   /** Generated columns are not in the list. @returns {Column[]} */
   #columns(table) {
     const columns = this.#database.prepare(`PRAGMA table_info(${table})`).all();
-    return columns.map(({ name, pk }) => ({ name: quoted(name), isKey: pk > 0 }));
+    return columns.map(({ name, pk }) => ({ name: quoted(String(name)), isKey: Number(pk) > 0 }));
   }
 
   /**

@@ -14,7 +14,7 @@ const HAS_LINE_BREAKS = [',char(10))', ',char(13))'];
 /**
  * Rewrites an SQL file: splits INSERT statements above {@link MAX_STATEMENT_BYTES}, repairs JSON (`repairJson`), and moves
  * triggers to the end. All other bytes are kept. Has one statement and the triggers in memory.
- * @param {AsyncIterable<Buffer>} chunks
+ * @param {AsyncIterable<Buffer> | Iterable<Buffer>} chunks
  * @param {{statements: number, split: number, repaired: number}} counts of statements and of repaired rows, which it increases
  * @returns {AsyncGenerator<Buffer>}
  * @throws {UserError} when the file is incomplete, or has a long statement that cannot be split

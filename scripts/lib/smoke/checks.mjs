@@ -38,7 +38,7 @@ function expect(condition, message) {
  * @typedef {object} Check
  * @property {string} name
  * @property {string[]} needs names of checks without which it is skipped
- * @property {(smoke: SmokeClient, figures: Figures, state: Record<string, any>) => Promise<string | void>} run resolves to a
+ * @property {(smoke: SmokeClient, figures: Figures, state: any) => Promise<string | void>} run resolves to a
  *   detail for the table; `state`: results of earlier checks
  */
 

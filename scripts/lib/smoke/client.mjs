@@ -74,9 +74,9 @@ export class SmokeClient {
     } catch (error) {
       throw new Failure(`No answer to ${method} ${path}: ${error.message || error.code}`);
     }
-    const timing = parseServerTiming(answer.headers['server-timing']);
+    const timing = parseServerTiming(/** @type {string | undefined} */ (answer.headers['server-timing']));
     figures?.add(performance.now() - startedAt, timing);
-    const colo = answer.headers['cf-ray']?.split('-')[1];
+    const colo = String(answer.headers['cf-ray'] ?? '').split('-')[1];
     if (colo) this.regions.worker.add(colo);
     if (timing.region) this.regions.d1.add(timing.region);
     if (answer.status !== status) {
@@ -154,6 +154,7 @@ export class SmokeClient {
     await Promise.allSettled(this.#pending);
     const deadline = Date.now() + this.cleanUpMs;
     const count = this.#sessions.size;
+    /** @type {Error | undefined} */
     let problem;
     await inLanes([...this.#sessions], LANES, async ([tag, id]) => {
       try {

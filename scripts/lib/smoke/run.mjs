@@ -30,12 +30,14 @@ import { Figures } from './figures.mjs';
  */
 export async function runSmoke(smoke, onCheck) {
   const startedAt = Date.now();
+  /** @type {Record<string, any>} */
   const state = {};
   /** @type {CheckReport[]} */
   const checks = [];
   const run = async (name, needs, work) => {
     const figures = new Figures();
     const missing = needs.find((need) => checks.find((check) => check.name === need)?.result !== 'ok');
+    /** @type {Pick<CheckReport, 'result' | 'detail'>} */
     const outcome = missing ? { result: 'skipped', detail: `needs ${missing}` } : await outcomeOf(() => work(figures));
     const check = { name, ...outcome, ...figures.summarize() };
     checks.push(check);
@@ -43,15 +45,19 @@ export async function runSmoke(smoke, onCheck) {
   };
   for (const { name, needs, run: work } of CHECKS) await run(name, needs, (figures) => work(smoke, figures, state));
   await run('clean-up', [], async () => `${await smoke.cleanUp()} sessions deleted`);
-  const regions = Object.fromEntries(Object.entries(smoke.regions).map(([name, found]) => [name, [...found]]));
+  const regions = { worker: [...smoke.regions.worker], d1: [...smoke.regions.d1] };
   const passed = checks.every(({ result }) => result !== 'failed');
   return { hub: smoke.url, version: state.version, passed, seconds: Math.round((Date.now() - startedAt) / 1000), regions, checks };
 }
 
-/** @param {() => Promise<string | void>} work */
+/**
+ * @param {() => Promise<string | void>} work
+ * @returns {Promise<Pick<CheckReport, 'result' | 'detail'>>}
+ */
 async function outcomeOf(work) {
   try {
-    return { result: 'ok', detail: (await work()) ?? '' };
+    const detail = await work();
+    return { result: 'ok', detail: typeof detail === 'string' ? detail : '' };
   } catch (error) {
     if (error instanceof Skipped) return { result: 'skipped', detail: error.message };
     if (error instanceof Failure || error.constructor === Error) return { result: 'failed', detail: error.message };

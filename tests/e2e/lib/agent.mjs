@@ -9,6 +9,8 @@ const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
 const START_TIMEOUT_MS = 60_000;
 
+/** @typedef {ReturnType<typeof start>} Child */
+
 /**
  * Starts the CLI and waits until it has printed the ids of its session and its machine. It prints them once it is connected
  * and has registered its methods.
@@ -17,7 +19,7 @@ const START_TIMEOUT_MS = 60_000;
  * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
  *   `home`: the folder of its state; `entry`: the main module of another CLI
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('./await.mjs').Recorder<string>,
- *   end: () => Promise<[number | null, string | null]>, kill: () => Promise<[number | null, string | null]>}>}
+ *   end: Child['end'], kill: Child['kill']}>}
  */
 export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = ENTRY, env = {} }) {
   const variables = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home, SESSION_GATEWAY_HOME: home, ...env };

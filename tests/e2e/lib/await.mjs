@@ -5,7 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** The default time limit. It is long, because other programs may keep the computer busy. */
 export const TIMEOUT_MS = 20_000;
 
-/** A promise with its `resolve` and `reject` functions. */
+/**
+ * A promise with its `resolve` and `reject` functions.
+ * @template [T=any]
+ * @returns {{promise: Promise<T>, resolve: (value?: T) => void, reject: (error: unknown) => void}}
+ */
 export function deferred() {
   let resolve;
   let reject;

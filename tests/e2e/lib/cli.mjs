@@ -24,15 +24,15 @@ export class Cli {
   #handlers = new Map();
 
   /**
-   * @param {import('./hub.mjs').Hub} hub
+   * @param {import('./hub.mjs').Hub | {url: string}} hub without a `Hub`, `token` is needed
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
    *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
-    const { namespace, tokenIn = 'connect', token = hub.token(namespace), auth = {}, label, reconnection = false } = options;
+    const { namespace, tokenIn = 'connect', token = /** @type {import('./hub.mjs').Hub} */ (hub).token(namespace), auth = {}, label, reconnection = false } = options;
     const { socketNamespace = '/cli', transports = ['websocket'] } = options;
-    const url = label === undefined ? hub.url : `http://${label}.hub.test:${hub.port}`;
+    const url = label === undefined ? hub.url : `http://${label}.hub.test:${new URL(hub.url).port}`;
     this.socket = io(`${url}${socketNamespace}`, {
       autoConnect: false,
       forceNew: true,
@@ -43,7 +43,7 @@ export class Cli {
       auth: tokenIn === 'connect' ? { token, ...auth } : auth,
       ...(tokenIn === 'header' ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
       ...(tokenIn === 'query' ? { query: { token } } : {}),
-      ...(label === undefined ? {} : { agent: new http.Agent({ lookup: loopback }) }),
+      ...(label === undefined ? {} : { agent: /** @type {any} */ (new http.Agent({ lookup: loopback })) }),
     });
     this.socket.onAny((name, payload, ack) => this.#handleEvent(name, payload, ack));
     this.socket.io.on('ping', () => this.pings.push(Date.now()));
@@ -114,7 +114,7 @@ export class Cli {
 
   /** Closes the connection as a killed process does, without a close frame. */
   terminate() {
-    this.socket.io.engine.transport.ws.terminate();
+    /** @type {any} */ (this.socket.io.engine.transport).ws.terminate();
   }
 
   close() {
@@ -139,6 +139,9 @@ export async function connectCli(t, hub, options) {
 
 /**
  * Opens a session, connects its CLI and sends a keep-alive.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {import('./hub.mjs').Hub} hub
+ * @param {ConstructorParameters<typeof Cli>[1] & {tag?: string, metadata?: object, agentState?: unknown}} options
  * @returns {Promise<{session: any, cli: Cli}>}
  */
 export async function liveSession(t, hub, { namespace, tag, metadata, agentState, ...options }) {

@@ -23,8 +23,10 @@ export async function mockPushManager(context, subscription) {
       const unsubscribe = async () => (localStorage.removeItem(STORAGE_KEY), true);
       return { endpoint: json.endpoint, options: { applicationServerKey: bytes.buffer }, toJSON: () => json, unsubscribe };
     };
-    PushManager.prototype.getSubscription = async () => current();
-    PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
+    /** @type {any} */
+    const manager = PushManager.prototype;
+    manager.getSubscription = async () => current();
+    manager.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
       const key = localStorage.getItem(STORAGE_KEY);
       if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new TypeError('Invalid subscription options.');
       if (key !== null && key !== applicationServerKey) throw new DOMException('A subscription for another key exists.', 'InvalidStateError');
@@ -37,7 +39,7 @@ export async function mockPushManager(context, subscription) {
 /**
  * Delivers a decrypted message to the page's service worker, like the browser's push service.
  * @param {import('playwright-core').Page} page
- * @param {unknown} payload
+ * @param {{tag: string}} payload
  */
 export async function deliverPush(page, payload) {
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => null));
@@ -76,12 +78,14 @@ export function clickNotification(page) {
   const [worker] = page.context().serviceWorkers();
   return worker.evaluate(async () => {
     const opened = [];
-    self.clients.openWindow = async (url) => void opened.push(url);
-    const [notification] = await self.registration.getNotifications();
-    const event = new NotificationEvent('notificationclick', { notification });
+    /** The global scope of a service worker. @type {any} */
+    const scope = self;
+    scope.clients.openWindow = async (url) => void opened.push(url);
+    const [notification] = await scope.registration.getNotifications();
+    const event = new scope.NotificationEvent('notificationclick', { notification });
     const done = [];
     event.waitUntil = (promise) => done.push(promise);
-    self.dispatchEvent(event);
+    scope.dispatchEvent(event);
     // `focus()` fails for the same reason.
     await Promise.allSettled(done);
     return opened;

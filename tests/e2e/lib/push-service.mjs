@@ -5,7 +5,7 @@ import http from 'node:http';
 import ece from 'http_ece';
 import { Recorder } from './await.mjs';
 
-const json = (part) => JSON.parse(Buffer.from(part, 'base64url'));
+const json = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
 
 /** Parses a VAPID header (RFC 8292): its claims and its key. @throws {Error} if the signature is invalid */
 export function parseVapid(authorization) {
@@ -15,7 +15,7 @@ export function parseVapid(authorization) {
   const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((part) => part.toString('base64url'));
   const publicKey = createPublicKey({ format: 'jwk', key: { kty: 'EC', crv: 'P-256', x, y } });
   const signed = Buffer.from(`${head}.${claims}`);
-  const options = { key: publicKey, dsaEncoding: 'ieee-p1363' };
+  const options = /** @type {const} */ ({ key: publicKey, dsaEncoding: 'ieee-p1363' });
   if (json(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
     throw new Error(`The signature of ${authorization} is invalid.`);
   }
@@ -30,12 +30,12 @@ export class PushService {
   #server = http.createServer((request, response) => this.#handleRequest(request, response));
 
   async start() {
-    await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', () => resolve(undefined)));
     return this;
   }
 
   get origin() {
-    return `http://127.0.0.1:${this.#server.address().port}`;
+    return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (this.#server.address()).port}`;
   }
 
   /**

@@ -36,7 +36,9 @@ export function replaceTexts(page, pairs) {
   return page.evaluate((all) => {
     const replace = (text) => all.reduce((result, [from, to]) => result.replaceAll(from, to), text);
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) walker.currentNode.data = replace(walker.currentNode.data);
-    for (const field of document.querySelectorAll('input, textarea')) field.value = replace(field.value);
+    while (walker.nextNode()) walker.currentNode.nodeValue = replace(walker.currentNode.nodeValue);
+    /** @type {NodeListOf<HTMLInputElement | HTMLTextAreaElement>} */
+    const fields = document.querySelectorAll('input, textarea');
+    for (const field of fields) field.value = replace(field.value);
   }, pairs);
 }

@@ -23,14 +23,14 @@ export async function startTcpProxy(t, hub) {
       from.on('close', () => connections.delete(connection));
     }
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
   const lost = new Set();
   t.after(() => {
     for (const socket of [...connections, ...lost].flat()) socket.destroy();
     server.close();
   });
   return {
-    url: `http://127.0.0.1:${server.address().port}`,
+    url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`,
     dropConnections: () => {
       const { size } = connections;
       for (const connection of connections) {

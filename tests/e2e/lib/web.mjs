@@ -7,13 +7,15 @@ import http from 'node:http';
 import https from 'node:https';
 import { Recorder, deferred, withTimeout } from './await.mjs';
 
+/** @typedef {http.IncomingMessage & {upgraded?: import('node:stream').Duplex}} Response `upgraded`: the socket of an upgrade */
+
 /**
  * Sends one HTTP request with the path unchanged, by default on a new connection.
  * @param {string} url the server's address
  * @param {string} method
  * @param {string} path
  * @param {{headers?: Record<string, string>, body?: string, agent?: http.Agent | false, timeoutMs?: number}} [options]
- * @returns {Promise<http.IncomingMessage>} when the headers have arrived
+ * @returns {Promise<Response>} when the headers have arrived
  */
 function open(url, method, path, { headers = {}, body, agent = false, timeoutMs = 60_000 } = {}) {
   const { protocol, hostname, port } = new URL(url);
@@ -24,8 +26,7 @@ function open(url, method, path, { headers = {}, body, agent = false, timeoutMs 
   request.once('error', reject);
   request.once('response', resolve);
   request.once('upgrade', (response, socket) => {
-    response.upgraded = socket;
-    resolve(response);
+    resolve(Object.assign(response, { upgraded: socket }));
   });
   request.end(body);
   return withTimeout(promise, `a response to ${method} ${path}`, timeoutMs);
@@ -45,7 +46,12 @@ function parseJson(body) {
   }
 }
 
-/** @returns {Answer} */
+/**
+ * @param {string} request
+ * @param {Response} response
+ * @param {string} text
+ * @returns {Answer}
+ */
 function toAnswer(request, { statusCode, headers }, text) {
   return { request, status: statusCode, headers, text, body: parseJson(text) };
 }
@@ -167,7 +173,7 @@ export class Web {
   async openSocket(query = {}, { tokenInQuery = true } = {}) {
     const parameters = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
     const address = `${this.url.replace(/^http/, 'ws')}/api/events?${parameters}`;
-    const socket = new WebSocket(address, tokenInQuery ? undefined : { headers: this.#authorization() });
+    const socket = new WebSocket(address, tokenInQuery ? undefined : /** @type {any} */ ({ headers: this.#authorization() }));
     const opened = deferred();
     const feed = new Feed(`the events of the socket ${new URLSearchParams(query)}`, () => socket.close());
     feed.send = (text) => socket.send(text);
@@ -185,7 +191,13 @@ export class Web {
 }
 
 /** The events of a stream or socket: `{eventId, type, ...}`. */
+/** @extends {Recorder<any>} */
 export class Feed extends Recorder {
+  /** Of a stream. @type {http.IncomingHttpHeaders | undefined} */
+  headers;
+  /** Sends a text. Only for a socket. @type {((text: string) => void) | undefined} */
+  send;
+
   constructor(source, close) {
     super(source);
     this.close = close;

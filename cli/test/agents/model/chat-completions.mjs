@@ -8,7 +8,7 @@ export const path = /\/chat\/completions$/;
 
 export const read = ({ messages = [], tools = [] }) => ({
   tools: tools.map((tool) => ({ name: tool.function?.name, schema: tool.function?.parameters })),
-  history: messages.flatMap(({ role, content, tool_calls: calls }) => {
+  history: messages.flatMap(/** @returns {import('./script.mjs').History} */ ({ role, content, tool_calls: calls }) => {
     if (role === 'user') return [{ role, text: textOf(content) }];
     if (role === 'tool') return [{ role: 'result' }];
     return role === 'assistant' && calls?.length > 0 ? [{ role: 'call' }] : [];

@@ -16,7 +16,7 @@ export const read = ({ input = [], tools = [] }) => ({
   tools: tools
     .flatMap((tool) => (tool.type === 'namespace' ? (tool.tools ?? []) : [tool]))
     .map(({ name, type, parameters }) => ({ name: name ?? type, schema: parameters, isCustom: type === 'custom' })),
-  history: input.flatMap(({ type = 'message', role, content }) => {
+  history: input.flatMap(/** @returns {import('./script.mjs').History} */ ({ type = 'message', role, content }) => {
     if (role === 'user') return [{ role, text: content.map(({ text = '' }) => text).join('\n') }];
     if (/_call$/.test(type)) return [{ role: 'call' }];
     return /_output$/.test(type) ? [{ role: 'result' }] : [];

@@ -8,7 +8,7 @@
  *   a file; `write`: path and content; `edit`: path, old text and new text; `plan`: markdown
  * @typedef {{name: string, schema?: any, isCustom?: boolean}} Tool
  * @typedef {{id: string, name: string, input: any, isCustom?: boolean}} Call
- * @typedef {{role: 'user' | 'call' | 'result', text?: string}[]} History
+ * @typedef {{role: string, text?: string}[]} History `role`: `user`, `call` or `result`
  */
 
 const SLOW_MS = 100;
@@ -58,7 +58,12 @@ const WRITERS = [/^write$/i, /^write_file$/, /^create$/, /^apply_patch$/];
 const PLANNERS = [/^ExitPlanMode$/, /^exit_plan_mode$/];
 const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
-/** Calls the agent's own tool, whatever its name and its fields are. @param {Step} step */
+/**
+ * Calls the agent's own tool, whatever its name and its fields are.
+ * @param {Step & {isInSandbox?: boolean}} step
+ * @param {Tool[]} tools
+ * @returns {Call}
+ */
 function toCall({ run, isInSandbox, read, write, edit, plan }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');

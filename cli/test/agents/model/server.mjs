@@ -10,7 +10,7 @@ import { nextResponse } from './script.mjs';
 
 const DIALECTS = [chatCompletions, generateContent, messages, responses];
 
-/** Answers to requests that no conversation needs. */
+/** Answers to requests that no conversation needs. @type {[RegExp, object][]} */
 const OTHER = [
   [/\/count_tokens$/, { input_tokens: 1234 }],
   [/:countTokens$/, { totalTokens: 1234 }],
@@ -62,7 +62,7 @@ export async function startModel({ title = 'A title' } = {}) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${server.address().port}`,
+    url: `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`,
     answer: (prompt, steps) => scripts.set(prompt, steps),
     hasSeenPicture: () => hasSeenPicture,
     requests,

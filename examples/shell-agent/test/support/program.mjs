@@ -11,7 +11,12 @@ import { tempDir } from '../../../../packages/cli-kit/test/support/repository.mj
 
 export const ENTRY = fileURLToPath(new URL('../../index.mjs', import.meta.url));
 
-/** Starts the program. It is killed when the test ends. */
+/**
+ * Starts the program. It is killed when the test ends.
+ * @param {{after: (step: () => unknown) => void}} t
+ * @param {string[]} args
+ * @param {Record<string, string>} [options] environment variables, and `entry`
+ */
 export function startProgram(t, args, { entry = ENTRY, ...env } = {}) {
   const child = spawn(process.execPath, [entry, ...args], {
     env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env },
@@ -42,7 +47,12 @@ export async function hubAndFolders(t) {
   return { hub, base, dir: path.join(base, 'served') };
 }
 
-/** The arguments and the environment to serve a directory of `hubAndFolders`. */
+/**
+ * The arguments and the environment to serve a directory of `hubAndFolders`.
+ * @param {Pick<Awaited<ReturnType<typeof hubAndFolders>>, 'hub' | 'base' | 'dir'>} fixture
+ * @param {string[]} args
+ * @returns {[string[], Record<string, string>]}
+ */
 export function commandLine({ hub, base, dir }, args) {
   const env = { CLI_API_TOKEN: TOKEN, SHELL_AGENT_HOME: path.join(base, 'home') };
   return [['--dir', dir, '--hub', hub.url, ...args], env];
@@ -55,6 +65,7 @@ export function commandLine({ hub, base, dir }, args) {
 export async function startAgent(t, fixture, args = []) {
   const { hub } = fixture;
   const started = startProgram(t, ...commandLine(fixture, args));
+  /** @type {Record<string, string>} */
   const ids = {};
   for await (const line of createInterface({ input: started.child.stdout })) {
     const [kind, id] = line.split(' ');

@@ -26,7 +26,8 @@ export async function setUpApp(t, program, defaults) {
   const { dir, git, write } = repository(t);
   const home = tempDir(t);
   const start = async (options = {}) => {
-    const app = await startApp({
+    /** @type {any} */
+    const all = {
       program,
       dir,
       home,
@@ -38,7 +39,8 @@ export async function setUpApp(t, program, defaults) {
       startTimeoutMs: 0,
       ...defaults,
       ...options,
-    });
+    };
+    const app = await startApp(all);
     apps.add(app);
     return app;
   };

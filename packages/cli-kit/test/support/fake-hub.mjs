@@ -18,6 +18,15 @@ export class FakeHub extends EventEmitter {
   machines = new Map();
   /** The only valid token. */
   token = TOKEN;
+  /** @type {import('node:http').Server} */
+  http;
+  /** @type {Server} */
+  io;
+  /** @type {import('socket.io').Namespace} */
+  cli;
+  url = '';
+  /** Returns whether the acknowledgement of a message is lost. @type {((message: any, isKnown: boolean) => boolean) | undefined} */
+  dropAck;
   #registered = new Map();
   #emitted = new Map();
 
@@ -31,7 +40,7 @@ export class FakeHub extends EventEmitter {
     hub.cli.on('connection', (socket) => hub.#handleConnection(socket));
     hub.http.listen(0, '127.0.0.1');
     await once(hub.http, 'listening');
-    hub.url = `http://127.0.0.1:${hub.http.address().port}`;
+    hub.url = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (hub.http.address()).port}`;
     return hub;
   }
 
@@ -70,7 +79,7 @@ export class FakeHub extends EventEmitter {
 
   /** Cuts all connections as a network failure does, without a disconnect packet. */
   cutConnections() {
-    for (const socket of this.cli.sockets.values()) socket.conn.transport.socket.terminate();
+    for (const socket of this.cli.sockets.values()) /** @type {any} */ (socket.conn.transport).socket.terminate();
   }
 
   /** The agent's messages in a session in order, one string each. The pieces of one tool result are joined. */

@@ -1,6 +1,10 @@
 /** Helpers for asynchronous tests. */
 
-/** A promise with its `resolve` and `reject` functions. */
+/**
+ * A promise with its `resolve` and `reject` functions.
+ * @template [T=any]
+ * @returns {{promise: Promise<T>, resolve: (value?: T) => void, reject: (error: unknown) => void}}
+ */
 export function deferred() {
   let resolve;
   let reject;

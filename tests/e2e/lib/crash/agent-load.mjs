@@ -22,7 +22,11 @@ export class AgentLoad {
    * @param {{name: string, namespace: string}} options
    */
   constructor(loadTest, t, { name, namespace }) {
-    Object.assign(this, { loadTest, t, name, namespace, web: loadTest.hub.web(namespace) });
+    this.loadTest = loadTest;
+    this.t = t;
+    this.name = name;
+    this.namespace = namespace;
+    this.web = loadTest.hub.web(namespace);
     this.dir = temporaryFolder(t);
     this.home = temporaryFolder(t);
   }

@@ -27,7 +27,10 @@ export class Listener {
    * @param {{name: string, namespace: string, session: any, channel: 'stream' | 'socket', all?: boolean}} options
    */
   constructor(loadTest, { name, namespace, session, channel, all = false }) {
-    Object.assign(this, { loadTest, name, session, channel });
+    this.loadTest = loadTest;
+    this.name = name;
+    this.session = session;
+    this.channel = channel;
     this.query = { sessionId: session.id, ...(all ? { all: 'true' } : {}) };
     this.web = loadTest.hub.web(namespace);
     this.random = loadTest.random.for(name);

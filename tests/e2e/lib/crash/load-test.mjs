@@ -97,7 +97,8 @@ class Signal {
 
   /** @param {LoadTest} loadTest @param {string} owner */
   constructor(loadTest, owner) {
-    Object.assign(this, { loadTest, owner });
+    this.loadTest = loadTest;
+    this.owner = owner;
   }
 
   notify() {

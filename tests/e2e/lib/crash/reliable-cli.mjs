@@ -37,7 +37,11 @@ export class ReliableCli {
    *   isLeader?: boolean}} options `isLeader`: it reports `thinking` and the mode of its session
    */
   constructor(loadTest, { name, namespace, session, tokenIn, sendsMessages = true, isLeader = true }) {
-    Object.assign(this, { loadTest, name, session, sendsMessages, isLeader });
+    this.loadTest = loadTest;
+    this.name = name;
+    this.session = session;
+    this.sendsMessages = sendsMessages;
+    this.isLeader = isLeader;
     this.random = loadTest.random.for(name);
     this.signal = loadTest.signal(name);
     this.web = loadTest.hub.web(namespace);

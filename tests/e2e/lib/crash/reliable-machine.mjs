@@ -8,7 +8,11 @@ const KEEP_ALIVE_PAUSE_MS = 1_000;
 export class ReliableMachine {
   /** @param {import('./load-test.mjs').LoadTest} loadTest @param {{name: string, namespace: string, machine: any}} options */
   constructor(loadTest, { name, namespace, machine }) {
-    Object.assign(this, { loadTest, name, machine, random: loadTest.random.for(name), signal: loadTest.signal(name) });
+    this.loadTest = loadTest;
+    this.name = name;
+    this.machine = machine;
+    this.random = loadTest.random.for(name);
+    this.signal = loadTest.signal(name);
     this.cli = new Cli(loadTest.hub, { namespace, tokenIn: 'header', auth: { machineId: machine.id }, reconnection: true });
     this.cli.socket.on('connect', () => {
       this.signal.notify();

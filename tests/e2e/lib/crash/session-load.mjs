@@ -23,7 +23,10 @@ export class SessionLoad {
    */
   constructor(loadTest, namespace, session, { tokensIn, channels, writers = 1 }) {
     const clientOptions = (kind, n) => ({ name: `${session.tag}-${kind}-${n}`, namespace, session });
-    Object.assign(this, { loadTest, namespace, session, web: loadTest.hub.web(namespace) });
+    this.loadTest = loadTest;
+    this.namespace = namespace;
+    this.session = session;
+    this.web = loadTest.hub.web(namespace);
     this.clis = tokensIn.map((tokenIn, n) => new ReliableCli(loadTest, { ...clientOptions('cli', n), tokenIn, isLeader: n === 0 }));
     this.writers = Array.from({ length: writers }, (_, n) => new Writer(loadTest, clientOptions('writer', n)));
     this.approver = new Approver(loadTest, clientOptions('approver', 0));

@@ -19,7 +19,12 @@ export class Updater {
    *   additional change
    */
   constructor(cli, { event, subject, key, version, value, change = (same) => same }) {
-    Object.assign(this, { cli, loadTest: cli.loadTest, event, subject, key, change });
+    this.cli = cli;
+    this.loadTest = cli.loadTest;
+    this.event = event;
+    this.subject = subject;
+    this.key = key;
+    this.change = change;
     this.random = this.loadTest.random.for(`${cli.name} ${event}`);
     this.#version = version;
     this.#value = value;
@@ -45,6 +50,7 @@ export class Updater {
     }
   }
 
+  /** @param {string} mark @param {Record<string, any>} ack */
   #handleAck(mark, { result, version, reason, [this.key]: value }) {
     this.loadTest.expect(result !== 'error', `${this.event} of ${mark} failed: ${reason}`);
     if (result === 'success') this.acked.set(mark, version);

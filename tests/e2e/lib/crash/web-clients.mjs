@@ -16,7 +16,13 @@ export class Writer {
    *   `text`: returns the text of the nth message, by default a random one; `pauseMs`: the longest pause between messages
    */
   constructor(loadTest, { name, namespace, session, text = () => this.random.text(), pauseMs = PAUSE_MS }) {
-    Object.assign(this, { loadTest, name, session, text, pauseMs, web: loadTest.hub.web(namespace), random: loadTest.random.for(name) });
+    this.loadTest = loadTest;
+    this.name = name;
+    this.session = session;
+    this.text = text;
+    this.pauseMs = pauseMs;
+    this.web = loadTest.hub.web(namespace);
+    this.random = loadTest.random.for(name);
   }
 
   async run() {
@@ -41,7 +47,10 @@ export class Approver {
 
   /** @param {import('./load-test.mjs').LoadTest} loadTest @param {{name: string, namespace: string, session: any}} options */
   constructor(loadTest, { name, namespace, session }) {
-    Object.assign(this, { loadTest, session, web: loadTest.hub.web(namespace), random: loadTest.random.for(name) });
+    this.loadTest = loadTest;
+    this.session = session;
+    this.web = loadTest.hub.web(namespace);
+    this.random = loadTest.random.for(name);
   }
 
   async run() {
@@ -74,7 +83,11 @@ export class Caller {
 
   /** @param {import('./load-test.mjs').LoadTest} loadTest @param {{name: string, namespace: string, session: any}} options */
   constructor(loadTest, { name, namespace, session }) {
-    Object.assign(this, { loadTest, name, session, web: loadTest.hub.web(namespace), random: loadTest.random.for(name) });
+    this.loadTest = loadTest;
+    this.name = name;
+    this.session = session;
+    this.web = loadTest.hub.web(namespace);
+    this.random = loadTest.random.for(name);
   }
 
   async run() {

@@ -1,0 +1,26 @@
+// The TypeScript compiler, which checks types and writes no files.
+
+import { nodeBinary } from './node.mjs';
+import { inProject } from './paths.mjs';
+import { run } from './run.mjs';
+
+/** The projects with JavaScript, whose types are in JSDoc comments. */
+export const JAVASCRIPT_PROJECTS = ['tsconfig.json', 'tsconfig.runtime.json'];
+
+/**
+ * Checks the types of a project.
+ * @param {string} project path of its configuration, or of the folder with `tsconfig.json`
+ * @param {(line: string) => boolean | void} onLine called for each line of the compiler
+ * @throws {import('./errors.mjs').CommandFailed} when it found an error
+ */
+export async function checkTypes(project, onLine) {
+  await run(nodeBinary(), [inProject('node_modules', 'typescript', 'bin', 'tsc'), '--project', inProject(project)], { onLine });
+}
+
+/**
+ * Checks the types of all projects with JavaScript.
+ * @param {(line: string) => boolean | void} onLine
+ */
+export async function checkJavaScriptTypes(onLine) {
+  for (const project of JAVASCRIPT_PROJECTS) await checkTypes(project, onLine);
+}

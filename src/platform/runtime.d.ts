@@ -1,0 +1,3 @@
+/** Globals of the runtime that browsers do not have. */
+
+declare class IdentityTransformStream extends TransformStream<Uint8Array, Uint8Array> {}
