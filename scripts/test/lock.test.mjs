@@ -61,8 +61,9 @@ async function startZombie(t, code) {
   const parent = spawn('/bin/sh', ['-c', script, 'sh', process.execPath, '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => parent.kill('SIGKILL'));
   const pid = String((await once(parent.stdout, 'data'))[0]).trim();
-  // Nothing notifies a third process of an end.
-  while (!spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.startsWith('Z')) await sleep(10);
+  // Nothing notifies a third process of an end. The first thread may end before the others.
+  const hasEnded = () => /^Z\S*\s+[01]$/.test(spawnSync('ps', ['-o', 'stat=,nlwp=', '-p', pid], { encoding: 'utf8' }).stdout.trim());
+  while (!hasEnded()) await sleep(10);
   return Number(pid);
 }
 
