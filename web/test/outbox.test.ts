@@ -3,10 +3,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
+import type { Message } from '../src/api/types.ts';
 import { unreachableError } from '../src/api/errors.ts';
 import { MemoryDatabase } from '../src/state/database.ts';
 import { Outbox } from '../src/state/outbox.ts';
-import { getConversation, state } from '../src/state/store.ts';
+import { withNewestPage } from '../src/state/conversation.ts';
+import { getConversation, state, updateConversation } from '../src/state/store.ts';
 import type { TabMessage } from '../src/state/tabs.ts';
 import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
 import { flushPromises } from './support/promises.ts';
@@ -199,6 +201,35 @@ test('sends unsent messages after a reload with the same id', async () => {
   state.value = EMPTY_STATE;
   await reload().readStored();
   assert.deepEqual(states(), []);
+});
+
+test('forgets unsent messages of an earlier page that the history has, whenever it arrives', async () => {
+  const history = () => {
+    const stored = { id: 'm', seq: 7, localId: 'l1', content: {}, createdAt: 1 } as unknown as Message;
+    updateConversation('a', (conversation) => withNewestPage(conversation, [stored], false));
+  };
+  for (const arrives of ['before', 'meanwhile']) {
+    state.value = EMPTY_STATE;
+    const { outbox, reload, hub, sent, database } = setup();
+    hub.respond = async () => {
+      throw unreachableError();
+    };
+    await outbox.send('a', 'hello', []);
+    state.value = EMPTY_STATE;
+    const reloaded = reload();
+    if (arrives === 'before') history();
+    const sending = reloaded.sendWaiting();
+    if (arrives === 'meanwhile') {
+      hub.respond = async () => {
+        history();
+        throw unreachableError();
+      };
+    }
+    await sending;
+    await flushPromises();
+    assert.deepEqual([states(), await database.getAll('outbox')], [[], []], arrives);
+    assert.equal(sent.length, arrives === 'before' ? 1 : 2);
+  }
 });
 
 test('restores the messages of a session in the order in which they were written', async () => {

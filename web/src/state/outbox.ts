@@ -138,6 +138,7 @@ export class Outbox {
       this.#stored.set(localId, isRejected);
       updateConversation(sessionId, (conversation) => withOutgoing(conversation, { localId, ...message, status: isRejected ? 'failed' : 'waiting' }));
     }
+    for (const sessionId of new Set(sessionOf.values())) this.#deleteConfirmed(sessionId);
   }
 
   #enqueue(sessionId: string, message: OutgoingMessage): Promise<void> {
@@ -166,7 +167,15 @@ export class Outbox {
       }
     });
     this.#sending.delete(sessionId);
+    this.#deleteConfirmed(sessionId);
     this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0, isOnlySender);
+  }
+
+  /** Deletes messages from the database that the history has: the answer to an earlier page was lost, and they are not pending. */
+  #deleteConfirmed(sessionId: string): void {
+    for (const { localId } of getConversation(sessionId).messages) {
+      if (localId && this.#stored.has(localId) && !this.#finished.has(localId)) void this.#delete(sessionId, localId, true);
+    }
   }
 
   /** Returns the next message to send, after reading what the other tabs have written and sent. */
