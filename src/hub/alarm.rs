@@ -1,5 +1,4 @@
-//! The object's only alarm. The hub sets it to the earliest deadline of all components, and does everything that is due
-//! when it fires.
+//! What happens when the object's alarm fires: everything that is due. [`schedule`](crate::hub::turn::schedule) sets the alarm.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Lookups of local ids that are not in memory: older ones of a session with many messages. Each batch of the journal ends with the
-//! lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of its own.
+//! Local ids to look up in the database, because memory lacks the older ones of a session with many messages. Each batch of the
+//! journal ends with the lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of
+//! its own.
 
 use crate::hub::base::state::State;
 use crate::hub::base::state::committed::Committed;

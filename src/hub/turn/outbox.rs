@@ -1,5 +1,5 @@
-//! All actions on sockets: sending frames, storing attachments (the state of a socket that survives hibernation), and
-//! closing. A client that does not read is disconnected, because the runtime keeps unread frames in memory without limit.
+//! Sending frames to several sockets, and closing sockets. A client that does not read is disconnected, because the runtime keeps
+//! unread frames in memory without limit.
 
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::Peer;
