@@ -26,7 +26,7 @@ const FIRST_LOAD_BUDGET_BYTES = 250_000;
 /** How many test files run at a time: each starts its own runtime and clients. */
 const CONCURRENCY = Math.min(4, availableParallelism());
 
-/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They all run at once, in their own lane. */
+/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. More of them run at a time, in their own lane. */
 const TIMER_TESTS = ['connecting', 'costs', 'events', 'hibernation', 'liveness', 'restart', 'slow-bodies'].map((name) => `tests/e2e/${name}.test.mjs`);
 
 /** The test that needs the worker of the previous commit. */
@@ -135,7 +135,7 @@ export const CHECKS = [
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
       inputs: [...BUILT_HUB, 'bench'],
-      concurrency: TIMER_TESTS.length,
+      concurrency: 2 * CONCURRENCY,
     },
     () => TIMER_TESTS,
   ),

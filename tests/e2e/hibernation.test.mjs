@@ -50,7 +50,9 @@ describe('a hibernating object', { concurrency: true }, () => {
       /** Hibernates the object and runs `act`, which must wake it once and close no socket. */
       function testWake(name, act) {
         test(name, async () => {
-          const { target, namespace, cli, second, runner, ids } = clients;
+          const { target, namespace, session, cli, second, runner, ids } = clients;
+          // On a slow computer the tests before may have taken longer than the session stays active.
+          await cli.keepAlive(session.id);
           const tallyBefore = await target.tally(namespace);
           await target.hibernate(namespace);
           await act(clients);

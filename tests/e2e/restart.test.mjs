@@ -10,6 +10,10 @@ const SESSION_MS = 30_000;
 /** Tolerance between times that this process and the runtime read. */
 const CLOCK_MS = 250;
 const MESSAGE_COUNT = 300;
+/** How long a restarted hub waits for the CLI of a call. tests/it/grace.rs tests it. */
+const GRACE_MS = 10_000;
+/** How many tests run at a time: each starts its own runtime twice. */
+const CONCURRENCY = 3;
 
 /** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
 const TOKEN_LOCATIONS = ['connect', 'header'];
@@ -20,7 +24,7 @@ async function readAll(web, id) {
   return { session, messages: await web.readHistory(id) };
 }
 
-describe('a restart of the hub', { concurrency: true }, () => {
+describe('a restart of the hub', { concurrency: CONCURRENCY }, () => {
   for (const tokenIn of TOKEN_LOCATIONS) {
     test(`loses no data, and its CLI reconnects (token by ${tokenIn})`, async (t) => {
       const hub = await startHub();
@@ -34,13 +38,14 @@ describe('a restart of the hub', { concurrency: true }, () => {
       await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
       await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
-      await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
       await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
       await Promise.all(Array.from({ length: MESSAGE_COUNT }, (_, n) => cli.sendMessage(session.id, { n }, `l-${n}`)));
       const idle = await web.openSession({ tag: '/code/idle' });
       const machine = await web.registerMachine({ id: 'm-1', runnerState: { status: 'running' } });
       await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
+      // The last activity before the restart, after which the session stays active for `SESSION_MS`.
+      await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
 
       const before = await readAll(web, session.id);
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
@@ -93,14 +98,22 @@ describe('a restart of the hub', { concurrency: true }, () => {
       await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
       const readStatus = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await readStatus()).body.branch, 'main');
-      await hub.restart();
-      // tests/it/grace.rs tests how long the hub waits for the CLI.
-      const reconnected = await connectCli(t, hub, { namespace: 'calls', tokenIn, auth: { sessionId: session.id } });
-      const call = readStatus();
-      // The hub has read the request before the method is registered.
-      await web.get(`/api/sessions/${session.id}`);
-      await reconnected.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
-      assert.deepEqual((await call).body, { success: true, branch: 'still main' });
+
+      /** Resolves to the answer to a call, and to how long after the first request the method was registered. */
+      const callAfterRestart = async () => {
+        await hub.restart();
+        const startedAt = Date.now();
+        const reconnected = await connectCli(t, hub, { namespace: 'calls', tokenIn, auth: { sessionId: session.id } });
+        const call = readStatus();
+        // The hub has read the request before the method is registered.
+        await web.get(`/api/sessions/${session.id}`);
+        await reconnected.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
+        return { registeredAfter: Date.now() - startedAt, body: (await call).body };
+      };
+      let answer = await callAfterRestart();
+      // A computer that is busy with other tests may need longer than the hub waits. That restart shows nothing.
+      for (let n = 0; n < 5 && answer.registeredAfter > GRACE_MS; n += 1) answer = await callAfterRestart();
+      assert.deepEqual(answer.body, { success: true, branch: 'still main' });
     });
   }
 
