@@ -8,8 +8,8 @@
 pub mod auth;
 pub mod http;
 pub mod hub;
-pub mod ledger;
 pub mod limits;
+pub mod memory_budget;
 pub mod model;
 #[cfg(target_arch = "wasm32")]
 pub mod platform;

@@ -1,6 +1,6 @@
 //! Every limit that protects memory, time or another namespace: bytes, counts and times, by subject. The runtime gives a worker
 //! or an object 128 MB of memory and one thread, so everything whose size a client controls has a limit here. Objects may
-//! share an isolate and its memory, so what is large also reserves its bytes in the [`ledger`](crate::ledger).
+//! share an isolate and its memory, so what is large also reserves its bytes in the [`memory_budget`](crate::memory_budget).
 //!
 //! A limit that is part of a format, such as the maximum length of a host name, is defined next to its parser.
 
@@ -202,7 +202,7 @@ pub const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 /// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
-pub const JOURNAL_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
+pub const WRITE_QUEUE_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
 /// How long a frame of a CLI waits for memory, in milliseconds: several times what the hub takes to store the largest one.
@@ -440,11 +440,11 @@ pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// The largest total size of pending permission requests, in bytes: all are completed at once when a session ends.
 pub const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 /// The largest completed permission request, in bytes: it fits a row of D1 (2 MB). A larger one is shortened.
-pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
+pub const MAX_COMPLETED_REQUEST_BYTES: usize = 1_900_000;
 /// The size above which the record of a session's completed requests is trimmed, in bytes, overhead included. The record is read
 /// whole and is in memory several times while it is sent. The SQL in `store::completed_requests` repeats this number.
-pub const MAX_RECORD_BYTES: usize = 10_000_000;
+pub const MAX_COMPLETED_REQUESTS_BYTES: usize = 10_000_000;
 /// The size to which a record is trimmed, in bytes. The SQL repeats it, too.
-pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
+pub const TRIMMED_COMPLETED_REQUESTS_BYTES: usize = 9_000_000;
 /// The largest todo list, in bytes: it fits the row of its session together with the other values.
 pub const MAX_TODOS_BYTES: usize = 250_000;

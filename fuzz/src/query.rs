@@ -102,8 +102,9 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a routing");
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
-    let (db, ledger) = (Arc::new(EmptyDatabase), Arc::default());
-    let edge = Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, ledger, Arc::new(NoClock));
+    let (db, memory_budget) = (Arc::new(EmptyDatabase), Arc::default());
+    let edge =
+        Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, memory_budget, Arc::new(NoClock));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.route(head, NOW_MS, || None).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));

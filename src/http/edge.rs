@@ -19,8 +19,8 @@ use super::response::{JsonText, Response, json_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::hub::base::error::Error;
-use crate::ledger::Ledger;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
+use crate::memory_budget::MemoryBudget;
 use crate::model::namespace::Namespace;
 use crate::store::memory::Memory;
 use crate::store::retry::Environment;
@@ -107,24 +107,24 @@ pub struct Edge {
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
-    ledger: Arc<Ledger>,
+    memory_budget: Arc<MemoryBudget>,
     environment: Arc<dyn Environment>,
 }
 
 impl Edge {
     /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
-    /// `ledger` is shared by all namespaces of the isolate.
+    /// `memory_budget` is shared by all namespaces of the isolate.
     pub fn new(
         tokens: TokenVerifier,
         cors: Cors,
         routing: Routing,
         jwt: Option<JwtKey>,
         db: Arc<dyn Database>,
-        ledger: Arc<Ledger>,
+        memory_budget: Arc<MemoryBudget>,
         environment: Arc<dyn Environment>,
     ) -> Self {
         let authentication = Authentication::new(tokens, jwt, Arc::clone(&db));
-        Self { authentication, cors, routing, db, ledger, environment }
+        Self { authentication, cors, routing, db, memory_budget, environment }
     }
 
     /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None`
@@ -170,11 +170,11 @@ impl Edge {
             }
             _ if is_api => {
                 let token = self.verify_web_client(head, now_ms, generate_secret).await?;
-                Ok(route_session(head, Reader::Web, token.namespace))
+                Ok(route_to_object(head, Reader::Web, token.namespace))
             }
             _ if is_cli => {
                 let namespace = bearer_token(head).and_then(|token| self.authentication.verify_access_token(token));
-                Ok(route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?))
+                Ok(route_to_object(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?))
             }
             _ => Err(ErrorResponse::no_route()),
         }
@@ -183,7 +183,7 @@ impl Edge {
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let HistoryRequest { namespace, reader, session } = request;
-        let memory = Memory::new(self.ledger.account(namespace.as_ref()), Arc::clone(&self.environment));
+        let memory = Memory::new(self.memory_budget.budget(namespace.as_ref()), Arc::clone(&self.environment));
         let page = read_messages(&*self.db, &memory, *reader, (namespace, session), query).await;
         page.map(|page| JsonText::from(page).into_response())
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
@@ -300,7 +300,7 @@ fn strip_dot(text: &str) -> Option<&str> {
 }
 
 /// Returns what to do with a request to a session's route: the object handles all but those for message history.
-fn route_session(head: &RequestHead, reader: Reader, namespace: Namespace) -> Action {
+fn route_to_object(head: &RequestHead, reader: Reader, namespace: Namespace) -> Action {
     let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
     match session.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {

@@ -20,7 +20,7 @@ use crate::hub::base::storage_keys::{
     ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, REACTIVATION, SWEEP, alive_owner,
 };
 use crate::hub::{Config, Hub};
-use crate::ledger::{Evictable, Ledger};
+use crate::memory_budget::{Evictable, MemoryBudget};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::memory::Memory;
@@ -28,18 +28,18 @@ use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `ledger` is shared by all namespaces of the
+    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of the
     /// isolate.
     pub fn wake(
         config: Config,
-        ledger: &Arc<Ledger>,
+        memory_budget: &Arc<MemoryBudget>,
         db: Arc<dyn Database>,
         rt: Arc<dyn Runtime>,
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let account = ledger.account(config.namespace.as_ref());
-        let mut state = State::restore(&config, Reservations::new(&account), &*rt, now);
+        let budget = memory_budget.budget(config.namespace.as_ref());
+        let mut state = State::restore(&config, Reservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
         state.restore_kept_requests(&*rt);
@@ -47,7 +47,7 @@ impl Hub {
         let db = Arc::new(Watchdog::new(db, Box::new(HubEnvironment(Arc::clone(&rt)))));
         let db = fence(&config, db, &rt, &state, now);
         let db = Retrying::new(db, Box::new(HubEnvironment(Arc::clone(&rt))));
-        let memory = Memory::new(account, Arc::new(HubEnvironment(Arc::clone(&rt))));
+        let memory = Memory::new(budget, Arc::new(HubEnvironment(Arc::clone(&rt))));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -63,7 +63,7 @@ impl Hub {
             this: Weak::clone(this),
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();
-        ledger.add_cache(cache);
+        memory_budget.add_cache(cache);
         hub.turn().restore_event_log();
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
         // is a write.
@@ -116,7 +116,7 @@ impl Environment for HubEnvironment {
 /// because the last batch of the earlier instance may still be in flight.
 fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
     // A restart disconnects all sockets, so their presence shows hibernation.
-    let hibernated = !state.is_idle() && !rt.was_interrupted();
+    let hibernated = !state.is_idle() && !rt.previous_instance_crashed();
     let stored = rt.kv_get(EPOCH);
     let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
@@ -145,7 +145,7 @@ impl State {
             unwritten_attachments: Vec::new(),
             lookups: Vec::new(),
             unknown_local_ids: Vec::new(),
-            journal: Default::default(),
+            write_queue: Default::default(),
             namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),
             in_flight: Default::default(),
@@ -176,7 +176,7 @@ impl State {
     fn restore_keep_alives(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, value) in rt.kv_list(ALIVE) {
             let Some(owner) = alive_owner(&key) else { continue };
-            let conns = self.connections.of_owner(&owner);
+            let conns = self.connections.clis_of_owner(&owner);
             let keep_alives = conns.iter().filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(&owner));
             let stored = StoredTimer::parse(&value);
             if conns.is_empty() {

@@ -12,10 +12,10 @@ pub struct TextParts(Vec<Part>);
 enum Part {
     Text(String),
     Value(Json),
-    /// A value that the journal also holds. The journal counts its bytes.
-    JournaledValue(Json),
-    /// An object that the journal also holds and counts, without its closing brace.
-    JournaledObjectStart(Json),
+    /// A value that the write queue also holds. The write queue counts its bytes.
+    QueuedValue(Json),
+    /// An object that the write queue also holds and counts, without its closing brace.
+    QueuedObjectStart(Json),
 }
 
 impl From<String> for TextParts {
@@ -30,20 +30,20 @@ impl TextParts {
         value.map_or_else(|| Self::from("null".to_owned()), |value| Self(vec![Part::Value(value)]))
     }
 
-    /// Creates the parts of a value that was also written to the journal, which counts the bytes of large ones.
-    pub fn journaled_value(field: Field, value: Option<Json>) -> Self {
+    /// Creates the parts of a value that was also written to the write queue, which counts the bytes of large ones.
+    pub fn queued_value(field: Field, value: Option<Json>) -> Self {
         match value {
-            Some(value) if field.is_large(&value) => Self(vec![Part::JournaledValue(value)]),
+            Some(value) if field.is_large(&value) => Self(vec![Part::QueuedValue(value)]),
             value => Self::value(value),
         }
     }
 
-    /// Creates the parts of a large object, which was also written to the journal, with one more member at its end.
-    pub fn journaled_object_with(object: Json, name: &str, value: &Json) -> Self {
+    /// Creates the parts of a large object, which was also written to the write queue, with one more member at its end.
+    pub fn queued_object_with(object: Json, name: &str, value: &Json) -> Self {
         let is_empty = object.text().strip_suffix('}').is_none_or(|start| start.trim_end().ends_with('{'));
         let comma = if is_empty { "" } else { "," };
         let member = format!(r#"{comma}"{name}":{}}}"#, value.text());
-        Self(vec![Part::JournaledObjectStart(object), Part::Text(member)])
+        Self(vec![Part::QueuedObjectStart(object), Part::Text(member)])
     }
 
     /// Inserts these parts into a text, in place of the `null` at the end of the first `placeholder`.
@@ -64,8 +64,8 @@ impl TextParts {
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|part| match part {
             Part::Text(text) => text,
-            Part::Value(json) | Part::JournaledValue(json) => json.text(),
-            Part::JournaledObjectStart(json) => json.text().strip_suffix('}').unwrap_or_default(),
+            Part::Value(json) | Part::QueuedValue(json) => json.text(),
+            Part::QueuedObjectStart(json) => json.text().strip_suffix('}').unwrap_or_default(),
         })
     }
 
@@ -80,12 +80,12 @@ impl TextParts {
         text
     }
 
-    /// Returns the bytes in memory, without those that the journal counts.
+    /// Returns the bytes in memory, without those that the write queue counts.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |part: &Part| match part {
             Part::Text(text) => text.len(),
             Part::Value(json) => json.text().len(),
-            Part::JournaledValue(_) | Part::JournaledObjectStart(_) => 0,
+            Part::QueuedValue(_) | Part::QueuedObjectStart(_) => 0,
         };
         self.0.iter().map(bytes).sum()
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_member_is_added_to_objects_empty_or_not() {
-        let with = |object: &str| TextParts::journaled_object_with(json(object), "n", &json("[1]")).concat();
+        let with = |object: &str| TextParts::queued_object_with(json(object), "n", &json("[1]")).concat();
         assert_eq!(
             [with("{}"), with("{ \n }"), with(r#"{"a":{} }"#)].map(|text| text.replace(char::is_whitespace, "")),
             [r#"{"n":[1]}"#, r#"{"n":[1]}"#, r#"{"a":{},"n":[1]}"#]
@@ -135,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_the_journal_counts_are_not_counted_again() {
+    fn bytes_that_the_write_queue_counts_are_not_counted_again() {
         let bytes = |value: &str| {
-            let parts = TextParts::journaled_value(Field::AgentState, Some(json(value)));
+            let parts = TextParts::queued_value(Field::AgentState, Some(json(value)));
             let parts = parts.insert_into("[null]", "null");
             (parts.memory_bytes(), parts.text_bytes())
         };

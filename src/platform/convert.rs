@@ -20,12 +20,12 @@ use crate::http::error::ErrorResponse;
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::ledger::Reservation;
 use crate::limits::{
     BODY_TIMEOUT_MS, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS, FIRST_READ_TIMEOUT_MS, MAX_BODY_BYTES, MAX_DISCARDED_BYTES,
     MAX_UNRESERVED_BODY_BYTES, MAX_UNRESERVED_BYTES, MIN_PROGRESS_BYTES, MIN_READ_BYTES_PER_SECOND,
     PROGRESS_TIMEOUT_MS, READ_TIMEOUT_MS, RESPONSE_CHUNK_BYTES,
 };
+use crate::memory_budget::Reservation;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -120,13 +120,13 @@ pub async fn to_router_request(
     let body = if !has_body(method) {
         Bytes::new()
     } else {
-        let memory = Rc::new(RefCell::new(hub.account().empty_reservation()));
+        let memory = Rc::new(RefCell::new(hub.budget().empty_reservation()));
         let is_small = content_length.is_some_and(|bytes| bytes < MAX_UNRESERVED_BODY_BYTES);
         let reserve = (!is_small).then(|| reserve_function(Arc::clone(hub), Rc::clone(&memory)));
         let reserve = reserve.as_ref().map_or(JsValue::UNDEFINED, |reserve| reserve.as_ref().clone());
         match read_body(request, content_length, MAX_BODY_BYTES, &reserve).await? {
             Ok(bytes) => {
-                let mut memory = memory.replace(hub.account().empty_reservation());
+                let mut memory = memory.replace(hub.budget().empty_reservation());
                 memory.resize(if bytes.len() > MAX_UNRESERVED_BODY_BYTES { bytes.len() } else { 0 });
                 reserved_bytes(bytes.into(), Arc::new(memory))
             }

@@ -32,7 +32,7 @@ export function instanceLost(socket, headers) {
 }
 
 /** Whether an instance was lost before this one. It stays true for all objects that start later. */
-export function wasInterrupted() {
+export function previousInstanceCrashed() {
   return wasLost;
 }
 

@@ -21,8 +21,8 @@ extern "C" {
     #[wasm_bindgen(js_name = instanceLost)]
     fn instance_lost(socket: &JsValue, headers: &str);
     /// Whether an earlier instance was lost. Its last database writes may be delayed.
-    #[wasm_bindgen(js_name = wasInterrupted)]
-    pub fn was_interrupted() -> bool;
+    #[wasm_bindgen(js_name = previousInstanceCrashed)]
+    pub fn previous_instance_crashed() -> bool;
 
     /// A task of the instance. `promise` settles with its result, or when the instance is lost.
     pub type Task;

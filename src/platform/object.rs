@@ -194,7 +194,7 @@ impl NamespaceObject {
         let runtime = Arc::new(runtime);
         let hub = Hub::wake(
             config,
-            &settings::ledger(),
+            &settings::memory_budget(),
             settings::database(&self.env, Some(&self.meter))?,
             Arc::clone(&runtime) as Arc<dyn Runtime>,
             sockets,
@@ -241,7 +241,7 @@ impl NamespaceObject {
 
     fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
         let has_room = running.hub.has_room_for(upgrade);
-        let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(no_room()) };
+        let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(too_many_sockets()) };
         running.hub.open_cli(conn, upgrade);
         Ok(response)
     }
@@ -261,7 +261,7 @@ impl NamespaceObject {
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
                 let accepted = self.accept(running, running.hub.has_room())?;
-                let Some((response, conn)) = accepted else { return Ok(no_room()) };
+                let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };
                 let subscription = Subscription { expires_at, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
                 Ok(response)
@@ -369,7 +369,7 @@ impl NamespaceObject {
     }
 }
 
-fn no_room() -> Response {
+fn too_many_sockets() -> Response {
     let error = "Too many sockets are open or opening at once. Try again in a few seconds.";
     convert::to_js_error(ErrorResponse::hub_unavailable(error))
 }

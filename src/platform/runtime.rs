@@ -216,8 +216,8 @@ impl Runtime for ObjectRuntime {
         worker::console_warn!("{message}");
     }
 
-    fn was_interrupted(&self) -> bool {
-        guard::was_interrupted()
+    fn previous_instance_crashed(&self) -> bool {
+        guard::previous_instance_crashed()
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {

@@ -19,8 +19,8 @@ use crate::hub::FrameSlot;
 use crate::hub::base::config::{Config, ForbiddenModes, UploadConfig, parse_max_upload};
 use crate::hub::base::peers::rpc::parse_timeout_ms;
 use crate::hub::base::push::config::{PushConfig, parse_max_subscriptions};
-use crate::ledger::Ledger;
 use crate::limits::DEFAULT_RPC_TIMEOUT_MS;
+use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
@@ -35,10 +35,10 @@ const DB: &str = "DB";
 /// The binding of the Durable Objects.
 const HUB: &str = "HUB";
 
-/// Returns the ledger of the isolate, which the worker and all objects in it share.
-pub fn ledger() -> Arc<Ledger> {
-    static LEDGER: LazyLock<Arc<Ledger>> = LazyLock::new(Arc::default);
-    Arc::clone(&LEDGER)
+/// Returns the memory budget of the isolate, which the worker and all objects in it share.
+pub fn memory_budget() -> Arc<MemoryBudget> {
+    static MEMORY_BUDGET: LazyLock<Arc<MemoryBudget>> = LazyLock::new(Arc::default);
+    Arc::clone(&MEMORY_BUDGET)
 }
 
 fn variable(env: &Env, name: &str) -> Option<String> {
@@ -144,7 +144,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let db =
         Retrying::new(Watchdog::new(database(env, None)?, Box::new(WorkerEnvironment)), Box::new(WorkerEnvironment));
     let (db, environment) = (Arc::new(db), Arc::new(WorkerEnvironment));
-    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, ledger(), environment);
+    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, memory_budget(), environment);
     vocabulary(env)?;
     forbidden_modes(env)?;
     push(env)?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{DbError, Row, Statement};
-use crate::limits::MAX_RECORD_BYTES;
+use crate::limits::MAX_COMPLETED_REQUESTS_BYTES;
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
@@ -41,7 +41,7 @@ macro_rules! summed_entries {
     ) };
 }
 
-/// Selects the newest requests of a session up to [`MAX_RECORD_BYTES`], and the total size of all. The running sum is
+/// Selects the newest requests of a session up to [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of all. The running sum is
 /// computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
 const SELECT: &str = concat!(
     "
@@ -57,7 +57,7 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 WHERE from_newest <= 10000000))"
 );
 
-/// Deletes the oldest entries of records, down to [`TRIMMED_RECORD_BYTES`]. `?1`: JSON array of session ids, `?2`:
+/// Deletes the oldest entries of records, down to [`TRIMMED_COMPLETED_REQUESTS_BYTES`]. `?1`: JSON array of session ids, `?2`:
 /// namespace.
 const TRIM: &str = concat!(
     "
@@ -95,7 +95,7 @@ pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item =
 pub struct Record {
     /// The newest entries: id, time of completion, value.
     pub entries: Vec<(String, u64, Json)>,
-    /// Whether the record exceeds [`MAX_RECORD_BYTES`], so that its oldest entries were not read.
+    /// Whether the record exceeds [`MAX_COMPLETED_REQUESTS_BYTES`], so that its oldest entries were not read.
     pub exceeds_limit: bool,
 }
 
@@ -109,7 +109,7 @@ pub fn read(rows: Vec<Row>) -> Result<Record, DbError> {
     for row in rows {
         let mut c = Columns::new("completed_requests", row);
         record.entries.push((c.text("request_id")?, c.number("completed_at")?, c.json("value")?));
-        record.exceeds_limit = c.number("total")? > MAX_RECORD_BYTES as u64;
+        record.exceeds_limit = c.number("total")? > MAX_COMPLETED_REQUESTS_BYTES as u64;
     }
     Ok(record)
 }

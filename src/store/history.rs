@@ -4,11 +4,11 @@ use super::columns::{Columns, read_owned};
 use super::memory::Memory;
 use super::sessions::history_of;
 use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts, sessions};
-use crate::ledger::Reservation;
 use crate::limits::{
     MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS,
     MAX_SMALL_READS_OF_NAMESPACE, SMALL_PAGE_BYTES,
 };
+use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
@@ -203,7 +203,7 @@ pub async fn read_page(
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
-    let (own, all) = (&memory.account.reads, memory.account.all_reads());
+    let (own, all) = (&memory.budget.reads, memory.budget.all_reads());
     let own_place = memory.wait_for_turn(&own.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let place = memory.wait_for_turn(&all.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.
@@ -324,7 +324,7 @@ impl History<'_> {
                 let rows = run.len() as u64;
                 let joined = self.read_joined(from_first, rows, rows, MAX_SAFE_INTEGER).await?;
                 if joined.rows != rows {
-                    return Err(changed_meanwhile());
+                    return Err(changed_during_read());
                 }
                 text.push_str(&joined.text);
             }
@@ -342,7 +342,7 @@ impl History<'_> {
             Statement::new(SELECT_PARTS, [self.session.into(), self.namespace.into(), id, after.into(), last.into()])
         };
         if !parts::append(text, self.db, "message_parts", size.parts, &select).await? {
-            return Err(changed_meanwhile());
+            return Err(changed_during_read());
         }
         text.push_str(&format!(r#","createdAt":{}}}"#, size.created_at));
         Ok(())
@@ -372,6 +372,6 @@ fn read_size(row: Row) -> Result<(MessageSize, u64), DbError> {
     Ok((size, c.number("found")?))
 }
 
-fn changed_meanwhile() -> DbError {
+fn changed_during_read() -> DbError {
     DbError::Retryable("a message was moved or deleted while its page was read".into())
 }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::DbError;
 use super::retry::Environment;
-use crate::ledger::read_queue::{ReadPlace, ReadQueue};
-use crate::ledger::{Account, Reservation};
 use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, READ_RETRY_MS};
+use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
+use crate::memory_budget::{NamespaceBudget, Reservation};
 
-/// The account of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
+/// The budget of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
 #[derive(Clone)]
 pub struct Memory {
-    pub account: Arc<Account>,
+    pub budget: Arc<NamespaceBudget>,
     environment: Arc<dyn Environment>,
 }
 
 impl Memory {
-    pub fn new(account: Arc<Account>, environment: Arc<dyn Environment>) -> Self {
-        Self { account, environment }
+    pub fn new(budget: Arc<NamespaceBudget>, environment: Arc<dyn Environment>) -> Self {
+        Self { budget, environment }
     }
 
     /// Returns until when a request that begins now waits, in Unix milliseconds.
@@ -28,7 +28,7 @@ impl Memory {
     /// Waits until bytes can be reserved. Fails with [`DbError::NoMemory`] at the deadline.
     pub async fn reserve(&self, bytes: usize, deadline: u64) -> Result<Reservation, DbError> {
         loop {
-            if let Some(reservation) = self.account.reserve(bytes) {
+            if let Some(reservation) = self.budget.reserve(bytes) {
                 return Ok(reservation);
             }
             self.pause(MEMORY_RETRY_MS, deadline).await?;

@@ -1,5 +1,5 @@
 //! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
-//! ([`columns`]) side by side. The hub queues changes in the [`journal`], which writes them in batches.
+//! ([`columns`]) side by side. The hub queues changes in the [`write_queue`], which writes them in batches.
 //!
 //! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
 //!   [lost](watchdog) queries end.
@@ -18,7 +18,6 @@ pub mod event_lines;
 pub mod events;
 pub mod fence;
 pub mod history;
-pub mod journal;
 pub mod machines;
 pub mod memory;
 pub mod messages;
@@ -31,6 +30,7 @@ pub mod sessions;
 pub mod summaries;
 pub mod values;
 pub mod watchdog;
+pub mod write_queue;
 
 use futures::future::BoxFuture;
 use thiserror::Error;
@@ -110,7 +110,7 @@ pub enum DbError {
         /// A type with its article.
         found: &'static str,
     },
-    /// The rows were not read, because the [ledger](crate::ledger) has too few free bytes for them.
+    /// The rows were not read, because the [memory budget](crate::memory_budget) has too few free bytes for them.
     #[error("too many large responses are in memory")]
     NoMemory,
 }

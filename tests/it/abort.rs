@@ -44,7 +44,7 @@ async fn delete(world: &World, session: &str) -> Reply {
 async fn a_keep_alive_between_the_request_and_its_acknowledgement_keeps_the_session_active() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     let mut web = world.web("all=true").await;
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
@@ -71,7 +71,7 @@ async fn other_activity_between_the_request_and_its_acknowledgement_does_not_kee
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
-    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {}})).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &json!({"requests": {}})).await["result"], "success");
     cli.register("readFile").await;
     cli.respond(&call, &json!({}));
     reply.reply().await.ok();
@@ -82,7 +82,7 @@ async fn other_activity_between_the_request_and_its_acknowledgement_does_not_kee
 async fn a_keep_alive_after_the_acknowledgement_is_not_overwritten_while_the_abort_waits_for_the_database() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
     world.db.hold(BatchKind::Reads);
@@ -109,7 +109,7 @@ async fn a_cli_that_disconnects_after_an_abort_leaves_an_inactive_session_at_onc
             cli.send_keep_alive(&world, &session).await;
         }
         let state = json!({"requests": {"r": {"tool": "T"}}});
-        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         cli.socket.close();
         world.advance(1).await;
         let record = world.get_session(&session).await;
@@ -162,7 +162,7 @@ async fn a_session_whose_connected_cli_has_not_reported_it_alive_says_so() {
     let path = format!("/api/sessions/{session}");
     let send = async || world.post(&format!("{path}/messages"), &json!({"text": "hi"})).await;
     let mut cli = world.cli(&session).await;
-    cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
     let answered = world.post(&format!("{path}/permissions/r/approve"), &json!({})).await;
     let mode = world.post(&format!("{path}/permission-mode"), &json!({"mode": "plan"})).await;
     for reply in [send().await, answered, mode, world.post(&format!("{path}/abort"), &json!({})).await] {

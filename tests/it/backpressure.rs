@@ -103,7 +103,7 @@ async fn send_until_closed(cli: &mut Cli, send: impl Fn(&mut Cli)) -> (usize, us
 async fn a_cli_that_reads_no_replies_is_closed() {
     let (world, session, mut cli) = live_session().await;
     let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut other = world.cli(&session).await;
     let (replies, bytes) = send_until_closed(&mut other, |cli| {
@@ -127,7 +127,7 @@ async fn a_cli_that_reads_no_replies_is_closed() {
 async fn a_cli_that_answers_pings_may_send_any_number_of_requests() {
     let (_world, session, mut cli) = live_session().await;
     let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     cli.socket.drain().await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     for _ in 0..100 {

@@ -370,7 +370,10 @@ async fn frames_that_arrived_before_their_socket_closed_take_effect() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await["result"], "success");
+    assert_eq!(
+        cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await["result"],
+        "success"
+    );
     world.hibernate_and_wake().await;
     world.db.hold_all();
     cli.emit("message", &json!({"sid": session, "message": "first"}));

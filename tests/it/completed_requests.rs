@@ -17,7 +17,7 @@ async fn session_with_completed_requests() -> (World, String, Cli, Map<String, V
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let all: Map<String, Value> = (0..COUNT).map(completed_request).collect();
     let state = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
-    let ack = cli.update_state(&session, 2, &state).await;
+    let ack = cli.update_agent_state(&session, 2, &state).await;
     assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
     run_until_idle().await;
     (world, session, cli, all)
@@ -62,10 +62,10 @@ async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() 
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
     let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
-    assert_eq!(cli.update_state(&session, 4, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 4, &state).await["result"], "success");
     assert_eq!(written_since(&world, earlier_batches).0, 2);
     let earlier_batches = world.db.write_count();
-    assert_eq!(cli.update_state(&session, 5, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 5, &state).await["result"], "success");
     assert_eq!(written_since(&world, earlier_batches).0, 0, "nothing changed");
 
     world.hibernate_and_wake().await;
@@ -73,7 +73,7 @@ async fn an_update_writes_only_the_changed_of_ten_thousand_completed_requests() 
     all.insert(id, entry);
     let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
-    assert_eq!(cli.update_state(&session, 6, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 6, &state).await["result"], "success");
     assert_eq!(written_since(&world, earlier_batches).0, 1, "only the changed request is written after hibernation");
     all.insert("r1".into(), completed(&world, &session, "r1").await);
     assert_eq!(completed_requests(&world, &session).await, all);
@@ -109,10 +109,10 @@ async fn an_update_without_old_entries_does_not_delete_them() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
     let (id, entry) = completed_request(COUNT);
     let state = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
-    assert_eq!(cli.update_state(&session, 3, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 3, &state).await["result"], "success");
     all.insert(id, entry);
     assert_eq!(completed_requests(&world, &session).await, all);
-    assert_eq!(cli.update_state(&session, 4, &Value::Null).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 4, &Value::Null).await["result"], "success");
     assert_eq!(completed_requests(&world, &session).await, all, "a state of null deletes none");
     world.hibernate_and_wake().await;
     assert_eq!(completed_requests(&world, &session).await, all);
@@ -129,7 +129,7 @@ async fn events_have_only_changed_entries_and_version_mismatches_only_the_newest
     for changed in [event, update] {
         assert_eq!(changed.as_object().unwrap().keys().collect::<Vec<_>>(), ["r1"]);
     }
-    let rejected = cli.update_state(&session, 1, &json!({})).await;
+    let rejected = cli.update_agent_state(&session, 1, &json!({})).await;
     assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(4)));
     let newest = rejected["agentState"]["completedRequests"].as_object().unwrap();
     assert!(newest.len() < 1_000 && newest.contains_key("r1") && newest.contains_key("q09999"), "{}", newest.len());
@@ -158,7 +158,7 @@ async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
     for round in 0..4 {
         let batch: Map<String, Value> = (4 * round..4 * round + 4).map(large_request).collect();
         let update = json!({"requests": {}, "completedRequests": batch});
-        let ack = cli.update_state(&session, 2 + round as u64, &update).await;
+        let ack = cli.update_agent_state(&session, 2 + round as u64, &update).await;
         assert_eq!(ack["result"], "success", "{round}");
         sent.extend(batch);
     }
@@ -176,7 +176,7 @@ async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
     let resent: Map<String, Value> = [0, 1, 12, 13].map(large_request).into_iter().collect();
     let mut web = world.web("all=true").await;
     assert_eq!(
-        cli.update_state(&session, 6, &json!({"requests": {}, "completedRequests": resent})).await["result"],
+        cli.update_agent_state(&session, 6, &json!({"requests": {}, "completedRequests": resent})).await["result"],
         "success"
     );
     assert_eq!(state_event(&mut web).await["agentState"].get("completedRequests"), None);
@@ -203,7 +203,7 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
     let newest = |n: usize| (30 - n..30).map(|n| format!("q{n:05}")).collect::<Vec<_>>();
     assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
     // The next change deletes the others.
-    assert_eq!(cli.update_state(&session, 2, &json!({"requests": {}})).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &json!({"requests": {}})).await["result"], "success");
     run_until_idle().await;
     let remaining: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
     assert_eq!(stored_ids(&world), remaining);
@@ -223,7 +223,7 @@ async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
         history.insert(id.clone(), completed);
         let state = json!({"requests": {"next": request("Bash")}, "completedRequests": history});
         let before = world.db.write_count();
-        let ack = cli.update_state(&session, version, &state).await;
+        let ack = cli.update_agent_state(&session, version, &state).await;
         assert_eq!(ack["result"], "success", "round {round}");
         version = ack["version"].as_u64().unwrap();
         run_until_idle().await;
@@ -241,7 +241,7 @@ async fn a_cli_may_send_its_whole_state_however_long_its_history_is() {
     assert!(stored.len() >= 170 && stored.iter().rev().eq(history.keys().rev().take(stored.len())), "the newest");
     let mut web = world.web("all=true").await;
     let state = json!({"requests": {}, "completedRequests": history});
-    assert_eq!(cli.update_state(&session, version, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, version, &state).await["result"], "success");
     assert_eq!(state_event(&mut web).await["agentState"], json!({"requests": {}}), "nothing is new");
 }
 
@@ -256,7 +256,7 @@ async fn a_history_without_times_is_not_written_again() {
         let before = world.db.write_count();
         for requests in [json!({&id: request("Write")}), json!({})] {
             let state = json!({"requests": requests, "completedRequests": history});
-            let ack = cli.update_state(&session, version, &state).await;
+            let ack = cli.update_agent_state(&session, version, &state).await;
             assert_eq!(ack["result"], "success", "round {round}");
             version = ack["version"].as_u64().unwrap();
             history.insert(id.clone(), completed.clone());
@@ -282,7 +282,7 @@ async fn the_first_update_of_a_cli_with_a_long_history_keeps_the_newest_entries(
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let history: Map<String, Value> = (0..15).map(large_request).collect();
     let state = json!({"requests": {}, "completedRequests": history});
-    assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
     run_until_idle().await;
     let newest: Vec<String> = (10..15).map(|n| large_request(n).0).collect();
     assert_eq!(stored_ids(&world), newest);
@@ -294,12 +294,12 @@ async fn a_completed_request_larger_than_a_row_is_shortened_once() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let huge = json!({"tool": "Write", "arguments": "x".repeat(8_000_000), "completedAt": 9});
     let state = json!({"requests": {}, "completedRequests": {"huge": huge}});
-    assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
     let short = json!({"tool": "Write", "argumentsBytes": 8_000_002, "completedAt": 9});
     assert_eq!(completed(&world, &session, "huge").await, short);
     world.hibernate_and_wake().await;
     let before = world.db.write_count();
-    assert_eq!(cli.update_state(&session, 3, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 3, &state).await["result"], "success");
     assert_eq!(written_since(&world, before).0, 0, "it is known");
     assert_eq!(completed(&world, &session, "huge").await, short);
 }

@@ -23,7 +23,7 @@ async fn two_clis(methods: &[&str]) -> (World, String, Vec<Cli>) {
         clis[0].register(method).await;
     }
     let state = json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}});
-    assert_eq!(clis[0].update_state(&session, 1, &state).await["version"], 2);
+    assert_eq!(clis[0].update_agent_state(&session, 1, &state).await["version"], 2);
     (world, session, clis)
 }
 

@@ -24,7 +24,7 @@ impl Far {
         let (world, session, mut cli) = live_session_with_machine().await;
         cli.register("permission").await;
         let state = json!({"requests": {"r1": request("Bash")}});
-        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         for id in ["a", "b", "c"] {
             assert_eq!(cli.emit_with_ack("message", &message(&session, id)).await["ok"], true);
         }

@@ -182,7 +182,7 @@ async fn a_resume_waits_for_a_runner_to_reconnect() {
 async fn a_second_answer_to_a_permission_request_does_not_wait() {
     let (world, session, mut cli) = session_with_git_status().await;
     cli.register("permission").await;
-    cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}})).await;
     cli.socket.close();
     let path = format!("/api/sessions/{session}/permissions/r1");
     let approved = world.start("POST", &format!("{path}/approve"), "{}");

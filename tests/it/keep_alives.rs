@@ -92,7 +92,7 @@ async fn a_keep_alive_that_arrives_while_an_expiry_is_being_written_prevents_the
         let (world, session, mut cli) = live_session().await;
         let busy = world.create_session("/busy").await;
         let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         world.hibernate_and_wake().await;
         world.db.hold(holds);
         if queued {
@@ -117,7 +117,7 @@ async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_one_serves
     let (world, session, mut first) = live_session().await;
     let mut second = world.live_cli(&session).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(second.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(second.update_agent_state(&session, 1, &state).await["result"], "success");
     let end = json!({"sid": session, "time": world.now()});
     world.advance(20_000).await;
     second.send_keep_alive(&world, &session).await;

@@ -67,7 +67,7 @@ async fn pending_requests_are_canceled_a_day_after_their_session_expired() {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         if is_large {
             let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}, "r2": request("Edit")}});
-            assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+            assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
         }
         cli.socket.close();
         world.advance(30_000).await;
@@ -126,7 +126,7 @@ async fn a_cancellation_after_a_day_is_retried_until_the_database_is_reachable()
 async fn a_session_that_expires_again_while_its_day_ends_keeps_its_requests_for_another_day() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}}});
-    assert_eq!(cli.update_state(&session, 2, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
     world.advance(30_000 + DAY_MS - 27_000).await;
     let mut again = world.cli(&session).await;
     again.send_keep_alive(&world, &session).await;
@@ -167,14 +167,14 @@ async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
             let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
             let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &state).await;
+            cli.update_agent_state(session, version, &state).await;
             drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok());
         }
         "session-end while inactive" => {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
             let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
             let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &state).await;
+            cli.update_agent_state(session, version, &state).await;
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
         "archive after an expiry" => {

@@ -15,32 +15,32 @@ use std::sync::LazyLock;
 /// To allow a use, add it to the row. Remove a use that no longer exists.
 const LAYERS: &str = "
     limits                ->
-    ledger                -> limits
+    memory_budget                -> limits
     model                 -> limits
     wire                  -> limits model
     auth                  -> limits model
     push                  -> limits
-    store                 -> limits ledger model
+    store                 -> limits memory_budget model
     hub::base::ports      -> model
     hub::base::peers      -> limits model wire hub::base::ports
     hub::base::error      -> limits model wire store hub::base::ports hub::base::peers
     hub::base::events     -> limits model store hub::base::peers
     hub::base::push       -> limits model push store hub::base::ports
-    hub::base::state      -> limits ledger model push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push
+    hub::base::state      -> limits memory_budget model push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push
     hub::base             -> limits model auth hub::base::push hub::base::state
     hub                   -> model store hub::base::ports hub::base::state hub::base
     hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub
-    hub::write            -> limits ledger model store hub::base::ports hub::base::error hub::base::events hub::base::state hub hub::turn
+    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::events hub::base::state hub hub::turn
     hub::calls            -> model hub::base::ports hub::base::peers hub::base::error hub hub::turn
     hub::machines         -> limits model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write
-    hub::sessions         -> limits ledger model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines
+    hub::sessions         -> limits memory_budget model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines
     hub::workspace        -> limits model wire hub::base::ports hub::base::peers hub::base::error hub hub::turn
     hub::push             -> limits model push store hub::base::ports hub::base::error hub::base::push hub hub::turn
     hub::events           -> limits model hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::turn
     hub::inbound          -> limits model wire auth hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::machines hub::sessions
-    hub::entry            -> limits ledger model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write
-    http                  -> limits ledger model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace
-    platform              -> limits ledger model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http
+    hub::entry            -> limits memory_budget model store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub hub::write
+    http                  -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::state hub hub::write hub::machines hub::sessions hub::workspace
+    platform              -> limits memory_budget model wire auth push store hub::base::ports hub::base::peers hub::base::error hub::base::push hub::base hub hub::inbound http
 ";
 
 /// Modules that consist of some files of a folder: name of the module, folder, files. The other files of the folder belong to the

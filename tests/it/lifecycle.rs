@@ -309,7 +309,7 @@ async fn no_event_of_its_cli_restores_an_archived_session() {
 async fn a_session_that_its_cli_archives_is_inactive_although_the_cli_sends_keep_alives() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
     let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
     assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
@@ -401,7 +401,8 @@ async fn only_an_inactive_session_can_be_deleted() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     let delete = async || world.request("DELETE", &format!("/api/sessions/{session}"), "").await;
     cli.send_message(&session, "hello").await;
-    cli.update_state(&session, 1, &json!({"completedRequests": {"r": {"tool": "Bash", "status": "denied"}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"completedRequests": {"r": {"tool": "Bash", "status": "denied"}}}))
+        .await;
     delete().await.assert_error(409, "session_active");
     archive(&world, &session, &json!({})).await.ok();
     let mut web = world.web("all=true").await;

@@ -39,7 +39,6 @@ mod first_message;
 mod fuzz;
 mod grace;
 mod hibernation;
-mod journal;
 mod jurisdiction;
 mod keep_alives;
 mod kept_requests;
@@ -55,6 +54,7 @@ mod lookups;
 mod machines;
 mod many_sessions;
 mod memory;
+mod write_queue;
 mod merge {
     mod faults;
     mod histories;

@@ -7,7 +7,7 @@ use crate::support::sqlite::Sqlite;
 use crate::support::store::{Cache, commit};
 use crate::support::{World, run_until_idle};
 use serde_json::json;
-use session_gateway_hub::store::journal::Journal;
+use session_gateway_hub::store::write_queue::WriteQueue;
 
 /// By how many steps of SQLite's virtual machine the longest statements of an action may differ between two namespaces.
 const TOLERANCE: i32 = 200;
@@ -67,12 +67,12 @@ impl Scenario {
         scenario.cli.emit("session-alive", &keep_alive);
         scenario.record("a keep-alive that changes the session").await;
         let state = json!({"requests": {"r1": request("Bash")}});
-        assert_eq!(scenario.cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(scenario.cli.update_agent_state(&session, 1, &state).await["result"], "success");
         scenario.record("a permission request").await;
         answer(&scenario.world, &session, &mut scenario.cli, "r1/approve", &json!({})).await;
         scenario.record("the answer to a permission request").await;
         let state = json!({"requests": {}, "text": "x".repeat(3_000_000)});
-        assert_eq!(scenario.cli.update_state(&session, 3, &state).await["result"], "success");
+        assert_eq!(scenario.cli.update_agent_state(&session, 3, &state).await["result"], "success");
         scenario.record("a large agent state").await;
         scenario.cli.send_message(&session, &"x".repeat(3_000_000)).await;
         scenario.record("a large message").await;
@@ -106,10 +106,10 @@ async fn an_action_takes_no_more_steps_with_3000_other_sessions_and_machines() {
 async fn deleting_a_machine_and_trimming_completed_requests_take_no_more_steps_with_3000_others() {
     let measure = async |others| {
         let Scenario { world, session, .. } = Scenario::with_others(others).await;
-        let mut journal = Journal::default();
-        journal.trim_completed_requests(&session);
-        journal.delete_machine("other-1");
-        commit(&world.db, journal, &Cache::default()).await;
+        let mut write_queue = WriteQueue::default();
+        write_queue.trim_completed_requests(&session);
+        write_queue.delete_machine("other-1");
+        commit(&world.db, write_queue, &Cache::default()).await;
         assert_eq!(world.db.number("SELECT count(*) FROM machines WHERE id = 'other-1'"), 0);
         world.db.take_most_steps()
     };

@@ -113,7 +113,7 @@ async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_fou
     world.db.stop_holding();
     let first = world.post("/cli/sessions", &serde_json::from_str(&body).unwrap()).await.ok()["session"].clone();
     let first = first["id"].as_str().unwrap();
-    assert_eq!(cli.update_state(first, 1, &json!({"n": 1})).await["result"], "success");
+    assert_eq!(cli.update_agent_state(first, 1, &json!({"n": 1})).await["result"], "success");
     fill_cache(&world).await;
     world.db.release();
     let late = late.reply().await.ok()["session"].clone();
@@ -129,7 +129,10 @@ async fn the_size_of_a_cached_session_includes_its_completed_requests() {
         let session = world.create_session(&format!("/{n}")).await;
         let entry = |n: usize| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}));
         let entries: serde_json::Map<String, Value> = (0..7).map(entry).collect();
-        assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries})).await["result"], "success");
+        assert_eq!(
+            cli.update_agent_state(&session, 1, &json!({"completedRequests": entries})).await["result"],
+            "success"
+        );
     }
     world.create_session("/one-more").await;
     assert!(!is_cached(&world, &small).await);
@@ -187,7 +190,7 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     for n in 0..(MAX_POOL_BYTES - CACHE_HEADROOM_BYTES) / (LARGE_BYTES + STATE_BYTES) + 4 {
         let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE_BYTES)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE_BYTES)});
-        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         cli.send_keep_alive(&world, &session).await;
         sessions.push(session);
     }
@@ -230,7 +233,7 @@ async fn an_evicted_session_is_loaded_unchanged() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let state = json!({"requests": {"r": {"tool": "Bash"}}, "completedRequests": {"q": {"status": "denied"}}});
-    cli.update_state(&session, 1, &state).await;
+    cli.update_agent_state(&session, 1, &state).await;
     let sent = json!({"sid": session, "message": {"role": "agent"}, "localId": "one"});
     assert_eq!(cli.emit_with_ack("message", &sent).await["seq"], 1);
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
@@ -303,7 +306,7 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
     let todos = json!({"role": "agent", "content": {"type": "alpha", "data": {"type": "plan", "entries": [
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}}});
     cli.emit_with_ack("message", &json!({"sid": session, "message": todos})).await;
-    cli.update_state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
     let alive = json!({"sid": session, "time": world.now(), "thinking": true, "permissionMode": "plan"});
     cli.emit_with_ack("session-alive", &alive).await;
     run_until_idle().await;

@@ -208,7 +208,7 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
         assert_eq!(refused.assert_error(400, "invalid_field")["error"], message, "{mode}");
     }
     cli.register("permission").await;
-    cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
     let reply = post_action(&world, &session, "permissions/r/approve", &json!({"mode": "build"}));
     assert_eq!(cli.serve("permission", &json!({})).await["mode"], "build");
     reply.reply().await.ok();
@@ -223,7 +223,7 @@ async fn a_forbidden_mode_is_refused_wherever_a_web_client_selects_it_and_is_not
     cli.register("set-session-config").await;
     cli.register("permission").await;
     let choices = json!([{"id": "once", "label": "Once"}, {"id": "all", "label": "All", "neverAsks": true}]);
-    cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "Bash", "choices": choices}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "Bash", "choices": choices}}})).await;
     let assert_forbidden = |reply: Reply, field: &str| {
         reply.assert_error(400, "mode_forbidden");
         assert_eq!(reply.json()["field"], field);

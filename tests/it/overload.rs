@@ -179,18 +179,18 @@ async fn a_version_mismatch_returns_the_newest_completed_requests_up_to_a_millio
             (format!("q{number:02}"), json!({"tool": "t".repeat(100_000), "status": "approved", "completedAt": number}))
         };
         let entries: Map<String, Value> = (0..10).map(entry).collect();
-        version = cli.update_state(&session, version, &json!({"completedRequests": entries})).await["version"]
+        version = cli.update_agent_state(&session, version, &json!({"completedRequests": entries})).await["version"]
             .as_u64()
             .unwrap();
     }
-    let mismatch = cli.update_state(&session, 999, &json!({})).await;
+    let mismatch = cli.update_agent_state(&session, 999, &json!({})).await;
     assert_eq!((&mismatch["result"], &mismatch["version"]), (&json!("version-mismatch"), &json!(version)));
     let newest: Vec<&String> = mismatch["agentState"]["completedRequests"].as_object().unwrap().keys().collect();
     assert_eq!(newest, ["q41", "q42", "q43", "q44", "q45", "q46", "q47", "q48", "q49"]);
 
     let huge = json!({"completedRequests": {"z": {"tool": "t".repeat(1_500_000), "completedAt": 99}}, "n": 1});
-    cli.update_state(&session, version, &huge).await;
-    let mismatch = cli.update_state(&session, 999, &json!({})).await;
+    cli.update_agent_state(&session, version, &huge).await;
+    let mismatch = cli.update_agent_state(&session, 999, &json!({})).await;
     assert_eq!(mismatch["agentState"], json!({"n": 1}), "the reply omits an entry above the limit");
 }
 

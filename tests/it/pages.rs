@@ -3,7 +3,7 @@
 use crate::support::live_session::live_session;
 use crate::support::rest::PendingReply;
 use crate::support::sqlite::{BatchKind, Sqlite};
-use crate::support::worker_edge::{edge_with_ledger, respond, route, with_token};
+use crate::support::worker_edge::{edge_with_memory_budget, respond, route, with_token};
 use crate::support::{World, run_until_idle, store};
 use proptest::prelude::*;
 use session_gateway_hub::http::edge::{Action, Edge};
@@ -95,7 +95,7 @@ proptest! {
 
 /// The edge in the isolate of a namespace.
 fn edge(world: &World) -> Arc<Edge> {
-    Arc::new(edge_with_ledger(&world.db, world.ledger(), "token", ""))
+    Arc::new(edge_with_memory_budget(&world.db, world.memory_budget(), "token", ""))
 }
 
 /// Reads a page in a task.

@@ -30,7 +30,7 @@ async fn a_request_with_any_id_can_be_answered_by_its_id_in_the_body() {
     for (number, id) in [".", "..", "%2e", "a/b", "approve", "\u{0}"].into_iter().enumerate() {
         let state = json!({"requests": {id: {"tool": "T"}}});
         let version = world.get_session(&session).await["agentStateVersion"].as_u64().unwrap();
-        assert_eq!(cli.update_state(&session, version, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, version, &state).await["result"], "success");
         let (verb, approved) = if number % 2 == 0 { ("approve", true) } else { ("deny", false) };
         let path = format!("/api/sessions/{session}/permissions/{verb}");
         let reply = world.start("POST", &path, json!({"requestId": id}).to_string());
@@ -214,7 +214,7 @@ async fn an_approval_accepts_only_the_modes_of_the_flavor() {
             assert_eq!(cli.serve("permission", &json!({})).await["mode"], mode, "{flavor}");
             reply.reply().await.ok();
             assert_eq!(world.get_session(&session).await["permissionMode"], mode, "{flavor}");
-            cli.update_state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
+            cli.update_agent_state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
             version += 2;
         }
     }
@@ -243,7 +243,7 @@ async fn an_answer_to_a_missing_request_or_an_inactive_session_is_rejected() {
 async fn request_ids_may_have_special_characters() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
-    cli.update_state(&session, 2, &state).await;
+    cli.update_agent_state(&session, 2, &state).await;
     for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
         let params = answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
         assert_eq!(params["id"], id);
@@ -321,7 +321,7 @@ async fn a_request_that_the_cli_completes_during_the_call_has_the_entry_of_the_c
     let call = cli.next_call().await;
     let cli_entry = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
     let completed_by_cli = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": cli_entry}});
-    assert_eq!(cli.update_state(&session, 2, &completed_by_cli).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &completed_by_cli).await["result"], "success");
     let mut web = world.web("all=true").await;
     cli.respond(&call, &json!({}));
     reply.reply().await.ok();
@@ -330,7 +330,7 @@ async fn a_request_that_the_cli_completes_during_the_call_has_the_entry_of_the_c
     assert_eq!(detail["agentState"]["completedRequests"]["r1"], cli_entry);
     assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
     assert_eq!(
-        cli.update_state(&session, 3, &completed_by_cli).await["result"],
+        cli.update_agent_state(&session, 3, &completed_by_cli).await["result"],
         "success",
         "setting the mode does not change the state's version"
     );
@@ -344,11 +344,11 @@ async fn a_cli_that_completes_an_answered_request_gets_a_version_mismatch() {
     answer(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
     let completed_by_cli =
         json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
-    let rejected = cli.update_state(&session, 2, &completed_by_cli).await;
+    let rejected = cli.update_agent_state(&session, 2, &completed_by_cli).await;
     assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(3)));
     assert_eq!(rejected["agentState"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(rejected["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
-    assert_eq!(cli.update_state(&session, 3, &rejected["agentState"]).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 3, &rejected["agentState"]).await["result"], "success");
 }
 
 #[tokio::test(start_paused = true)]

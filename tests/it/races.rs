@@ -106,7 +106,10 @@ async fn a_request_canceled_while_the_completed_requests_are_loaded_is_added_to_
     let session = world.create_session("/code").await;
     let busy = world.create_session("/busy").await;
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"], "success");
+    assert_eq!(
+        cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"],
+        "success"
+    );
     world.hibernate_and_wake().await;
     // The session is cached, its completed requests are not.
     cli.send_message(&session, "hello").await;

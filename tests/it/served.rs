@@ -16,7 +16,7 @@ async fn session_of_runner() -> (World, String, Cli) {
     let mut runner = world.bare_cli().await;
     runner.send_keep_alive(&world, &session).await;
     let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(runner.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(runner.update_agent_state(&session, 1, &state).await["result"], "success");
     run_until_idle().await;
     (world, session, runner)
 }
@@ -167,7 +167,7 @@ async fn a_session_ends_at_its_timeout_if_the_other_socket_shows_no_activity_aft
         let (world, session, mut first) = live_session().await;
         let mut second = world.live_cli(&session).await;
         let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-        assert_eq!(first.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(first.update_agent_state(&session, 1, &state).await["result"], "success");
         first.emit_with_ack("session-end", &end(&session)).await;
         first.socket.close();
         assert!(is_active(&world, &session).await);
@@ -231,7 +231,7 @@ async fn activity_restarts_the_timeout_of_an_active_session_but_activates_no_ina
                 "connect" => connected.push(world.cli(&session).await),
                 "register" => cli.register(&format!("{session}:readFile")).await,
                 "metadata" => drop(cli.emit_with_ack("update-metadata", &update).await),
-                _ => drop(cli.update_state(&session, 1, &json!({"requests": {}})).await),
+                _ => drop(cli.update_agent_state(&session, 1, &json!({"requests": {}})).await),
             }
             let last_active_at = world.now();
             world.hibernate_and_wake().await;

@@ -25,7 +25,7 @@ async fn a_namespace_works_while_another_one_holds_the_pool() {
         cli.emit_for_ack("message", &large);
         rejected += cli.socket.drain().await.len();
     }
-    assert!(rejected > 0, "the journal of the namespace is full");
+    assert!(rejected > 0, "the write queue of the namespace is full");
     assert!(cli.socket.is_open());
     let mut responses = Vec::new();
     while let Ok(response) = world.hub().reserve_memory(100_000) {
@@ -202,7 +202,7 @@ async fn frames_are_answered_as_overloaded_while_another_namespace_holds_the_poo
     let neighbour = world.neighbour();
     let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();
-    let place = neighbour.hub().account().reserve_waiting_place();
+    let place = neighbour.hub().budget().reserve_waiting_place();
     for (cli, session) in [(&mut cli, &session), (&mut other_cli, &other)] {
         let message = json!({"sid": session, "message": "x".repeat(1_000_000)});
         assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");

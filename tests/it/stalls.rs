@@ -27,7 +27,7 @@ impl Fixture {
     async fn new() -> Self {
         let (world, session, mut cli) = live_session_with_machine().await;
         let state = json!({"requests": {"r": {"tool": "T"}}});
-        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
         let mut web = world.web("all=true").await;
         run_until_idle().await;
         web.events().await;

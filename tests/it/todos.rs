@@ -242,7 +242,7 @@ async fn a_failed_search_for_a_todo_list_is_repeated() {
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     // Loads the session, so that the next read is the search.
-    cli.update_state(&session, 1, &json!({})).await;
+    cli.update_agent_state(&session, 1, &json!({})).await;
     world.db.fail(BatchKind::Reads, permanent_error());
     let path = format!("/api/sessions/{session}");
     let first = world.get(&path).await;
@@ -257,7 +257,7 @@ async fn concurrent_requests_during_a_search_all_return_the_todo_list() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
-    cli.update_state(&session, 1, &json!({})).await;
+    cli.update_agent_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
     let reads: Vec<_> = (0..3).map(|_| world.start("GET", &format!("/api/sessions/{session}"), "")).collect();
     run_until_idle().await;
@@ -272,7 +272,7 @@ async fn a_todo_list_that_arrives_during_the_search_replaces_the_found_one() {
     let (world, session, mut cli) = live_session().await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
     clear_stored_todos(&world).await;
-    cli.update_state(&session, 1, &json!({})).await;
+    cli.update_agent_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
     let read = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;

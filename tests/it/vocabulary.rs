@@ -130,7 +130,7 @@ async fn a_decision_accepts_the_modes_of_the_agent_and_is_sent_under_the_registe
     let world = World::with_vocabulary(VOCABULARY);
     let (session, mut cli) = session_of_flavor(&world, json!("eta")).await;
     cli.register("decide").await;
-    cli.update_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "Bash", "arguments": {}}}})).await;
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "acceptEdits"})).reply().await;
     assert_eq!(reply.assert_error(400, "invalid_field")["field"], "mode");
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "ask"}));

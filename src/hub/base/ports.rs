@@ -96,5 +96,5 @@ pub trait Runtime: Send + Sync {
         self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }
     /// Whether the previous instance may have ended by anything but hibernation, although its sockets are open.
-    fn was_interrupted(&self) -> bool;
+    fn previous_instance_crashed(&self) -> bool;
 }

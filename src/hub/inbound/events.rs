@@ -129,7 +129,7 @@ impl Hub {
     async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
         let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
+            Ok(value) => self.update_agent_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
         self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
@@ -200,7 +200,7 @@ impl Hub {
             Ok(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),
             Ok(AckTiming::OnCommit) => {
                 if let Some(reply) = from.ok_on_commit(ignored) {
-                    self.turn().journal.on_commit(Effect::Reply(reply));
+                    self.turn().write_queue.on_commit(Effect::Reply(reply));
                     self.start_commit();
                 }
             }

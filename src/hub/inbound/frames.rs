@@ -80,7 +80,7 @@ impl Hub {
         if order == FrameOrder::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
             return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
         }
-        if self.account().make_room(memory_bytes)
+        if self.budget().make_room(memory_bytes)
             || order == FrameOrder::Now && self.wait_for_frame_memory(memory_bytes).await
         {
             return Some(AdmittedFrame { order, unreserved_bytes: 0 });
@@ -97,7 +97,7 @@ impl Hub {
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is some: `false` at once if another frame of
     /// the isolate waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
-        let Some(_place) = self.account().reserve_waiting_place() else { return false };
+        let Some(_place) = self.budget().reserve_waiting_place() else { return false };
         self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
@@ -161,7 +161,7 @@ impl Hub {
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
         let connecting = {
             let mut turn = self.turn();
-            let is_closed_cli = turn.connections.is_closed_cli(conn);
+            let is_closed_cli = turn.connections.has_frames_of_closed_cli(conn);
             match turn.connections.get_mut(conn) {
                 Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
                 Some(Connection { peer: Peer::Cli(_), .. }) => None,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::peers::cli::{Cli, Other};
+use crate::hub::base::peers::cli::{Cli, ServedOwner};
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
@@ -52,10 +52,10 @@ impl State {
     fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
         let is_needed = |owner: &Owner| owner == added || self.liveness.is_running(owner);
         if !fits_attachment(&cli) {
-            cli.others.retain(|Other(owner, methods, _)| !methods.is_empty() || is_needed(owner));
+            cli.others.retain(|ServedOwner(owner, methods, _)| !methods.is_empty() || is_needed(owner));
         }
         while !fits_attachment(&cli) {
-            let is_ended = |Other(owner, _, alive_at): &Other| alive_at.is_none() && !is_needed(owner);
+            let is_ended = |ServedOwner(owner, _, alive_at): &ServedOwner| alive_at.is_none() && !is_needed(owner);
             let ended = cli.others.iter().position(is_ended)?;
             cli.others.remove(ended);
         }
@@ -140,7 +140,7 @@ impl Turn<'_> {
     /// attachment has no room.
     pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
-        if self.state.connections.of_owner(&owner).contains(&conn) {
+        if self.state.connections.clis_of_owner(&owner).contains(&conn) {
             return;
         }
         let mut cli = cli.clone();
@@ -156,7 +156,7 @@ impl Turn<'_> {
 
     /// Records that a socket has ended a session.
     pub(in crate::hub) fn remove_served(&mut self, conn: ConnId, session: &Owner) {
-        if !self.state.connections.of_owner(session).contains(&conn) {
+        if !self.state.connections.clis_of_owner(session).contains(&conn) {
             return;
         }
         let Some(mut cli) = self.state.connections.cli(conn).cloned() else { return };
@@ -179,9 +179,9 @@ impl Turn<'_> {
     /// Stores what a socket serves, and unregisters its methods of what it no longer serves.
     fn set_served(&mut self, conn: ConnId, cli: Cli) {
         let before = self.state.connections.cli(conn).map_or(&[][..], |before| &before.others);
-        let is_removed = |other: &&Other| !cli.others.iter().any(|Other(kept, ..)| *kept == other.0);
-        let removed: Vec<Other> = before.iter().filter(is_removed).cloned().collect();
-        for Other(owner, methods, _) in removed {
+        let is_removed = |other: &&ServedOwner| !cli.others.iter().any(|ServedOwner(kept, ..)| *kept == other.0);
+        let removed: Vec<ServedOwner> = before.iter().filter(is_removed).cloned().collect();
+        for ServedOwner(owner, methods, _) in removed {
             for method in methods {
                 self.state.rpc.unregister(owner.clone(), self.hub.config.vocabulary.method(&method), conn);
             }

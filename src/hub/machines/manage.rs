@@ -57,16 +57,17 @@ impl Hub {
 impl State {
     /// Deletes the machine that has been offline longest if the namespace has [`MAX_MACHINES`].
     fn make_room_for_machine(&mut self) -> Result<(), Error> {
-        let Self { cache, connections, journal, .. } = self;
+        let Self { cache, connections, write_queue, .. } = self;
         let machines = cache.machines().ok_or(Error::NotFound(Kind::Machine))?;
         if machines.len() < MAX_MACHINES {
             return Ok(());
         }
-        let is_offline = |m: &&Machine| !m.active && connections.of_owner(&Owner::Machine(m.id.clone())).is_empty();
+        let is_offline =
+            |m: &&Machine| !m.active && connections.clis_of_owner(&Owner::Machine(m.id.clone())).is_empty();
         let longest_offline = machines.values().filter(is_offline).min_by_key(|m| (m.active_at, &m.id));
         let id = longest_offline.map(|m| m.id.clone()).ok_or(Error::TooManyMachines(MAX_MACHINES))?;
         cache.remove_machine(&id);
-        journal.delete_machine(&id);
+        write_queue.delete_machine(&id);
         Ok(())
     }
 }

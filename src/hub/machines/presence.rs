@@ -51,7 +51,7 @@ impl Hub {
         turn.liveness.stop(&owner);
         if was_active {
             turn.record_machine_change(id, self.rt.now())?;
-            turn.journal.on_commit(Effect::DeleteTimer(owner));
+            turn.write_queue.on_commit(Effect::DeleteTimer(owner));
         } else {
             self.rt.kv_delete(&alive_key(&owner));
         }

@@ -118,14 +118,14 @@ impl Hub {
             if version == expected {
                 let value = Some(value).filter(|value| !value.is_null());
                 let result = turn.apply_machine_update(id, field, version + 1, value, from)?;
-                make_reply(&result).into_iter().for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
+                make_reply(&result).into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
                 None
             } else if let Some(large) = current.large {
                 Some((large.clone(), version))
             } else {
                 let value = TextParts::value(current.value.cloned());
                 let reply = make_reply(&UpdateResult::Mismatch { version, value });
-                reply.into_iter().for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
+                reply.into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
                 None
             }
         };
@@ -153,7 +153,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         self.set_machine_field(id, field, version, value.clone())?;
         self.state.record_machine_change(id, now)?;
-        let value = TextParts::journaled_value(field.field(), value);
+        let value = TextParts::queued_value(field.field(), value);
         let versioned = Some(Versioned::new(version));
         let (metadata, runner_state) = match field {
             MachineField::Metadata => (versioned, None),
@@ -162,7 +162,7 @@ impl Turn<'_> {
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
         let parts = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
-        self.state.journal.on_commit(Effect::Update {
+        self.state.write_queue.on_commit(Effect::Update {
             owner: Owner::Machine(id.to_owned()),
             except: Some(from),
             parts,
@@ -179,14 +179,14 @@ impl Turn<'_> {
         new_version: u64,
         new_value: Option<Json>,
     ) -> Result<(), Error> {
-        let State { cache, journal, .. } = &mut *self.state;
+        let State { cache, write_queue, .. } = &mut *self.state;
         let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
         let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
         *version = new_version;
         let owner = (id, field.field());
-        self.hub.set_value_within(max_inline_bytes, journal, owner, new_version, (value, large), new_value);
+        self.hub.set_value_within(max_inline_bytes, write_queue, owner, new_version, (value, large), new_value);
         Ok(())
     }
 }
@@ -198,8 +198,8 @@ impl State {
         machine.seq += 1;
         machine.updated_at = now;
         let event = Event::machine_updated(id, &Changes::of(machine));
-        self.journal.queue_machine(id);
-        self.journal.on_commit(Effect::Publish(event));
+        self.write_queue.queue_machine(id);
+        self.write_queue.on_commit(Effect::Publish(event));
         Ok(())
     }
 }

@@ -2,35 +2,36 @@
 
 use crate::hub::base::error::Error;
 use crate::hub::base::state::State;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::state::entry::Entry;
 use crate::hub::base::storage_keys::{kept_requests_key, reactivation_key};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::count_pending;
 use crate::model::event::Event;
 use crate::model::owner::Owner;
-use crate::store::journal::Extent;
+use crate::store::write_queue::SessionColumns;
 
 impl State {
     /// Queues the write and the event of a session's presence: whether it is active and thinking, and its modes.
     pub(in crate::hub) fn record_presence(&mut self, id: &str) -> Result<(), Error> {
         let event = Event::session_updated(id, &Changes::presence(&self.cache.require_entry(id)?.session));
-        self.journal.queue_session(id, Extent::Counters);
-        self.journal.on_commit(Effect::Publish(event));
+        self.write_queue.queue_session(id, SessionColumns::Small);
+        self.write_queue.on_commit(Effect::Publish(event));
         Ok(())
     }
 
     /// Whether the CLI of an inactive session is expected to report it alive: a socket serves the session, which is not archived.
-    pub(in crate::hub) fn awaits_report(&self, session: &str, now: u64) -> bool {
-        let is_inactive = |entry: &Entry| !entry.session.active && !entry.session.metadata_fields().is_archived();
+    pub(in crate::hub) fn expects_report(&self, session: &str, now: u64) -> bool {
+        let is_inactive =
+            |entry: &CachedSession| !entry.session.active && !entry.session.metadata_fields().is_archived();
         self.cache.entry(session).is_some_and(is_inactive)
             && self.is_served(&Owner::Session(session.to_owned()), None, now)
     }
 
     /// Returns the error for an operation that needs an active session. `disconnected`: the error if no CLI is connected.
     pub(in crate::hub) fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
-        if self.connections.of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
+        if self.connections.clis_of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
     }
 }
 
@@ -46,7 +47,7 @@ impl Turn<'_> {
             self.state.record_presence(id)?;
         }
         // Also for a session that is inactive already, and only on commit: its inactivity may not be durable yet.
-        self.state.journal.on_commit(Effect::DeleteTimer(owner));
+        self.state.write_queue.on_commit(Effect::DeleteTimer(owner));
         Ok(())
     }
 
@@ -58,13 +59,13 @@ impl Turn<'_> {
         if must_end {
             self.deactivate(id)?;
             // In case the object is destroyed before it has canceled them.
-            self.keep_requests_if_inactive(id)?;
+            self.start_request_retention(id)?;
         }
         Ok(must_end)
     }
 
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
-    pub(in crate::hub) fn keep_requests_if_inactive(&mut self, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
             let until = self.state.kept_requests.keep(id, self.hub.rt.now());

@@ -7,12 +7,14 @@ use serde_json::value::RawValue;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::completed_requests::CompletedRequests;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::state::entry::Entry;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
-use crate::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES};
+use crate::limits::{
+    MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES,
+};
 use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
@@ -20,7 +22,7 @@ use crate::model::json::Json;
 use crate::model::large::Field;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
-use crate::store::journal::Extent;
+use crate::store::write_queue::SessionColumns;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 impl Turn<'_> {
@@ -28,14 +30,14 @@ impl Turn<'_> {
     /// is the CLI that made the change: it gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
-        let State { cache, journal, .. } = &mut *self.state;
+        let State { cache, write_queue, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
         let current = (&mut s.metadata, &mut s.metadata_large);
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(journal, (id, Field::Metadata), version, current, stored);
+        self.hub.set_value(write_queue, (id, Field::Metadata), version, current, stored);
         let large = s.metadata_large.as_ref();
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
@@ -50,7 +52,7 @@ impl Turn<'_> {
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
-        let text = TextParts::journaled_value(Field::Metadata, Some(value.clone()));
+        let text = TextParts::queued_value(Field::Metadata, Some(value.clone()));
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
@@ -65,7 +67,7 @@ impl Turn<'_> {
     ) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let changed = self.state.add_completed_requests(id, parts.completed, now);
-        let State { cache, journal, .. } = &mut *self.state;
+        let State { cache, write_queue, .. } = &mut *self.state;
         let s = &mut cache.require_entry_mut(id)?.session;
         s.agent_state_version += 1;
         // Only a CLI can request a permission; a change by the hub completes or cancels requests.
@@ -81,7 +83,7 @@ impl Turn<'_> {
         // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let current = (&mut s.agent_state, &mut s.agent_state_large);
-        self.hub.set_value(journal, (id, Field::AgentState), version, current, parts.base);
+        self.hub.set_value(write_queue, (id, Field::AgentState), version, current, parts.base);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
             agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
@@ -94,16 +96,18 @@ impl Turn<'_> {
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
         let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
-        notification.into_iter().for_each(|notification| self.state.journal.on_commit(Effect::Notify(notification)));
-        self.keep_requests_if_inactive(id)?;
+        notification
+            .into_iter()
+            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
+        self.start_request_retention(id)?;
         Ok(version)
     }
 
     /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
     pub(in crate::hub) fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        self.state.journal.queue_session(id, Extent::Whole);
-        self.state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
-        self.state.journal.on_commit(Effect::Publish(event));
+        self.state.write_queue.queue_session(id, SessionColumns::All);
+        self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
+        self.state.write_queue.on_commit(Effect::Publish(event));
     }
 }
 
@@ -117,7 +121,7 @@ impl State {
         now: u64,
     ) -> Vec<(String, Json)> {
         let mut unknown = CompletedRequests::default();
-        let Some(Entry { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
+        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_keeping_summary(session) else {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
@@ -142,17 +146,17 @@ impl State {
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
         let mut changed = Vec::new();
         for (id, value) in completed {
-            let value = agent_state::shorten(value.text(), MAX_COMPLETED_BYTES).unwrap_or(value);
+            let value = agent_state::shorten(value.text(), MAX_COMPLETED_REQUEST_BYTES).unwrap_or(value);
             if known.insert_if_new(&id, completed_at(&value), &value) {
                 changed.push((id, value));
             }
         }
         if known.trim() {
             changed.retain(|(id, _)| known.contains(id));
-            self.journal.trim_completed_requests(session);
+            self.write_queue.trim_completed_requests(session);
         }
         for (request_id, value) in &changed {
-            self.journal.queue_completed_request(CompletedRequest {
+            self.write_queue.queue_completed_request(CompletedRequest {
                 session_id: session.to_owned(),
                 request_id: request_id.clone(),
                 completed_at: completed_at(value),
@@ -195,10 +199,8 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
 ) -> TextParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
-            Some(completed) => {
-                TextParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &completed)
-            }
-            None => TextParts::journaled_value(Field::AgentState, Some(base.clone())),
+            Some(completed) => TextParts::queued_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &completed),
+            None => TextParts::queued_value(Field::AgentState, Some(base.clone())),
         },
         None => TextParts::value(agent_state::join(base, completed)),
     }
@@ -218,7 +220,7 @@ pub(in crate::hub) fn received_entries<'a>(
     received.completed.iter().map(|(id, entry)| (id.as_str(), *entry))
 }
 
-impl Entry {
+impl CachedSession {
     /// Returns the text of the agent state with the most recent completed requests.
     pub(in crate::hub) fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
         let recent = self.completed.iter().flat_map(|completed| completed.most_recent());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::rpc::RpcError;
-use crate::hub::base::state::entry::Entry;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::sessions::presence::EndCause;
 use crate::hub::write::large;
 use crate::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
@@ -86,7 +86,7 @@ impl Hub {
             let _ = hub.load_session(&id).await;
             let must_end = {
                 let turn = hub.turn();
-                let is_archived = |entry: &Entry| entry.session.metadata_fields().is_archived();
+                let is_archived = |entry: &CachedSession| entry.session.metadata_fields().is_archived();
                 turn.cache.entry(&id).is_some_and(is_archived)
                     && !turn.in_flight.expects_reactivation(&id, hub.rt.now())
             };

@@ -1,6 +1,6 @@
 //! Loading sessions from the database into the cache.
 //!
-//! The database lacks what is still queued in the journal, so the journal is flushed before each read. If the session changes
+//! The database lacks what is still queued in the write queue, so the write queue is flushed before each read. If the session changes
 //! or is evicted during the read, the result may be stale, and the read is repeated.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use futures::future::{BoxFuture, join};
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::completed_requests::CompletedRequests;
-use crate::hub::base::state::entry::Entry;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::turn::Turn;
@@ -22,7 +22,7 @@ use crate::model::namespace::Namespace;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::todo;
-use crate::store::journal::Extent;
+use crate::store::write_queue::SessionColumns;
 use crate::store::{
     Database, Found, Row, Statement, completed_requests, messages, query, sessions as store, summaries,
 };
@@ -232,7 +232,7 @@ impl Hub {
             let Some(todos) = todos else { return Ok(true) };
             let Some(entry) = turn.cache.entry_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
-            turn.journal.queue_session(id, Extent::Whole);
+            turn.write_queue.queue_session(id, SessionColumns::All);
         }
         self.start_commit();
         Ok(true)
@@ -325,7 +325,7 @@ impl Hub {
     /// database is stalled, this is the last committed state.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let mut unread = Vec::new();
-        let split = |entry: &Entry| entry.completed.is_some().then(|| session_segments(entry));
+        let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
         loop {
             let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
             if let Some(text) = changed.await? {
@@ -375,7 +375,7 @@ fn insert_details(
             entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
             entry.todos_searched |= details == Details::Shown && next().is_empty();
             if loaded.exceeds_limit {
-                state.journal.trim_completed_requests(id);
+                state.write_queue.trim_completed_requests(id);
             }
         }
     }

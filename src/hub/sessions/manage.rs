@@ -15,7 +15,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::Field;
 use crate::model::session::{Session, fit_metadata, with_name};
-use crate::store::journal::Extent;
+use crate::store::write_queue::SessionColumns;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {
@@ -80,8 +80,8 @@ impl Hub {
             if session.pinned != pinned {
                 session.pinned = pinned;
                 let changes = Changes { pinned: Some(pinned), ..Changes::default() };
-                turn.journal.queue_session(id, Extent::Counters);
-                turn.journal.on_commit(Effect::Publish(Event::session_updated(id, &changes)));
+                turn.write_queue.queue_session(id, SessionColumns::Small);
+                turn.write_queue.on_commit(Effect::Publish(Event::session_updated(id, &changes)));
             }
             Ok(version)
         })
@@ -94,13 +94,13 @@ impl Hub {
             if turn.cache.require_entry(id)?.session.active {
                 return Err(Error::SessionActive);
             }
-            if turn.awaits_report(id, self.rt.now()) {
+            if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
             turn.cache.remove(id);
             turn.clear_reactivation(id);
-            turn.journal.delete_session(id);
-            turn.journal.on_commit(Effect::Publish(Event::session_removed(id)));
+            turn.write_queue.delete_session(id);
+            turn.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
             turn.schedule_sweep();
             Ok(())
         })
@@ -131,26 +131,26 @@ impl Turn<'_> {
         }
         let namespace = self.hub.config.namespace.clone();
         let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
-        let (id, journal) = (session.id.clone(), &mut self.state.journal);
+        let (id, write_queue) = (session.id.clone(), &mut self.state.write_queue);
         let metadata = (&mut session.metadata, &mut session.metadata_large);
-        self.hub.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
+        self.hub.set_value(write_queue, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
         let current = (&mut session.agent_state, &mut session.agent_state_large);
         self.hub.set_value(
-            journal,
+            write_queue,
             (&id, Field::AgentState),
             session.agent_state_version,
             current,
             agent_state.base.clone(),
         );
         session.model_mode.clone_from(&new.model);
-        self.state.journal.queue_session(&id, Extent::Whole);
+        self.state.write_queue.queue_session(&id, SessionColumns::All);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        self.state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
+        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
         self.state.cache.insert_created(session);
         let now = self.hub.rt.now();
         let completed = self.state.select_completed_requests(&id, agent_state, now);
         self.state.add_completed_requests(&id, completed, now);
-        self.keep_requests_if_inactive(&id)?;
+        self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)
     }

@@ -15,14 +15,14 @@ use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, incomplete_value};
-use crate::ledger::Reservation;
+use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
 use crate::model::large::{Field, LargeRef};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
-use crate::store::journal::Extent;
 use crate::store::values::{self, LargeValue};
+use crate::store::write_queue::SessionColumns;
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
@@ -47,7 +47,7 @@ impl Hub {
     }
 
     /// Reserves memory for the metadata that the merge reads if it is large. The merge itself must not wait for memory, because
-    /// a task that frees memory may wait for the journal.
+    /// a task that frees memory may wait for the write queue.
     async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
         self.load_session(id).await?;
         let bytes = {
@@ -67,7 +67,7 @@ impl Hub {
                 Err(error) => return Err(error),
             }
             self.load_session_unlocked(new).await?;
-            self.lock_journal().await;
+            self.lock_write_queue().await;
             let sessions = {
                 let turn = self.turn();
                 let session = |id| turn.cache.entry(id).map(|entry| entry.session.clone());
@@ -78,7 +78,7 @@ impl Hub {
                 // The flush before the lock failed, and the cache was dropped.
                 None => None,
             };
-            self.turn().journal.unlock();
+            self.turn().write_queue.unlock();
             match merged {
                 Some(merged) => return merged,
                 None => self.start_commit(),
@@ -86,13 +86,13 @@ impl Hub {
         }
     }
 
-    /// Flushes the journal and locks it: a write during the merge would carry outdated seqs.
-    async fn lock_journal(self: &Arc<Self>) {
+    /// Flushes the write queue and locks it: a write during the merge would carry outdated seqs.
+    async fn lock_write_queue(self: &Arc<Self>) {
         loop {
             let locked = {
                 let mut turn = self.turn();
-                let State { journal, cache, .. } = &mut *turn;
-                journal.lock(&self.config.namespace, cache)
+                let State { write_queue, cache, .. } = &mut *turn;
+                write_queue.lock(&self.config.namespace, cache)
             };
             self.start_commit();
             match locked {
@@ -140,7 +140,7 @@ impl Hub {
             Err(error) => {
                 self.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_have_committed {
-                    let clis = [&old.id, &new_id].map(|id| self.turn().connections.of_session(id).to_vec());
+                    let clis = [&old.id, &new_id].map(|id| self.turn().connections.clis_of_session(id).to_vec());
                     self.turn().disconnect_to_resync(clis.into_iter().flatten());
                 }
                 self.turn().handle_failed_batch(&DbError::Retryable(error.to_string()));
@@ -151,7 +151,7 @@ impl Hub {
 
     async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {
         // A change may have been queued while the merge waited for the lock.
-        if let Some(queued) = self.turn().journal.find_queued_value(large) {
+        if let Some(queued) = self.turn().write_queue.find_queued_value(large) {
             return Ok(queued);
         }
         if large.bytes > memory.bytes() {
@@ -196,7 +196,7 @@ impl Turn<'_> {
     ) -> Result<(), Error> {
         let new = &merged.id;
         // Drops what is queued for the old session, whose row is gone.
-        self.state.journal.delete_session(&old.id);
+        self.state.write_queue.delete_session(&old.id);
         self.state.cache.remove(&old.id);
         let owner = Owner::Session(old.id.clone());
         self.state.liveness.stop(&owner);
@@ -210,23 +210,23 @@ impl Turn<'_> {
         // Web clients of the new session have messages with outdated seqs.
         self.send_gap_notice(Some(new));
         self.state.cache.evictions.record(&[Key::Id(new)]);
-        let State { cache, journal, .. } = &mut *self.state;
+        let State { cache, write_queue, .. } = &mut *self.state;
         let entry = cache.require_entry_mut(new)?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
-        journal.trim_completed_requests(new);
+        write_queue.trim_completed_requests(new);
         entry.session.todos = entry.session.todos.take().or(old.todos.clone());
         entry.session.pinned |= old.pinned;
         // The metadata may have been updated while the merge was written.
         let s = &mut entry.session;
-        let queued = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
+        let queued = s.metadata_large.as_ref().and_then(|large| write_queue.find_queued_value(large));
         let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
         let metadata = merge_metadata(old, current.as_ref());
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let pinned = entry.session.pinned.then_some(true);
         let event = Event::session_updated(new, &Changes { pinned, ..Changes::presence(&entry.session) });
-        self.state.journal.queue_session(new, Extent::Whole);
-        self.state.journal.on_commit(Effect::Publish(event));
+        self.state.write_queue.queue_session(new, SessionColumns::All);
+        self.state.write_queue.on_commit(Effect::Publish(event));
         self.set_metadata(new, metadata, None)?;
         self.state.cache.record_merged(&old.id, merged);
         Ok(())

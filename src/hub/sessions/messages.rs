@@ -19,8 +19,8 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
-use crate::store::journal::Extent;
 use crate::store::messages::MessageRef;
+use crate::store::write_queue::SessionColumns;
 use crate::wire::cli::{NAMESPACE, NewMessage, message_ack, message_rejected};
 use crate::wire::socketio::{AckId, ack_frame};
 
@@ -131,7 +131,7 @@ impl Hub {
             }
         };
         if let Some(receipt) = draft.receipt(&message) {
-            self.turn().journal.on_commit(receipt);
+            self.turn().write_queue.on_commit(receipt);
         }
         self.start_commit();
         Ok(message)
@@ -206,9 +206,11 @@ impl Turn<'_> {
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification = is_ready.then(|| self.hub.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), self.state.event_numbers.allocate(now));
-        self.state.journal.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
-        self.state.journal.queue_message(&draft.session, message);
-        notification.into_iter().for_each(|notification| self.state.journal.on_commit(Effect::Notify(notification)));
+        self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
+        self.state.write_queue.queue_message(&draft.session, message);
+        notification
+            .into_iter()
+            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
         Ok(message_ref)
     }
 
@@ -219,8 +221,8 @@ impl Turn<'_> {
         let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
         let event = Event::session_updated(&draft.session, &changes);
         self.state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
-        self.state.journal.queue_session(&draft.session, Extent::Whole);
-        self.state.journal.on_commit(Effect::Publish(event));
+        self.state.write_queue.queue_session(&draft.session, SessionColumns::All);
+        self.state.write_queue.on_commit(Effect::Publish(event));
         Ok(())
     }
 }

@@ -109,7 +109,7 @@ impl Hub {
         let mut turn = self.turn();
         if turn.liveness.is_expired(&owner) {
             turn.deactivate(id)?;
-            turn.keep_requests_if_inactive(id)?;
+            turn.start_request_retention(id)?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Turn<'_> {
         if is_reminder {
             // Published on commit, because it contains counters whose write may be queued.
             let event = Event::session_updated(id, &Changes::presence(&self.state.cache.require_entry(id)?.session));
-            self.state.journal.on_commit(Effect::Publish(event));
+            self.state.write_queue.on_commit(Effect::Publish(event));
             let web_clients = self.state.connections.subscriptions().count();
             self.state.reminders.record(web_clients, now);
         }

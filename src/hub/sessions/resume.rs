@@ -75,7 +75,7 @@ impl Hub {
     /// session.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
         let (mut turn, now) = (self.turn(), self.rt.now());
-        if !turn.awaits_report(id, now) {
+        if !turn.expects_report(id, now) {
             return Ok(None);
         }
         if now >= deadline {

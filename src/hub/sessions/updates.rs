@@ -7,8 +7,8 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::effect::{Effect, Reply};
-use crate::hub::base::state::entry::Entry;
 use crate::hub::base::versioned::{MakeReply, UpdateResult};
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
 use crate::hub::turn::Turn;
@@ -24,13 +24,13 @@ use crate::model::text_parts::TextParts;
 struct VersionedField {
     get: GetField,
     /// Converts a value of the field to the text that CLIs receive.
-    to_text: fn(&Entry, Option<Json>) -> TextParts,
+    to_text: fn(&CachedSession, Option<Json>) -> TextParts,
 }
 
 const METADATA: VersionedField =
     VersionedField { get: large::metadata, to_text: |_, metadata| TextParts::value(metadata) };
 const AGENT_STATE: VersionedField =
-    VersionedField { get: large::agent_state, to_text: Entry::agent_state_with_recent_completed };
+    VersionedField { get: large::agent_state, to_text: CachedSession::agent_state_with_recent_completed };
 
 /// The outcome of [`try_reply_with_current_value`].
 enum ReplyAttempt {
@@ -59,7 +59,7 @@ impl Hub {
         self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |turn| {
             let version = turn.set_metadata(id, value.clone(), Some(from))?;
             was_active = turn.deactivate_if_archived(id)?;
-            Ok(UpdateResult::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
+            Ok(UpdateResult::Success { version, value: TextParts::queued_value(Field::Metadata, Some(value)) })
         })
         .await?;
         if was_active {
@@ -71,7 +71,7 @@ impl Hub {
 
     /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted; of
     /// those that it contains only new and changed ones are copied.
-    pub async fn update_state(
+    pub async fn update_agent_state(
         self: &Arc<Self>,
         id: &str,
         expected_version: u64,
@@ -120,7 +120,7 @@ impl Hub {
                 // The value must be read from the database.
                 None
             };
-            result.iter().filter_map(make_reply).for_each(|reply| turn.journal.on_commit(Effect::Reply(reply)));
+            result.iter().filter_map(make_reply).for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
             result
         };
         if result.is_none() {
@@ -175,6 +175,6 @@ fn try_reply_with_current_value(
     if is_large {
         return ReplyAttempt::Ready(reply);
     }
-    reply.into_iter().for_each(|reply| state.journal.on_commit(Effect::Reply(reply)));
+    reply.into_iter().for_each(|reply| state.write_queue.on_commit(Effect::Reply(reply)));
     ReplyAttempt::Queued
 }

@@ -20,13 +20,13 @@ impl Turn<'_> {
                 Effect::Reply(reply) => self.answer(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::Update { owner, except, parts } => {
-                    let to = others(self.state.connections.of_owner(&owner), except);
+                    let to = others(self.state.connections.clis_of_owner(&owner), except);
                     if !to.is_empty() {
                         self.send_update(&to, &parts.concat());
                     }
                 }
                 Effect::Message { session, except, message, update_seq, event } => {
-                    let to = others(self.state.connections.of_session(&session), except);
+                    let to = others(self.state.connections.clis_of_session(&session), except);
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };

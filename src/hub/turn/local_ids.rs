@@ -1,5 +1,5 @@
 //! Local ids to look up in the database, because memory lacks the older ones of a session with many messages. Each batch of the
-//! journal ends with the lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of
+//! write queue ends with the lookups that wait, so one is in flight at a time, and a message that waits for its lookup costs no query of
 //! its own.
 
 use crate::hub::base::state::State;

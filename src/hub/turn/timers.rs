@@ -21,7 +21,7 @@ impl Turn<'_> {
         self.request_alarm(deadline);
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         // A socket that does not serve the owner yet does so after this event ([`Hub::add_served`]).
-        if self.state.connections.of_owner(&owner).contains(&from)
+        if self.state.connections.clis_of_owner(&owner).contains(&from)
             && let Some(cli) = self.state.connections.cli(from).filter(|cli| is_due(cli.last_keep_alive_at(&owner)))
         {
             let mut cli = cli.clone();
@@ -78,7 +78,7 @@ impl State {
     pub(in crate::hub) fn is_served(&self, session: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // Activity within the interval after the stored time is not written to the attachment.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
-        let others = self.connections.of_owner(session).iter().filter(|conn| Some(**conn) != except);
+        let others = self.connections.clis_of_owner(session).iter().filter(|conn| Some(**conn) != except);
         others.filter_map(|conn| self.connections.cli(*conn)?.last_keep_alive_at(session)).any(is_live)
     }
 }

@@ -1,4 +1,4 @@
-//! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
+//! Group commit: use cases queue changes in the write queue, batches of them are committed, and the effects of a batch run when
 //! it is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch whose outcome is unknown. After a failed
 //! batch the cache is dropped, because it contains changes that were never written.
 
@@ -18,8 +18,8 @@ use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::others;
 use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES};
-use crate::store::journal::Batch;
 use crate::store::messages::select_by_local_ids;
+use crate::store::write_queue::Batch;
 use crate::store::{Database, DbError, Row, Statement, events};
 
 impl Hub {
@@ -28,7 +28,7 @@ impl Hub {
         Box::pin(async move {
             let committed = {
                 let mut turn = self.turn();
-                if !turn.journal.has_pending() {
+                if !turn.write_queue.has_pending() {
                     return Ok(());
                 }
                 turn.commit_waiter()
@@ -68,13 +68,13 @@ impl Hub {
     pub(in crate::hub) fn start_commit(self: &Arc<Self>) {
         let must_commit = {
             let mut turn = self.turn();
-            let State { journal, cache, reservations, .. } = &mut *turn;
-            reservations.journal.resize(journal.pending_bytes());
-            journal.seal_if_full(&self.config.namespace, cache);
-            if !journal.has_pending() {
-                cache.on_journal_empty();
+            let State { write_queue, cache, reservations, .. } = &mut *turn;
+            reservations.write_queue.resize(write_queue.pending_bytes());
+            write_queue.seal_if_full(&self.config.namespace, cache);
+            if !write_queue.has_pending() {
+                cache.on_write_queue_empty();
             }
-            journal.start_committing()
+            write_queue.start_committing()
         };
         if must_commit {
             let hub = Arc::clone(self);
@@ -86,16 +86,16 @@ impl Hub {
         loop {
             // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
             self.await_burst(BURST_CHANGES, |turn| {
-                turn.journal.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
+                turn.write_queue.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
             })
             .await;
             let (mut batch, lookup) = {
                 let mut turn = self.turn();
-                let State { journal, cache, reservations, .. } = &mut *turn;
-                let batch = journal.take_batch(&self.config.namespace, cache);
-                reservations.journal.resize(journal.pending_bytes());
-                if !journal.has_pending() {
-                    cache.on_journal_empty();
+                let State { write_queue, cache, reservations, .. } = &mut *turn;
+                let batch = write_queue.take_batch(&self.config.namespace, cache);
+                reservations.write_queue.resize(write_queue.pending_bytes());
+                if !write_queue.has_pending() {
+                    cache.on_write_queue_empty();
                 }
                 // Without a batch, the lookups wait for the next one.
                 let Some(batch) = batch else { return };
@@ -160,7 +160,7 @@ impl Turn<'_> {
     /// batch's `effects` and the queued ones.
     pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
-        let queued = self.state.journal.discard();
+        let queued = self.state.write_queue.discard();
         self.fail_effects(effects.into_iter().chain(queued), error);
     }
 
@@ -168,9 +168,9 @@ impl Turn<'_> {
     /// have missed these updates.
     fn clis_that_missed(&mut self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => Some(others(self.state.connections.of_owner(owner), *except)),
+            Effect::Update { owner, except, .. } => Some(others(self.state.connections.clis_of_owner(owner), *except)),
             Effect::Message { session, except, .. } => {
-                Some(others(self.state.connections.of_session(session), *except))
+                Some(others(self.state.connections.clis_of_session(session), *except))
             }
             _ => None,
         });

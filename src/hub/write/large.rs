@@ -1,4 +1,4 @@
-//! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the journal until
+//! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the write queue until
 //! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
 
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::cache::Cache;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::committed::Committed;
-use crate::hub::base::state::entry::Entry;
-use crate::ledger::Reservation;
+use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
 use crate::model::large::LargeRef;
@@ -78,9 +78,9 @@ impl Hub {
         self.read_value(owner, large).await
     }
 
-    /// Reads a large value from the journal or the database. `None` if another value has replaced it.
+    /// Reads a large value from the write queue or the database. `None` if another value has replaced it.
     pub(in crate::hub) async fn read_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
-        if let Some(value) = self.turn().journal.find_queued_value(large) {
+        if let Some(value) = self.turn().write_queue.find_queued_value(large) {
             return Ok(Some(value));
         }
         // Until the caller has the value: it answers with it or queues it at once.
@@ -187,7 +187,7 @@ impl Segment {
 }
 
 /// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
-pub(in crate::hub) fn session_segments(entry: &Entry) -> Vec<Segment> {
+pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Vec<Segment> {
     let s = &entry.session;
     let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
     let completed = agent_state::completed_to_json(

@@ -1,4 +1,4 @@
-//! The hub's use of the isolate's memory ([`crate::ledger`]): requests wait for it, and the cache of sessions is evicted for it.
+//! The hub's use of the isolate's memory ([`crate::memory_budget`]): requests wait for it, and the cache of sessions is evicted for it.
 
 use std::sync::{Arc, TryLockError};
 
@@ -6,14 +6,14 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::ledger::{Account, Evictable, Reservation};
 use crate::limits::MIN_CACHED_BYTES;
+use crate::memory_budget::{Evictable, NamespaceBudget, Reservation};
 use crate::store::memory::Memory;
 
 impl Hub {
-    /// The namespace's account in the ledger of the isolate.
-    pub fn account(&self) -> &Arc<Account> {
-        &self.memory.account
+    /// The namespace's budget in the memory budget of the isolate.
+    pub fn budget(&self) -> &Arc<NamespaceBudget> {
+        &self.memory.budget
     }
 
     /// The namespace's memory, for reads that need no live state.
@@ -23,7 +23,7 @@ impl Hub {
 
     /// Reserves memory that is needed now. Fails if there is none.
     pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.account().reserve(bytes).ok_or(Error::MemoryInUse)
+        self.budget().reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS).

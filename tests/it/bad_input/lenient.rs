@@ -304,7 +304,7 @@ async fn messages_with_an_empty_local_id_are_all_stored() {
 async fn a_request_that_is_null_is_removed() {
     let Fixture { world, mut cli, ids: [(_, session), ..] } = Fixture::new().await;
     let requests = json!({"requests": {"a": null, "b": {"tool": "T"}}, "x": 1.0});
-    assert_eq!(cli.update_state(&session, 1, &requests).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &requests).await["result"], "success");
     world.hibernate_and_wake().await;
     let stored = world.get_session(&session).await;
     assert_eq!(stored["agentState"], json!({"requests": {"b": {"tool": "T"}}, "x": 1.0}));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 async fn session_with_requests() -> (World, String, Cli) {
     let (world, session, mut cli) = live_session().await;
     let state = json!({"requests": {"r1": {"tool": "Bash"}}, "completedRequests": {"r0": {"status": "denied"}}});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     run_until_idle().await;
     (world, session, cli)
 }
@@ -59,7 +59,7 @@ async fn an_invalid_state_is_rejected_without_effect() {
     assert_eq!(world.get_session(&session).await, before);
     assert_eq!(world.db.write_count(), writes);
     assert!(web.types().await.is_empty());
-    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["version"], 3, "the version is unchanged");
+    assert_eq!(cli.update_agent_state(&session, 2, &requests(1_000)).await["version"], 3, "the version is unchanged");
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn invalid_metadata_is_rejected_without_effect() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_requests_are_canceled_in_two_batches() {
     let (world, session, mut cli) = session_with_requests().await;
-    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 2, &requests(1_000)).await["result"], "success");
     let writes = world.db.write_count();
     assert_eq!(
         cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await,
@@ -133,7 +133,7 @@ async fn a_thousand_requests_are_canceled_in_two_batches() {
 async fn an_update_that_archives_is_acknowledged_once_even_if_its_pending_requests_cannot_be_read() {
     let (world, session, mut cli) = live_session().await;
     let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     world.db.fail_all(BatchKind::Reads, permanent_error());
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
     let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});

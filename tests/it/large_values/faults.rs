@@ -15,7 +15,7 @@ use session_gateway_hub::limits::{
 async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
     let (world, session, mut cli) = live_session().await;
     let first = json!({"n": 1, "padding": padding(4 * MIB)});
-    cli.update_state(&session, 1, &first).await;
+    cli.update_agent_state(&session, 1, &first).await;
     let second = json!({"n": 2, "padding": padding(10 * MIB)});
     for written in 0..3 {
         world.db.hold(BatchKind::Writes);
@@ -49,13 +49,13 @@ async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_part
 #[tokio::test(start_paused = true)]
 async fn a_value_with_a_missing_part_can_only_be_replaced() {
     let (world, session, mut cli) = live_session().await;
-    cli.update_state(&session, 1, &json!({"padding": padding(4 * MIB)})).await;
+    cli.update_agent_state(&session, 1, &json!({"padding": padding(4 * MIB)})).await;
     world.db.execute("DELETE FROM value_parts WHERE part = 2");
     let renamed = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await;
     renamed.assert_error(500, "rename_failed");
     world.get(&format!("/api/sessions/{session}")).await.assert_error(503, "hub_unavailable");
-    assert_eq!(cli.update_state(&session, 1, &json!({})).await["code"], "unavailable");
-    assert_eq!(cli.update_state(&session, 2, &json!({})).await["result"], "success", "a new value is accepted");
+    assert_eq!(cli.update_agent_state(&session, 1, &json!({})).await["code"], "unavailable");
+    assert_eq!(cli.update_agent_state(&session, 2, &json!({})).await["result"], "success", "a new value is accepted");
     assert_eq!(world.get_session(&session).await["agentState"], json!({}));
 }
 
@@ -65,13 +65,13 @@ async fn a_value_that_is_replaced_while_it_is_read_is_read_again() {
     let mut second = world.bare_cli().await;
     // More parts than one read fetches.
     let value = |n: u64| json!({"n": n, "padding": padding(8 * MIB)});
-    cli.update_state(&session, 1, &value(1)).await;
+    cli.update_agent_state(&session, 1, &value(1)).await;
     world.db.hold(BatchKind::Reads);
     let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     let stale = second.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
     run_until_idle().await;
     world.db.stop_holding();
-    assert_eq!(cli.update_state(&session, 2, &value(2)).await["version"], 3);
+    assert_eq!(cli.update_agent_state(&session, 2, &value(2)).await["version"], 3);
     world.db.release();
     assert!(reply.reply().await.ok()["session"]["agentState"] == value(2));
     let stale = second.wait_for_ack(stale).await;
@@ -152,7 +152,7 @@ async fn a_change_of_a_large_value_that_waits_for_memory_does_not_block_other_la
 async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed() {
     let (world, session, mut cli) = live_session().await;
     let request = |bytes: usize| json!({"tool": "Write", "arguments": {"content": padding(bytes)}});
-    let too_large = cli.update_state(&session, 1, &json!({"requests": {"r": request(MAX_REQUEST_BYTES)}})).await;
+    let too_large = cli.update_agent_state(&session, 1, &json!({"requests": {"r": request(MAX_REQUEST_BYTES)}})).await;
     assert_eq!(too_large["code"], "too-large");
     assert!(too_large["reason"].as_str().unwrap().contains("8388608"), "{too_large}");
     let many = |count: usize| {
@@ -161,8 +161,8 @@ async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed(
             (0..count).map(|n| (format!("r{n}"), request(1_000_000))).chain([large]).collect();
         json!({"requests": requests})
     };
-    assert_eq!(cli.update_state(&session, 1, &many(9)).await["code"], "too-large");
-    assert_eq!(cli.update_state(&session, 1, &many(7)).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &many(9)).await["code"], "too-large");
+    assert_eq!(cli.update_agent_state(&session, 1, &many(7)).await["result"], "success");
     // The hub has pinged after this much.
     cli.socket.send("3".to_owned());
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
@@ -182,7 +182,7 @@ async fn a_request_to_write_a_large_file_can_be_approved() {
     let (world, session, mut cli) = live_session().await;
     cli.register("permission").await;
     let request = json!({"tool": "Write", "arguments": {"content": padding(8_000_000)}, "createdAt": 5});
-    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r": request}})).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &json!({"requests": {"r": request}})).await["result"], "success");
     let path = format!("/api/sessions/{session}/permissions/r/approve");
     let reply = world.start("POST", &path, json!({"answers": {"q": [padding(2_000_000)]}}).to_string());
     assert_eq!(cli.serve("permission", &json!({})).await["approved"], true);
@@ -196,7 +196,7 @@ async fn a_request_to_write_a_large_file_can_be_approved() {
 #[tokio::test(start_paused = true)]
 async fn a_value_that_an_older_hub_version_wrote_over_a_large_value_replaces_it() {
     let (world, session, mut cli) = live_session().await;
-    cli.update_state(&session, 1, &json!({"requests": {"r": {}}, "padding": padding(2 * MIB)})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r": {}}, "padding": padding(2 * MIB)})).await;
     run_until_idle().await;
     // Older versions read only the excerpt in the row.
     let excerpt = world.db.number(r#"SELECT count(*) FROM sessions WHERE agent_state = '{"requests":{"r":{}}}'"#);
@@ -204,7 +204,7 @@ async fn a_value_that_an_older_hub_version_wrote_over_a_large_value_replaces_it(
     world.db.execute(r#"UPDATE sessions SET agent_state = '{"old":1}', agent_state_version = 3"#);
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["agentState"], json!({"old": 1}));
-    assert_eq!(cli.update_state(&session, 3, &json!({"padding": padding(2 * MIB)})).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 3, &json!({"padding": padding(2 * MIB)})).await["result"], "success");
     reload(&world).await;
     assert!(world.get_session(&session).await["agentState"]["padding"] == padding(2 * MIB));
     assert_eq!(stored_part_count(&world), 2);

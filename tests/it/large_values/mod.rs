@@ -50,7 +50,7 @@ async fn pending_requests_in_a_large_state_are_counted_answered_and_canceled() {
     cli.register("permission").await;
     let state =
         json!({"requests": {"a": {"tool": "T", "n": 1}, "b": {"tool": "U"}, "c": {}}, "padding": padding(20 * MIB)});
-    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
     assert_eq!(summary(&world, &session).await["pendingRequestsCount"], 3);
     reload(&world).await;
     let reads = world.db.read_count();
@@ -178,7 +178,7 @@ async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_o
     let MergeFixture { world, new, reply, old, mut cli, .. } =
         merge_fixture(old_metadata, json!({"new": padding(3 * MIB)})).await;
     let state = json!({"padding": padding(2 * MIB)});
-    assert_eq!(cli.update_state(&new, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&new, 1, &state).await["result"], "success");
     cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     reload(&world).await;
@@ -210,7 +210,7 @@ async fn events_have_the_whole_large_value_for_clis_and_its_length_for_web_clien
     );
 
     let state = json!({"n": padding(2 * MIB), "completedRequests": {"q": {"tool": "T"}}});
-    let ack = cli.update_state(&session, 1, &state).await;
+    let ack = cli.update_agent_state(&session, 1, &state).await;
     assert!(ack == json!({"result": "success", "version": 2, "agentState": state}));
     assert!(second.next_event("update").await["body"]["agentState"] == json!({"version": 2, "value": state}));
     let event = web.next_event_of("session-updated").await;
@@ -220,17 +220,17 @@ async fn events_have_the_whole_large_value_for_clis_and_its_length_for_web_clien
     // A version mismatch returns the current value.
     let other = json!({"n": 1});
     assert!(
-        second.update_state(&session, 1, &other).await
+        second.update_agent_state(&session, 1, &other).await
             == json!({"result": "version-mismatch", "version": 2, "agentState": state})
     );
     let stale = set_metadata(&mut second, &session, 1, &metadata(1, json!({}))).await;
     assert!(stale == json!({"result": "version-mismatch", "version": 2, "metadata": large}));
     reload(&world).await;
-    assert!(second.update_state(&session, 1, &other).await["agentState"] == state);
+    assert!(second.update_agent_state(&session, 1, &other).await["agentState"] == state);
 
     // Events about large values are replayed like all others.
     let first = event["eventId"].as_str().unwrap().to_owned();
-    cli.update_state(&session, 2, &json!({"n": padding(2 * MIB)})).await;
+    cli.update_agent_state(&session, 2, &json!({"n": padding(2 * MIB)})).await;
     let mut resumed = Web(world.open_event_stream("all=true", Some(&first), Format::Json).await.unwrap());
     assert_eq!(resumed.next_event_of("connection-changed").await["data"]["resume"], "ok");
     assert_eq!(resumed.next_event_of("session-updated").await["data"]["agentStateVersion"], 3);
@@ -282,12 +282,12 @@ async fn parts_are_deleted_with_their_value_and_with_their_session() {
     let (world, session, mut cli) = live_session().await;
     let large = |n: u64| json!({"n": n, "padding": padding(4 * MIB)});
     for version in 1..4 {
-        assert_eq!(cli.update_state(&session, version, &large(version)).await["result"], "success");
+        assert_eq!(cli.update_agent_state(&session, version, &large(version)).await["result"], "success");
         assert_eq!(stored_part_count(&world), 3);
     }
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
     assert_eq!(stored_part_count(&world), 5);
-    assert_eq!(cli.update_state(&session, 4, &json!(null)).await["result"], "success");
+    assert_eq!(cli.update_agent_state(&session, 4, &json!(null)).await["result"], "success");
     assert_eq!(stored_part_count(&world), 2);
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
@@ -297,7 +297,7 @@ async fn parts_are_deleted_with_their_value_and_with_their_session() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_another_field_does_not_rewrite_a_large_value() {
     let (world, session, mut cli) = live_session().await;
-    cli.update_state(&session, 1, &json!({"padding": padding(4 * MIB)})).await;
+    cli.update_agent_state(&session, 1, &json!({"padding": padding(4 * MIB)})).await;
     let before = world.db.write_count();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await.ok();
     let written = world.db.write_batches().split_off(before);

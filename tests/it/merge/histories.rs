@@ -138,14 +138,14 @@ async fn the_merged_session_has_the_completed_requests_of_both() {
     let entry = |tool: &str, at: u64| json!({"tool": tool, "arguments": {}, "status": "approved", "completedAt": at});
     let record =
         json!({"requests": {"w": {"tool": "W"}}, "completedRequests": {"a": entry("A", 1), "x": entry("old", 2)}});
-    old_cli.update_state(&old, 1, &record).await;
+    old_cli.update_agent_state(&old, 1, &record).await;
     old_cli.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     let reply = resume(&world, &old);
     let new = world.create_session("/new").await;
     let mut cli = world.cli(&new).await;
     let record =
         json!({"requests": {"p": {"tool": "P"}}, "completedRequests": {"x": entry("new", 3), "b": entry("B", 4)}});
-    cli.update_state(&new, 1, &record).await;
+    cli.update_agent_state(&new, 1, &record).await;
     world.get_session(&new).await;
     runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
     cli.send_keep_alive(&world, &new).await;
@@ -163,7 +163,7 @@ async fn a_read_of_completed_requests_from_before_a_merge_is_repeated() {
     let world = World::new();
     let old = world.create_session_with("/code", resumable_metadata()).await;
     let mut before = world.live_cli(&old).await;
-    before.update_state(&old, 1, &json!({"completedRequests": {"a": {"tool": "A", "completedAt": 1}}})).await;
+    before.update_agent_state(&old, 1, &json!({"completedRequests": {"a": {"tool": "A", "completedAt": 1}}})).await;
     before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     let new = world.create_session("/new").await;
     world.hibernate_and_wake().await;

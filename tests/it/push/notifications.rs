@@ -12,7 +12,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 #[tokio::test(start_paused = true)]
 async fn a_permission_request_is_pushed_to_the_browser() {
     let (world, session, mut cli, browser) = push_fixture().await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(499).await;
     assert!(world.rt.take_pushes().is_empty());
     world.advance(2).await;
@@ -35,7 +35,7 @@ async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool()
     let (world, session, mut cli, browser) = push_fixture().await;
     let mut state = pending(&["r1"]);
     state["context"] = json!("x".repeat(3_000_000));
-    cli.update_state(&session, 1, &state).await;
+    cli.update_agent_state(&session, 1, &state).await;
     world.advance(501).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["body"], "demo (Bash)");
@@ -86,7 +86,7 @@ async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
     let (world, session, mut cli, _) = push_fixture().await;
     let mut visible = world.web("visibility=visible").await;
     let mut hidden = world.web("").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     let toast = visible.next_event_of("toast").await;
     let expected = json!({
@@ -156,7 +156,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     cli.send_ready(&session).await;
     world.advance(6_000).await;
     world.hibernate_and_wake().await;
-    cli.update_state(&session, 1, &pending(&[])).await;
+    cli.update_agent_state(&session, 1, &pending(&[])).await;
     let mut deltas = Vec::new();
     for notifies in [false, true] {
         let before = costs(&world);
@@ -164,7 +164,7 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
             false => drop(cli.send_message(&session, "words").await),
             true => cli.send_ready(&session).await,
         }
-        cli.update_state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
+        cli.update_agent_state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
         world.advance(1_000).await;
         let after = costs(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
@@ -288,7 +288,7 @@ async fn a_retry_survives_hibernation_and_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
     let (world, session, mut cli, browser) = push_fixture().await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.restart();
     world.advance(501).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -309,7 +309,7 @@ async fn a_push_message_that_is_too_large_is_shortened_once() {
     let mut cli = world.live_cli(&session).await;
     let browser = second_browser(&world, &[(413, None)]).await;
     let request = json!({"requests": {"r1": {"tool": "T".repeat(9_000)}}});
-    cli.update_state(&session, 1, &request).await;
+    cli.update_agent_state(&session, 1, &request).await;
     world.advance(60_000).await;
     let pushed = world.rt.take_pushes();
     let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
@@ -344,7 +344,7 @@ async fn an_unresponsive_push_service_blocks_nothing_else() {
     assert_eq!(world.rt.take_pushes().len(), 1);
     assert_eq!(cli.send_message(&session, "words").await["ok"], true);
     assert_eq!(world.get_session(&session).await["seq"], 2);
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(world.rt.take_pushes().len(), 1, "the next notification is sent");
 }
@@ -352,15 +352,15 @@ async fn an_unresponsive_push_service_blocks_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn permission_requests_within_half_a_second_are_one_notification() {
     let (world, session, mut cli, browser) = push_fixture().await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(400).await;
-    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.advance(99).await;
     assert!(world.rt.take_pushes().is_empty());
     world.advance(1).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-    cli.update_state(&session, 3, &pending(&["r2"])).await;
+    cli.update_agent_state(&session, 3, &pending(&["r2"])).await;
     world.advance(1_000).await;
     assert!(world.rt.take_pushes().is_empty(), "there is no new request");
     assert_eq!(world.outcomes_newest_first().await, ["sent", "replaced"]);
@@ -370,7 +370,7 @@ async fn permission_requests_within_half_a_second_are_one_notification() {
 async fn further_permission_requests_do_not_delay_the_first_notification() {
     let (world, session, mut cli, browser) = push_fixture().await;
     for version in 1..=5 {
-        cli.update_state(&session, version, &pending(&[&format!("r{version}")])).await;
+        cli.update_agent_state(&session, version, &pending(&[&format!("r{version}")])).await;
         world.advance(125).await;
     }
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
@@ -382,10 +382,10 @@ async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
     let (world, session, mut cli, _) = push_fixture().await;
     let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
     world.rt.hang_pushes(&slow.endpoint);
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     // The first push service has accepted the message, the other one has not responded yet.
-    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.rt.time_out_pushes();
     let log = &world.push_log().await[1];
     assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
@@ -402,14 +402,14 @@ async fn the_last_request_that_is_still_pending_is_pushed() {
         let (world, session, mut cli, browser) = push_fixture().await;
         let versions = states.len() as u64;
         for (version, state) in (1..).zip(&states) {
-            cli.update_state(&session, version, state).await;
+            cli.update_agent_state(&session, version, state).await;
         }
-        cli.update_state(&session, versions + 1, &pending(&["r1", "r2"])).await;
+        cli.update_agent_state(&session, versions + 1, &pending(&["r1", "r2"])).await;
         world.advance(501).await;
         let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
         assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-        cli.update_state(&session, versions + 2, &pending(&["r1", "r4"])).await;
-        cli.update_state(&session, versions + 3, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, versions + 2, &pending(&["r1", "r4"])).await;
+        cli.update_agent_state(&session, versions + 3, &pending(&["r1"])).await;
         world.advance(501).await;
         assert!(world.rt.take_pushes().is_empty(), "the push for r2 covered r1");
         assert_eq!(world.outcomes_newest_first().await[0], "answered");
@@ -419,10 +419,10 @@ async fn the_last_request_that_is_still_pending_is_pushed() {
 #[tokio::test(start_paused = true)]
 async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
     let (world, session, mut cli, _) = push_fixture().await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
-    cli.update_state(&session, 2, &pending(&[])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 2, &pending(&[])).await;
     world.advance(1_000).await;
-    cli.update_state(&session, 3, &pending(&["r2"])).await;
+    cli.update_agent_state(&session, 3, &pending(&["r2"])).await;
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     world.advance(1_000).await;
@@ -434,7 +434,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
 async fn a_request_that_was_not_committed_is_not_pushed() {
     let (world, session, mut cli, _) = push_fixture().await;
     world.db.fail_all(BatchKind::Writes, permanent_error());
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
     world.advance(1_000).await;
     assert!(world.rt.take_pushes().is_empty());

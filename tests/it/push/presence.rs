@@ -53,7 +53,7 @@ fn entry(outcome: &str, sent: u64, waiting: u64) -> (String, Value, Value) {
 async fn the_device_in_use_gets_a_toast_and_the_others_a_push() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [PHONE]);
     assert_eq!(page.next_event_of("toast").await["data"]["sessionId"], *session);
@@ -66,7 +66,7 @@ async fn a_page_without_input_holds_nothing_back() {
     let (mut page, id) = page_in_use(&world, "&device=desk").await;
     // The page stays open, and reports that it got no input for a minute.
     report(&world, &id, "hidden").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [DESK, PHONE]);
     assert!(!page.types().await.contains(&"toast".to_owned()));
@@ -77,7 +77,7 @@ async fn a_toast_that_nobody_saw_is_pushed_after_a_minute() {
     for interruption in ["none", "hibernation", "restart"] {
         let (world, session, mut cli) = desk_and_phone().await;
         let (_page, id) = page_in_use(&world, "&device=desk").await;
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
         assert_eq!(pushed(&world), [PHONE]);
         report(&world, &id, "hidden").await;
@@ -99,7 +99,7 @@ async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
     for is_hibernated in [false, true] {
         let (world, session, mut cli) = desk_and_phone().await;
         let (mut page, id) = page_in_use(&world, "&device=desk").await;
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(30_000).await;
         report(&world, &id, "visible").await;
         if is_hibernated {
@@ -118,7 +118,7 @@ async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
 async fn an_answered_heartbeat_is_no_use_of_the_page() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(29_000).await;
     assert!(page.types().await.contains(&"toast".to_owned()));
     assert_eq!(pushed(&world), [PHONE]);
@@ -134,7 +134,7 @@ async fn a_page_that_is_opened_after_the_toast_is_in_use_if_it_says_so() {
     for (visibility, expected) in [("visible", &[][..]), ("hidden", &[DESK][..])] {
         let (world, session, mut cli) = desk_and_phone().await;
         let _page = page_in_use(&world, "&device=desk").await;
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
         assert_eq!(pushed(&world), [PHONE]);
         let query = format!("visibility={visibility}&device=desk");
@@ -151,7 +151,7 @@ async fn a_toast_whose_reason_is_gone_is_not_pushed() {
         world.request("DELETE", "/api/push/subscribe", json!({"endpoint": PHONE}).to_string()).await.ok();
         let (_page, id) = page_in_use(&world, "&device=desk").await;
         match change {
-            "answered" => drop(cli.update_state(&session, 1, &pending(&["r1"])).await),
+            "answered" => drop(cli.update_agent_state(&session, 1, &pending(&["r1"])).await),
             _ => cli.send_ready(&session).await,
         }
         world.advance(501).await;
@@ -159,7 +159,7 @@ async fn a_toast_whose_reason_is_gone_is_not_pushed() {
         report(&world, &id, "hidden").await;
         let thinking = json!({"sid": session, "time": world.now(), "thinking": true});
         match change {
-            "answered" => drop(cli.update_state(&session, 2, &pending(&[])).await),
+            "answered" => drop(cli.update_agent_state(&session, 2, &pending(&[])).await),
             "works again" => drop(cli.emit_with_ack("session-alive", &thinking).await),
             _ => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         }
@@ -195,7 +195,7 @@ async fn an_agent_that_still_waits_is_pushed_after_a_minute() {
 async fn a_client_that_names_no_device_holds_all_pushes_back() {
     let (world, session, mut cli) = desk_and_phone().await;
     let (mut page, id) = page_in_use(&world, "").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), <[&str; 0]>::default());
     assert_eq!(page.next_event_of("toast").await["data"]["sessionId"], *session);
@@ -210,7 +210,7 @@ async fn a_subscription_that_names_no_device_is_held_back_by_any_page_in_use() {
     let (world, session, mut cli) = desk_and_phone().await;
     let unnamed = Browser::subscribed(&world, "https://push.service.com/unnamed", 3).await;
     let (_page, id) = page_in_use(&world, "&device=desk").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [PHONE]);
     report(&world, &id, "hidden").await;
@@ -222,7 +222,7 @@ async fn a_subscription_that_names_no_device_is_held_back_by_any_page_in_use() {
 async fn a_busy_push_service_is_not_called_again_while_its_device_is_in_use() {
     let (world, session, mut cli) = desk_and_phone().await;
     world.rt.respond_to_pushes(PHONE, &[(503, Some("10")), (201, None)]);
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [DESK, PHONE]);
     let (mut page, id) = page_in_use(&world, "&device=phone").await;
@@ -241,16 +241,16 @@ async fn the_next_request_supersedes_one_that_is_held_back() {
     let (world, session, mut cli) = desk_and_phone().await;
     world.request("DELETE", "/api/push/subscribe", json!({"endpoint": PHONE}).to_string()).await.ok();
     let (mut page, id) = page_in_use(&world, "&device=desk").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert!(page.types().await.contains(&"toast".to_owned()));
-    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.advance(499).await;
     assert!(!page.types().await.contains(&"toast".to_owned()), "it waits for further requests, too");
     world.advance(2).await;
     assert!(page.types().await.contains(&"toast".to_owned()));
     report(&world, &id, "hidden").await;
-    cli.update_state(&session, 3, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
     world.advance(60_000).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(Browser::new(DESK, 1).read(message)["data"]["requestId"], "r1");
@@ -260,13 +260,13 @@ async fn the_next_request_supersedes_one_that_is_held_back() {
 async fn the_next_request_supersedes_one_that_another_device_already_got() {
     let (world, session, mut cli) = desk_and_phone().await;
     let _page = page_in_use(&world, "&device=desk").await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [PHONE]);
-    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
     world.advance(501).await;
     assert_eq!(pushed(&world), [PHONE]);
-    cli.update_state(&session, 3, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
     world.advance(60_000).await;
     let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(message.uri().to_string(), DESK);
@@ -292,7 +292,7 @@ async fn held_back_notifications_leave_room_in_the_queue() {
     let (_page, id) = page_in_use(&world, "&device=desk").await;
     for number in 0..150 {
         let session = world.create_session(&format!("/code/{number}")).await;
-        world.live_cli(&session).await.update_state(&session, 1, &pending(&["r1"])).await;
+        world.live_cli(&session).await.update_agent_state(&session, 1, &pending(&["r1"])).await;
     }
     world.advance(501).await;
     assert_eq!(pushed(&world), [PHONE; 150]);
@@ -307,7 +307,7 @@ async fn a_toast_needs_no_keys() {
     let (mut page, _) = page_in_use(&world, "&device=desk").await;
     // No key pair can be generated.
     world.rt.fail_random();
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(3_600_000).await;
     let toasts = page.types().await.into_iter().filter(|kind| kind == "toast").count();
     assert_eq!((toasts, newest_entry(&world).await.0.as_str()), (1, "unavailable"));

@@ -56,11 +56,11 @@ async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
     for outcome in ["answered", "session-gone"] {
         let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(503, Some("10"))]).await;
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(501).await;
         assert_eq!(world.rt.take_pushes().len(), 2);
         match outcome {
-            "answered" => drop(cli.update_state(&session, 2, &pending(&[])).await),
+            "answered" => drop(cli.update_agent_state(&session, 2, &pending(&[])).await),
             _ => {
                 cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
                 world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
@@ -78,7 +78,7 @@ async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
 async fn a_later_round_is_about_the_last_request_still_pending() {
     let (world, session, mut cli, _) = push_fixture().await;
     let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
-    cli.update_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
     for (version, next, expected) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
         world.advance(2_001).await;
         let pushed = world.rt.take_pushes();
@@ -86,20 +86,20 @@ async fn a_later_round_is_about_the_last_request_still_pending() {
             busy.read(pushed.iter().find(|message| *message.uri() == *busy.endpoint).unwrap())["data"]["requestId"],
             expected
         );
-        cli.update_state(&session, version, &pending(&next)).await;
+        cli.update_agent_state(&session, version, &pending(&next)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     let (world, session, mut cli, browser) = push_fixture().await;
-    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.db.hold(BatchKind::Reads);
     world.advance(501).await;
     assert_eq!(world.db.held_count(), 1, "the subscriptions are being read");
     // During the read, another request arrives and is answered before its notification is sent.
-    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
-    cli.update_state(&session, 3, &pending(&["r1"])).await;
+    cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
     world.db.fail_all(BatchKind::Reads, outage());
     world.db.release();
     world.advance(1).await;

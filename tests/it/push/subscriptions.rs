@@ -411,7 +411,7 @@ async fn without_subscriptions_notifications_write_nothing_to_storage() {
         web.events().await;
         assert_eq!(world.push_log().await.len(), 1, "the first notification finds out that there is no subscription");
         let (stored, writes) = (world.rt.stored_entries(), world.rt.kv_writes());
-        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(600).await;
         for _ in 0..3 {
             cli.send_ready(&session).await;

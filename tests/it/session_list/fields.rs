@@ -68,7 +68,7 @@ async fn the_list_from_memory_and_from_the_database_agree_in_every_field() {
     let todos = json!({"role": "agent", "content": {"type": "alpha", "data": {"type": "plan", "entries": [
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}}});
     cli.emit_with_ack("message", &json!({"sid": session, "message": todos})).await;
-    cli.update_state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
+    cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
     let now = world.now();
     let modes = json!({"thinking": true, "permissionMode": "plan", "modelMode": "model_fast"});
     let mut alive = json!({"sid": session, "time": now});

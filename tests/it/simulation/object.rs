@@ -17,7 +17,7 @@ use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::hub::base::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 use session_gateway_hub::hub::base::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
-use session_gateway_hub::ledger::Ledger;
+use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 
@@ -89,8 +89,8 @@ impl Runtime for SimRuntime {
 
     fn log_warning(&self, _: &str) {}
 
-    fn was_interrupted(&self) -> bool {
-        self.fake.was_interrupted()
+    fn previous_instance_crashed(&self) -> bool {
+        self.fake.previous_instance_crashed()
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
@@ -129,7 +129,7 @@ pub struct Object {
     db: Arc<RemoteDatabase>,
     scheduler: Arc<Scheduler>,
     responses: ResponseQueue,
-    ledger: Arc<Ledger>,
+    memory_budget: Arc<MemoryBudget>,
     running: Option<Arc<Hub>>,
 }
 
@@ -142,13 +142,13 @@ impl Object {
         db: Arc<RemoteDatabase>,
         scheduler: Arc<Scheduler>,
         responses: ResponseQueue,
-        ledger: Arc<Ledger>,
+        memory_budget: Arc<MemoryBudget>,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
         let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first));
         let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), incarnation });
         let namespace = Namespace::parse(name).unwrap();
-        Self { name, rt, namespace, db, scheduler, responses, ledger, running: None }
+        Self { name, rt, namespace, db, scheduler, responses, memory_budget, running: None }
     }
 
     /// The access token of the namespace.
@@ -178,7 +178,8 @@ impl Object {
                 uploads: UploadConfig::default(),
             };
             let sockets = self.rt.fake.evict();
-            let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+            let hub =
+                Hub::wake(config, &self.memory_budget, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
             self.running = Some(hub);
         }
         self.running.clone().unwrap()

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use serde_json::Value;
 use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::base::ports::Runtime;
-use session_gateway_hub::ledger::Ledger;
+use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::store::memory::Memory;
 
 use super::cli::Cli;
@@ -106,10 +106,10 @@ impl World {
             db.set_far();
         }
         let responses = ResponseQueue::default();
-        let ledger = Arc::<Ledger>::default();
+        let memory_budget = Arc::<MemoryBudget>::default();
         let object = |name, first| {
             let (db, scheduler) = (Arc::clone(&db), Arc::clone(&scheduler));
-            Object::new(name, seed, first, db, scheduler, Arc::clone(&responses), Arc::clone(&ledger))
+            Object::new(name, seed, first, db, scheduler, Arc::clone(&responses), Arc::clone(&memory_budget))
         };
         Self {
             rng: Rng::new(seed),
@@ -200,9 +200,9 @@ impl World {
         self.detail(|| format!("?{number} messages of {session} {query}"));
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
-        // A ledger of its own, so that the read never waits.
-        let account = Arc::new(Ledger::default()).account(namespace.as_ref());
-        let memory = Memory::new(account, Arc::new(SleepClock::default()));
+        // A memory budget of its own, so that the read never waits.
+        let budget = Arc::new(MemoryBudget::default()).budget(namespace.as_ref());
+        let memory = Memory::new(budget, Arc::new(SleepClock::default()));
         let read = async move {
             let page =
                 read_messages(&*db, &memory, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);

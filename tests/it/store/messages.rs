@@ -2,8 +2,8 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, find_by_local_ids, journal_of, json, load_by_tag, load_summaries, memory, message, put,
-    put_messages, seqs, session, stored, team,
+    Cache, commit_as, find_by_local_ids, json, load_by_tag, load_summaries, memory, message, put, put_messages,
+    queue_of, seqs, session, stored, team,
 };
 use proptest::prelude::*;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -11,8 +11,8 @@ use session_gateway_hub::model::json::MAX_SAFE_INTEGER;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::journal::Extent;
 use session_gateway_hub::store::messages::{self, MessageRef};
+use session_gateway_hub::store::write_queue::SessionColumns;
 use session_gateway_hub::store::{Database, DbError, Found, Value, query};
 
 /// The most steps of SQLite's virtual machine for a page of 50 messages.
@@ -37,9 +37,9 @@ async fn another_message_with_the_same_seq_fails_the_whole_batch() {
     put_messages(&db, &owner, [message(1, None)]).await;
     let second_writer = Session { seq: 2, thinking: true, ..owner };
     let conflicting = Message { id: "another".into(), ..message(1, None) };
-    let mut journal = journal_of("s", [conflicting, message(2, None)]);
-    journal.queue_session("s", Extent::Counters);
-    let error = commit_as(&db, &team(), journal, &Cache::with(&second_writer)).await.unwrap_err();
+    let mut write_queue = queue_of("s", [conflicting, message(2, None)]);
+    write_queue.queue_session("s", SessionColumns::Small);
+    let error = commit_as(&db, &team(), write_queue, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
     let stored = stored(&db, "s").await;
@@ -69,16 +69,16 @@ async fn a_local_id_is_unique_within_a_session() {
     put(&db, &other_session).await;
     put_messages(&db, &owner, [message(1, Some("same"))]).await;
     put_messages(&db, &other_session, [message(1, Some("same"))]).await;
-    let journal = journal_of("s", [message(2, Some("same"))]);
-    assert!(commit_as(&db, &team(), journal, &Cache::with(&owner)).await.is_err());
+    let write_queue = queue_of("s", [message(2, Some("same"))]);
+    assert!(commit_as(&db, &team(), write_queue, &Cache::with(&owner)).await.is_err());
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
 }
 
 #[tokio::test]
 async fn a_message_for_a_session_that_does_not_exist_is_rejected() {
     let db = Sqlite::with_schema();
-    let journal = journal_of("nowhere", [message(1, None)]);
-    assert!(commit_as(&db, &team(), journal, &Cache::default()).await.is_err());
+    let write_queue = queue_of("nowhere", [message(1, None)]);
+    assert!(commit_as(&db, &team(), write_queue, &Cache::default()).await.is_err());
     assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
 }
 
@@ -150,7 +150,7 @@ async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let mut statements = journal_of("s", messages).take_batch(&team(), &mut &Cache::with(&owner)).unwrap().statements;
+    let mut statements = queue_of("s", messages).take_batch(&team(), &mut &Cache::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
@@ -173,8 +173,8 @@ async fn a_message_of_maximum_size_can_be_stored_whatever_characters_it_contains
         let owner = session("s", "/code");
         put(&db, &owner).await;
         let text = format!("\"{}\"", character.repeat((MAX_CONTENT_BYTES - 2) / character.len()));
-        let journal = journal_of("s", [Message { content: json(&text), ..message(1, None) }]);
-        let result = commit_as(&db, &team(), journal, &Cache::with(&owner)).await;
+        let write_queue = queue_of("s", [Message { content: json(&text), ..message(1, None) }]);
+        let result = commit_as(&db, &team(), write_queue, &Cache::with(&owner)).await;
         assert_eq!(result, Ok(()), "a message of {character}");
     }
 }
@@ -271,7 +271,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
     let in_a_row = Message { content: json(&format!("\"{}\"", "x".repeat(1_400_000))), ..message(3, None) };
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
     let memory = memory();
-    let _others = memory.account.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
+    let _others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES - 5_000_000).unwrap();
     let read = async |range| read_page(&db, &memory, (&team(), "s"), range, 1, None).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.read_count();

@@ -3,8 +3,8 @@
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{Cache, commit, find_by_local_ids, memory, put, session, stored, team};
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::journal::Journal;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
+use session_gateway_hub::store::write_queue::WriteQueue;
 use session_gateway_hub::store::{Database, Found, removals, sessions};
 
 /// The largest number of steps that a statement which changes a chunk takes in SQLite's virtual machine. The longest took
@@ -39,9 +39,9 @@ async fn merge(db: &Sqlite) {
 
 /// Deletes `new` and sweeps it.
 async fn delete(db: &Sqlite) {
-    let mut journal = Journal::default();
-    journal.delete_session("new");
-    commit(db, journal, &Cache::default()).await;
+    let mut write_queue = WriteQueue::default();
+    write_queue.delete_session("new");
+    commit(db, write_queue, &Cache::default()).await;
     while removals::sweep(db, &team()).await.unwrap() {}
 }
 

@@ -6,7 +6,7 @@ use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::fence::BEGIN_EPOCH;
 use session_gateway_hub::store::history::PageRange;
-use session_gateway_hub::store::journal::Journal;
+use session_gateway_hub::store::write_queue::WriteQueue;
 use session_gateway_hub::store::{Database, Statement, removals};
 
 const BEGIN_EPOCH_BEFORE_0009: &str = "
@@ -75,9 +75,9 @@ async fn the_current_version_continues_after_the_earlier_one() {
     begin_epoch(&db, BEGIN_EPOCH, 4).await;
     assert_eq!(seqs(&db, "new", PageRange::After(0), 10).await.0, [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1, 2, 3]);
-    let mut journal = Journal::default();
-    ["s", "new"].into_iter().for_each(|id| journal.delete_session(id));
-    commit(&db, journal, &Cache::default()).await;
+    let mut write_queue = WriteQueue::default();
+    ["s", "new"].into_iter().for_each(|id| write_queue.delete_session(id));
+    commit(&db, write_queue, &Cache::default()).await;
     while removals::sweep(&db, &team()).await.unwrap() {}
     assert_eq!((counts(&db, "o").0, db.number("SELECT count(*) FROM messages")), (1, 1));
     assert_eq!(db.number("SELECT count(*) FROM sessions"), 1);

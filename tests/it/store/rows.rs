@@ -6,15 +6,15 @@ use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
 use crate::support::run_until_idle;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
-    Cache, NoEffect, commit, commit_as, journal_of, json, load_by_tag, load_summaries, memory, message, other, put,
-    put_messages, seqs, session, stored, team,
+    Cache, NoEffect, commit, commit_as, json, load_by_tag, load_summaries, memory, message, other, put, put_messages,
+    queue_of, seqs, session, stored, team,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::{ControlMode, Session};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::journal::{Extent, Journal};
+use session_gateway_hub::store::write_queue::{SessionColumns, WriteQueue};
 use session_gateway_hub::store::{Database, DbError, Found, machines, removals, secrets, sessions};
 
 #[tokio::test]
@@ -64,9 +64,9 @@ async fn counters_are_written_without_the_rest_of_the_row() {
         metadata_version: 2,
         ..session("s", "/code")
     };
-    let mut journal = Journal::default();
-    journal.queue_session("s", Extent::Counters);
-    commit(&db, journal, &Cache::with(&changed)).await;
+    let mut write_queue = WriteQueue::default();
+    write_queue.queue_session("s", SessionColumns::Small);
+    commit(&db, write_queue, &Cache::with(&changed)).await;
     let before = session("s", "/code");
     assert_eq!(stored(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..changed });
 }
@@ -104,14 +104,14 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let foreign = Session { namespace: other(), ..session("s", "/code") };
     put(&db, &foreign).await;
     let forged = Session { seq: 99, ..session("s", "/mine") };
-    for extent in [Extent::Counters, Extent::Whole] {
-        let mut journal = Journal::default();
-        journal.queue_session("s", extent);
-        commit(&db, journal, &Cache::with(&forged)).await;
+    for extent in [SessionColumns::Small, SessionColumns::All] {
+        let mut write_queue = WriteQueue::default();
+        write_queue.queue_session("s", extent);
+        commit(&db, write_queue, &Cache::with(&forged)).await;
     }
-    let mut journal = Journal::default();
-    journal.delete_session("s");
-    commit(&db, journal, &Cache::default()).await;
+    let mut write_queue = WriteQueue::default();
+    write_queue.delete_session("s");
+    commit(&db, write_queue, &Cache::default()).await;
     assert_eq!(sessions::load_by_id(&db, &other(), "s").await.unwrap(), Found::Owned(foreign));
 }
 
@@ -121,9 +121,9 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
     put(&db, &session("s", "/code")).await;
     put(&db, &Session { namespace: other(), ..session("o", "/code") }).await;
     let second = session("t", "/code");
-    let mut journal = Journal::default();
-    journal.queue_session("t", Extent::Whole);
-    let error = commit_as(&db, &team(), journal, &Cache::with(&second)).await.unwrap_err();
+    let mut write_queue = WriteQueue::default();
+    write_queue.queue_session("t", SessionColumns::All);
+    let error = commit_as(&db, &team(), write_queue, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
     assert_eq!(load_by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
@@ -138,10 +138,10 @@ async fn a_deleted_session_disappears_and_frees_its_tag_at_once_and_its_rows_are
         put_messages(&db, session, [message(1, None), message(2, Some("l"))]).await;
     }
     let successor = session("u", "/code");
-    let mut journal = Journal::default();
-    journal.queue_session("u", Extent::Whole);
-    journal.delete_session("s");
-    commit(&db, journal, &Cache::with(&successor)).await;
+    let mut write_queue = WriteQueue::default();
+    write_queue.queue_session("u", SessionColumns::All);
+    write_queue.delete_session("s");
+    commit(&db, write_queue, &Cache::with(&successor)).await;
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert!(matches!(
@@ -168,9 +168,9 @@ async fn deleted_sessions_are_swept_in_chunks_of_5000_messages_or_60_megabytes()
              SELECT '{id}', i, '{id}' || i, 1, '1', {bytes} FROM n"
         ));
     }
-    let mut journal = Journal::default();
-    ["a", "b"].into_iter().for_each(|id| journal.delete_session(id));
-    commit(&db, journal, &Cache::default()).await;
+    let mut write_queue = WriteQueue::default();
+    ["a", "b"].into_iter().for_each(|id| write_queue.delete_session(id));
+    commit(&db, write_queue, &Cache::default()).await;
     let mut remaining = Vec::new();
     loop {
         let remain = removals::sweep(&db, &team()).await.unwrap();
@@ -189,8 +189,8 @@ async fn an_id_is_owned_foreign_or_missing() {
     put(&db, &session("mine", "/a")).await;
     put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
     let foreign = Session { namespace: other(), ..session("theirs", "/b") };
-    let journal = journal_of("theirs", [message(1, None)]);
-    commit_as(&db, &other(), journal, &Cache::with(&foreign)).await.unwrap();
+    let write_queue = queue_of("theirs", [message(1, None)]);
+    commit_as(&db, &other(), write_queue, &Cache::with(&foreign)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::load_by_id(&db, &team(), id).await.unwrap();
@@ -205,13 +205,13 @@ async fn an_id_is_owned_foreign_or_missing() {
 async fn five_hundred_sessions_are_written_in_one_statement() {
     let db = Sqlite::with_schema();
     let mut cache = Cache::default();
-    let mut journal = Journal::<NoEffect>::default();
+    let mut write_queue = WriteQueue::<NoEffect>::default();
     for n in 0..500 {
         let session = session(&format!("s{n}"), &format!("/code/{n}"));
-        journal.queue_session(&session.id, Extent::Whole);
+        write_queue.queue_session(&session.id, SessionColumns::All);
         cache.sessions.insert(session.id.clone(), session);
     }
-    let mut statements = journal.take_batch(&team(), &mut &cache).unwrap().statements;
+    let mut statements = write_queue.take_batch(&team(), &mut &cache).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
     assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 500);
@@ -232,9 +232,9 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
     };
     let cache = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
     let queued = || {
-        let mut journal = Journal::default();
-        journal.queue_machine("m");
-        journal
+        let mut write_queue = WriteQueue::default();
+        write_queue.queue_machine("m");
+        write_queue
     };
     commit(&db, queued(), &cache).await;
     assert_eq!(machines::load_all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));

@@ -189,7 +189,7 @@ impl Cli {
         call.params
     }
 
-    pub async fn update_state(&mut self, session: &str, expected: u64, state: &Value) -> Value {
+    pub async fn update_agent_state(&mut self, session: &str, expected: u64, state: &Value) -> Value {
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
         self.emit_with_ack("update-state", &update).await
     }

@@ -43,8 +43,8 @@ use session_gateway_hub::hub::base::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::base::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::base::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
-use session_gateway_hub::ledger::Ledger;
 use session_gateway_hub::limits::{DB_RETRY_MS, MAX_DB_PAUSE_MS};
+use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
@@ -146,7 +146,7 @@ pub struct Object {
     forbidden_modes: ForbiddenModes,
     push: PushConfig,
     uploads: UploadConfig,
-    ledger: Arc<Ledger>,
+    memory_budget: Arc<MemoryBudget>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
@@ -169,7 +169,7 @@ impl Object {
             push,
             uploads: self.uploads.clone(),
         };
-        let hub = Hub::wake(config, &self.ledger, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+        let hub = Hub::wake(config, &self.memory_budget, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
 }
@@ -217,8 +217,14 @@ impl World {
         Self::of(object)
     }
 
-    fn build(namespace: &str, db: Arc<Sqlite>, ledger: Arc<Ledger>, vocabulary: Vocabulary, push: PushConfig) -> Self {
-        Self::of(Object { ledger, vocabulary, push, ..Self::object(namespace, db) })
+    fn build(
+        namespace: &str,
+        db: Arc<Sqlite>,
+        memory_budget: Arc<MemoryBudget>,
+        vocabulary: Vocabulary,
+        push: PushConfig,
+    ) -> Self {
+        Self::of(Object { memory_budget, vocabulary, push, ..Self::object(namespace, db) })
     }
 
     fn object(namespace: &str, db: Arc<Sqlite>) -> Object {
@@ -230,7 +236,7 @@ impl World {
             forbidden_modes: ForbiddenModes::default(),
             push: PushConfig::default(),
             uploads: UploadConfig::default(),
-            ledger: Arc::default(),
+            memory_budget: Arc::default(),
             hub: Mutex::new(None),
         }
     }
@@ -243,18 +249,18 @@ impl World {
 
     /// Another namespace on the same database and in the same isolate.
     pub fn neighbour(&self) -> Self {
-        let (db, ledger) = (Arc::clone(&self.db), Arc::clone(&self.object.ledger));
-        Self::build("neighbour", db, ledger, Vocabulary::default(), PushConfig::default())
+        let (db, memory_budget) = (Arc::clone(&self.db), Arc::clone(&self.object.memory_budget));
+        Self::build("neighbour", db, memory_budget, Vocabulary::default(), PushConfig::default())
     }
 
-    /// The ledger of the isolate.
-    pub fn ledger(&self) -> Arc<Ledger> {
-        Arc::clone(&self.object.ledger)
+    /// The memory budget of the isolate.
+    pub fn memory_budget(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.object.memory_budget)
     }
 
     /// The bytes that all namespaces in the isolate hold.
     pub fn held_bytes(&self) -> usize {
-        self.object.ledger.bytes()
+        self.object.memory_budget.bytes()
     }
 
     pub fn hub(&self) -> Arc<Hub> {

@@ -19,7 +19,7 @@ pub async fn session_with_requests(flavor: &Value) -> (World, String, Cli) {
     let mut cli = world.live_cli(&session).await;
     cli.register("permission").await;
     let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}, "controlledByUser": false});
-    assert_eq!(cli.update_state(&session, 1, &state).await["version"], 2);
+    assert_eq!(cli.update_agent_state(&session, 1, &state).await["version"], 2);
     run_until_idle().await;
     (world, session, cli)
 }

@@ -83,8 +83,8 @@ pub enum Condition {
     FailingReads,
     /// Database writes fail.
     FailingWrites,
-    /// The journal has reached its limit.
-    FullJournal,
+    /// The write queue has reached its limit.
+    FullWriteQueue,
     /// Receiving the upload fails.
     UploadFails(UploadFault),
     /// The namespace has the largest number of sessions.

@@ -61,7 +61,7 @@ impl RouteFixture {
         for method in ["abort", "switch", "set-session-config", "permission", "uploadFile", "deleteUploadFile"] {
             cli.register(method).await;
         }
-        cli.update_state(&session, 1, &json!({"requests": {REQUEST_ID: {"tool": "T", "arguments": {}}}})).await;
+        cli.update_agent_state(&session, 1, &json!({"requests": {REQUEST_ID: {"tool": "T", "arguments": {}}}})).await;
         if !active {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
@@ -180,7 +180,7 @@ impl RouteFixture {
             Condition::FailingWrites => {
                 self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into()))
             }
-            Condition::FullJournal => self.fill_journal().await,
+            Condition::FullWriteQueue => self.fill_write_queue().await,
             Condition::TooManySessions => {
                 add_sessions(&self.world, 0..MAX_SESSIONS, "'{}'");
                 self.world.hibernate_and_wake().await;
@@ -268,8 +268,8 @@ impl RouteFixture {
         self.put_metadata(metadata).await;
     }
 
-    /// Fills the journal while the database does not respond.
-    async fn fill_journal(&mut self) {
+    /// Fills the write queue while the database does not respond.
+    async fn fill_write_queue(&mut self) {
         self.world.db.hold(BatchKind::Writes);
         // Each message counts twice, as a row and as an effect.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {

@@ -115,7 +115,7 @@ pub const ROUTES: &[Route] = &[
             invalid_field("text", &[Condition::Body("{}"), Condition::Body(r#"{"attachments":[]}"#)]),
             INACTIVE,
             NO_WRITES,
-            error(503, "overloaded", &[Condition::FullJournal]),
+            error(503, "overloaded", &[Condition::FullWriteQueue]),
         ],
         ..Route::new("POST", "/api/sessions/{id}/messages", Scope::Session)
     },

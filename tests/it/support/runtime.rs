@@ -38,7 +38,7 @@ struct Inner {
     now: u64,
     seed: u64,
     is_random_broken: bool,
-    was_interrupted: bool,
+    previous_instance_crashed: bool,
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
@@ -184,7 +184,7 @@ impl FakeRuntime {
 
     /// Sets whether the last hub ended by a panic instead of hibernation.
     pub fn set_interrupted(&self, interrupted: bool) {
-        self.inner().was_interrupted = interrupted;
+        self.inner().previous_instance_crashed = interrupted;
     }
 
     pub fn alarm(&self) -> Option<u64> {
@@ -408,8 +408,8 @@ impl Runtime for FakeRuntime {
         self.inner().logs.push(message.to_owned());
     }
 
-    fn was_interrupted(&self) -> bool {
-        self.inner().was_interrupted
+    fn previous_instance_crashed(&self) -> bool {
+        self.inner().previous_instance_crashed
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use session_gateway_hub::ledger::Ledger;
+use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -11,10 +11,10 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::model::summary::SummaryFields;
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::memory::Memory;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::summaries::Selection;
+use session_gateway_hub::store::write_queue::{CacheView, MemorySize, SessionColumns, WriteQueue};
 use session_gateway_hub::store::{Database, DbError, Found, query, sessions, summaries};
 
 use super::SleepClock;
@@ -51,14 +51,14 @@ pub fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// The sessions and machines that the journal reads.
+/// The sessions and machines that the write queue reads.
 #[derive(Default)]
 pub struct Cache {
     pub sessions: HashMap<String, Session>,
     pub machines: HashMap<String, Machine>,
 }
 
-impl Snapshot for &Cache {
+impl CacheView for &Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id)
     }
@@ -84,7 +84,7 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
-/// The effect type of journals without effects.
+/// The effect type of write queues without effects.
 pub struct NoEffect;
 
 impl MemorySize for NoEffect {
@@ -93,42 +93,42 @@ impl MemorySize for NoEffect {
     }
 }
 
-/// Commits a journal as the hub of this namespace does.
+/// Commits a write queue as the hub of this namespace does.
 pub async fn commit_as(
     db: &Sqlite,
     namespace: &Namespace,
-    mut journal: Journal<NoEffect>,
+    mut write_queue: WriteQueue<NoEffect>,
     cache: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = journal.take_batch(namespace, &mut &*cache).expect("the journal is empty");
+    let mut batch = write_queue.take_batch(namespace, &mut &*cache).expect("the write queue is empty");
     for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }
     db.batch(&mut batch.statements).await.map(drop)
 }
 
-/// Commits a journal of the namespace `team`.
-pub async fn commit(db: &Sqlite, journal: Journal<NoEffect>, cache: &Cache) {
-    commit_as(db, &team(), journal, cache).await.unwrap();
+/// Commits a write queue of the namespace `team`.
+pub async fn commit(db: &Sqlite, write_queue: WriteQueue<NoEffect>, cache: &Cache) {
+    commit_as(db, &team(), write_queue, cache).await.unwrap();
 }
 
 /// Stores a session.
 pub async fn put(db: &Sqlite, session: &Session) {
-    let mut journal = Journal::default();
-    journal.queue_session(&session.id, Extent::Whole);
-    commit_as(db, &session.namespace, journal, &Cache::with(session)).await.unwrap();
+    let mut write_queue = WriteQueue::default();
+    write_queue.queue_session(&session.id, SessionColumns::All);
+    commit_as(db, &session.namespace, write_queue, &Cache::with(session)).await.unwrap();
 }
 
-/// A journal with messages of a session.
-pub fn journal_of(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<NoEffect> {
-    let mut journal = Journal::default();
-    messages.into_iter().for_each(|message| journal.queue_message(session, message));
-    journal
+/// A write queue with messages of a session.
+pub fn queue_of(session: &str, messages: impl IntoIterator<Item = Message>) -> WriteQueue<NoEffect> {
+    let mut write_queue = WriteQueue::default();
+    messages.into_iter().for_each(|message| write_queue.queue_message(session, message));
+    write_queue
 }
 
 /// Stores messages of a session.
 pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIterator<Item = Message>) {
-    commit(db, journal_of(&session.id, messages), &Cache::with(session)).await;
+    commit(db, queue_of(&session.id, messages), &Cache::with(session)).await;
 }
 
 /// Reads a session of the namespace `team`.
@@ -139,9 +139,9 @@ pub async fn stored(db: &Sqlite, id: &str) -> Session {
     }
 }
 
-/// The memory of a namespace in a new ledger.
+/// The memory of a namespace in a new memory budget.
 pub fn memory() -> Memory {
-    Memory::new(Arc::new(Ledger::default()).account("team"), Arc::new(SleepClock::default()))
+    Memory::new(Arc::new(MemoryBudget::default()).budget("team"), Arc::new(SleepClock::default()))
 }
 
 /// The seqs of a page, and whether there are more messages.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
-use session_gateway_hub::ledger::Ledger;
+use session_gateway_hub::memory_budget::MemoryBudget;
 
 use super::rest::Reply;
 use super::runtime::START;
@@ -13,18 +13,23 @@ use super::sqlite::Sqlite;
 use super::{SECRET, TokioClock};
 
 pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
-    edge_with_ledger(db, Arc::default(), routing, origins)
+    edge_with_memory_budget(db, Arc::default(), routing, origins)
 }
 
-/// The edge of an isolate whose memory is counted in the ledger.
-pub fn edge_with_ledger(db: &Arc<Sqlite>, ledger: Arc<Ledger>, routing: &str, origins: &str) -> Edge {
+/// The edge of an isolate whose memory is counted in the memory budget.
+pub fn edge_with_memory_budget(
+    db: &Arc<Sqlite>,
+    memory_budget: Arc<MemoryBudget>,
+    routing: &str,
+    origins: &str,
+) -> Edge {
     Edge::new(
         TokenVerifier::new(SECRET, false),
         Cors::parse(origins).unwrap(),
         Routing::parse(routing).unwrap(),
         None,
         Arc::clone(db) as _,
-        ledger,
+        memory_budget,
         Arc::new(TokioClock::start()),
     )
 }

@@ -8,7 +8,7 @@ use crate::model::vocabulary::Vocabulary;
 /// A session or machine that a CLI did not name in CONNECT, the methods that it registered under its id, without the id to
 /// save space in the attachment, and its last keep-alive in Unix milliseconds, which attachments of earlier versions lack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Other(
+pub struct ServedOwner(
     pub Owner,
     pub Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")] pub Option<u64>,
@@ -29,7 +29,7 @@ pub struct Cli {
     pub methods: Vec<String>,
     /// The other sessions and machines of its namespace that it serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Other>,
+    pub others: Vec<ServedOwner>,
     /// The last keep-alive of `session`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_alive_at: Option<u64>,
@@ -48,7 +48,7 @@ impl Cli {
     /// Returns the time of the last activity of a session or machine that the CLI serves.
     pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
-            _ if !self.owns(owner) => self.others.iter().find(|Other(other, ..)| other == owner)?.2,
+            _ if !self.owns(owner) => self.others.iter().find(|ServedOwner(other, ..)| other == owner)?.2,
             Owner::Session(_) => self.session_alive_at,
             Owner::Machine(_) => self.machine_alive_at,
         }
@@ -62,7 +62,7 @@ impl Cli {
     fn set_keep_alive(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
             _ if !self.owns(owner) => {
-                self.others.iter_mut().filter(|Other(other, ..)| other == owner).for_each(|other| other.2 = at);
+                self.others.iter_mut().filter(|ServedOwner(other, ..)| other == owner).for_each(|other| other.2 = at);
             }
             Owner::Session(_) => self.session_alive_at = at,
             Owner::Machine(_) => self.machine_alive_at = at,
@@ -80,21 +80,21 @@ impl Cli {
     /// Returns the sessions and machines that the CLI serves: those named in CONNECT, and `others`.
     pub fn served(&self) -> impl Iterator<Item = Owner> {
         let named = [self.session.clone().map(Owner::Session), self.machine.clone().map(Owner::Machine)];
-        named.into_iter().flatten().chain(self.others.iter().map(|Other(owner, ..)| owner.clone()))
+        named.into_iter().flatten().chain(self.others.iter().map(|ServedOwner(owner, ..)| owner.clone()))
     }
 
     /// Whether another state of the same CLI serves the same sessions and machines.
     pub fn serves_same(&self, other: &Self) -> bool {
         let same_others = self.others.len() == other.others.len()
-            && self.others.iter().zip(&other.others).all(|(Other(a, ..), Other(b, ..))| a == b);
+            && self.others.iter().zip(&other.others).all(|(ServedOwner(a, ..), ServedOwner(b, ..))| a == b);
         same_others && self.session == other.session && self.machine == other.machine
     }
 
     /// Returns the ids of the sessions and machines, and the names of the methods.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let named = self.session.iter().chain(&self.machine).chain(&self.methods);
-        let ids_of_others = self.others.iter().map(|Other(owner, ..)| owner.id());
-        let methods_of_others = self.others.iter().flat_map(|Other(_, methods, _)| methods);
+        let ids_of_others = self.others.iter().map(|ServedOwner(owner, ..)| owner.id());
+        let methods_of_others = self.others.iter().flat_map(|ServedOwner(_, methods, _)| methods);
         named.chain(methods_of_others).map(String::as_str).chain(ids_of_others)
     }
 
@@ -107,7 +107,7 @@ impl Cli {
 
     /// Returns every registered method: its owner, its name in the vocabulary of the hub, and the name that the CLI used.
     pub fn registrations(&self, vocabulary: &Vocabulary) -> Vec<(Owner, String, String)> {
-        let of_others = self.others.iter().flat_map(|Other(owner, methods, _)| {
+        let of_others = self.others.iter().flat_map(|ServedOwner(owner, methods, _)| {
             methods.iter().map(|method| (owner.clone(), vocabulary.method(method).to_owned(), scoped(owner, method)))
         });
         let of_named = self.methods.iter().filter_map(|name| {
@@ -120,14 +120,14 @@ impl Cli {
     /// Adds a session or machine that the CLI did not name in CONNECT.
     pub fn add_other(&mut self, owner: Owner) {
         if !self.served().any(|served| served == owner) {
-            self.others.push(Other(owner, Vec::new(), None));
+            self.others.push(ServedOwner(owner, Vec::new(), None));
         }
     }
 
     /// Records that the CLI has ended a session: it no longer serves it, unless it named the session in CONNECT or has
     /// registered methods of it.
     pub fn record_session_end(&mut self, session: &Owner) {
-        self.others.retain(|Other(other, methods, _)| other != session || !methods.is_empty());
+        self.others.retain(|ServedOwner(other, methods, _)| other != session || !methods.is_empty());
         self.set_keep_alive(session, None);
     }
 
@@ -135,8 +135,8 @@ impl Cli {
     pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         self.remove_method(name, vocabulary);
         let Some((owner, method)) = self.split_prefix(name) else { return };
-        match self.others.iter_mut().find(|Other(other, ..)| *other == owner) {
-            Some(Other(_, methods, _)) => methods.push(method.to_owned()),
+        match self.others.iter_mut().find(|ServedOwner(other, ..)| *other == owner) {
+            Some(ServedOwner(_, methods, _)) => methods.push(method.to_owned()),
             None => self.methods.push(name.to_owned()),
         }
     }
@@ -147,7 +147,8 @@ impl Cli {
         let mut methods = std::mem::take(&mut self.methods);
         methods.retain(|known| self.resolve_method(known, vocabulary) != Some((owner.clone(), removed)));
         self.methods = methods;
-        if let Some(Other(_, methods, _)) = self.others.iter_mut().find(|Other(other, ..)| *other == owner) {
+        if let Some(ServedOwner(_, methods, _)) = self.others.iter_mut().find(|ServedOwner(other, ..)| *other == owner)
+        {
             methods.retain(|known| vocabulary.method(known) != removed);
         }
     }

@@ -161,7 +161,7 @@ impl Connections {
     }
 
     /// Whether frames are queued that a CLI sent before it closed its socket.
-    pub fn is_closed_cli(&self, conn: ConnId) -> bool {
+    pub fn has_frames_of_closed_cli(&self, conn: ConnId) -> bool {
         self.closed.get(&conn).is_some_and(|connection| matches!(connection.peer, Peer::Cli(_)))
     }
 
@@ -231,13 +231,13 @@ impl Connections {
     }
 
     /// Returns the sockets of the CLIs that serve a session or machine.
-    pub fn of_owner(&self, owner: &Owner) -> &[ConnId] {
+    pub fn clis_of_owner(&self, owner: &Owner) -> &[ConnId] {
         self.by_owner.get(owner).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the sockets of the CLIs that serve a session.
-    pub fn of_session(&self, id: &str) -> &[ConnId] {
-        self.of_owner(&Owner::Session(id.to_owned()))
+    pub fn clis_of_session(&self, id: &str) -> &[ConnId] {
+        self.clis_of_owner(&Owner::Session(id.to_owned()))
     }
 
     /// Returns all sockets, oldest first.
@@ -322,7 +322,7 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::base::peers::cli::Other;
+    use crate::hub::base::peers::cli::ServedOwner;
     use crate::hub::base::ports::CLOSED_ATTACHMENT;
 
     fn cli(session: &str) -> Peer {
@@ -338,8 +338,8 @@ mod tests {
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
                 others: vec![
-                    Other(Owner::Session("t".into()), vec!["readFile".into()], Some(6)),
-                    Other(Owner::Machine("n".into()), vec![], None),
+                    ServedOwner(Owner::Session("t".into()), vec!["readFile".into()], Some(6)),
+                    ServedOwner(Owner::Machine("n".into()), vec![], None),
                 ],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
@@ -384,7 +384,7 @@ mod tests {
         );
         let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ..Cli::default() };
         assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
-        let others = vec![Other(Owner::Session("t".into()), vec!["readFile".into()], None)];
+        let others = vec![ServedOwner(Owner::Session("t".into()), vec!["readFile".into()], None)];
         let cli = Cli { others, ..Cli::default() };
         let current = serde_json::to_string(&Peer::Cli(cli.clone())).unwrap();
         assert_eq!(read(&current.replace("[\"readFile\"],null", "[\"readFile\"]")), Peer::Cli(cli));
@@ -407,11 +407,11 @@ mod tests {
         connections.insert(1, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
         connections.insert(1, cli("a"));
         connections.insert(2, cli("a"));
-        assert_eq!(connections.of_session("a"), [1, 2]);
+        assert_eq!(connections.clis_of_session("a"), [1, 2]);
         connections.insert(2, cli("b"));
         connections.remove(1);
-        assert!(connections.of_session("a").is_empty());
-        assert_eq!(connections.of_session("b"), [2]);
+        assert!(connections.clis_of_session("a").is_empty());
+        assert_eq!(connections.clis_of_session("b"), [2]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl QueuedFrame {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum CachedSession {
     Frame(QueuedFrame),
     /// Resolves when the frames before it have been handled.
     Waiter(oneshot::Sender<()>),
@@ -30,7 +30,7 @@ enum Entry {
 /// The queue of a socket.
 #[derive(Debug, Default)]
 pub struct FrameQueue {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<CachedSession>,
     bytes: usize,
 }
 
@@ -46,19 +46,19 @@ impl FrameQueue {
 
     pub fn push(&mut self, frame: QueuedFrame) {
         self.bytes += frame.memory_bytes();
-        self.entries.push_back(Entry::Frame(frame));
+        self.entries.push_back(CachedSession::Frame(frame));
     }
 
     /// Removes and returns the next frame. Call it when all earlier ones have been handled.
     pub fn pop(&mut self) -> Option<QueuedFrame> {
         loop {
             match self.entries.pop_front()? {
-                Entry::Frame(frame) => {
+                CachedSession::Frame(frame) => {
                     self.bytes -= frame.memory_bytes();
                     return Some(frame);
                 }
                 // The receiver may have been dropped.
-                Entry::Waiter(sender) => drop(sender.send(())),
+                CachedSession::Waiter(sender) => drop(sender.send(())),
             }
         }
     }
@@ -66,15 +66,15 @@ impl FrameQueue {
     /// Returns a receiver that resolves when the frame in progress and all queued frames have been handled.
     pub fn wait(&mut self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.entries.push_back(Entry::Waiter(sender));
+        self.entries.push_back(CachedSession::Waiter(sender));
         receiver
     }
 
     /// Returns the frames in their order.
     pub fn frames(&self) -> impl Iterator<Item = &QueuedFrame> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Frame(frame) => Some(frame),
-            Entry::Waiter(_) => None,
+            CachedSession::Frame(frame) => Some(frame),
+            CachedSession::Waiter(_) => None,
         })
     }
 }

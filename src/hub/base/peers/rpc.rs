@@ -152,8 +152,9 @@ impl Rpc {
 
     /// Returns the registered methods of an owner whose names the hub does not know, in alphabetical order.
     pub fn methods_unknown_to_hub(&self, owner: &Owner) -> Vec<String> {
-        let of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method.clone());
-        let mut methods: Vec<String> = of_owner.filter(|method| !Method::VARIANTS.contains(&method.as_str())).collect();
+        let methods_of_owner = self.handlers.keys().filter(|(of, _)| of == owner).map(|(_, method)| method.clone());
+        let mut methods: Vec<String> =
+            methods_of_owner.filter(|method| !Method::VARIANTS.contains(&method.as_str())).collect();
         sort_by(&mut methods, |a, b| a.cmp(b));
         methods
     }

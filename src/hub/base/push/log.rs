@@ -17,7 +17,7 @@ const ENTRY_PREFIX: &str = "pushed:";
 /// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry<'a> {
+struct CachedSession<'a> {
     at: u64,
     kind: NotificationKind,
     session_id: &'a str,
@@ -53,7 +53,7 @@ impl PushLog {
         }
         let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;
-        let entry = Entry {
+        let entry = CachedSession {
             at: *created_at,
             kind: *kind,
             session_id,

@@ -14,7 +14,7 @@ struct Waiter {
     /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
     deadline: Option<u64>,
     /// Whether the request waits for a connected CLI, and not for one that a machine starts.
-    awaits_report: bool,
+    expects_report: bool,
     sender: oneshot::Sender<Activation>,
 }
 
@@ -28,22 +28,22 @@ impl Waiter {
 pub struct ActivationWaiters(Vec<Waiter>);
 
 impl ActivationWaiters {
-    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `awaits_report`: the request
+    /// Waits until one of the sessions is active. The receiver is canceled at the deadline. `expects_report`: the request
     /// waits for a connected CLI, so the receiver is also canceled when a CLI leaves the session.
     pub fn wait(
         &mut self,
         ids: Vec<String>,
         deadline: Option<u64>,
-        awaits_report: bool,
+        expects_report: bool,
     ) -> oneshot::Receiver<Activation> {
         let (sender, receiver) = oneshot::channel();
-        self.0.push(Waiter { ids, deadline, awaits_report, sender });
+        self.0.push(Waiter { ids, deadline, expects_report, sender });
         receiver
     }
 
     /// Cancels the requests that wait for a connected CLI of a session, because one has left the session.
     pub fn cancel_report_waiters(&mut self, id: &str) {
-        let canceled = self.0.iter_mut().filter(|waiter| waiter.awaits_report && waiter.waits_for(id));
+        let canceled = self.0.iter_mut().filter(|waiter| waiter.expects_report && waiter.waits_for(id));
         canceled.for_each(|waiter| waiter.deadline = Some(0));
         self.expire(0);
     }
@@ -77,7 +77,7 @@ mod tests {
     fn a_cli_that_leaves_its_session_cancels_the_waiters_for_a_connected_cli_only() {
         let mut waiters = ActivationWaiters::default();
         let mut receivers = [("s", true), ("s", false), ("t", true)]
-            .map(|(id, awaits_report)| waiters.wait(vec![id.into()], Some(10), awaits_report));
+            .map(|(id, expects_report)| waiters.wait(vec![id.into()], Some(10), expects_report));
         waiters.cancel_report_waiters("s");
         let is_canceled = receivers.each_mut().map(|receiver| receiver.try_recv().is_err());
         assert_eq!(is_canceled, [true, false, false]);

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::base::state::committed::{Committed, CommittedStates};
-use crate::hub::base::state::entry::{ENTRY_BYTES, Entry};
 use crate::hub::base::state::evictions::{Evictions, Generation, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
@@ -21,8 +21,8 @@ use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
-use crate::store::journal::Snapshot;
 use crate::store::summaries::Selection;
+use crate::store::write_queue::CacheView;
 
 /// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
 /// each call costs little.
@@ -31,7 +31,7 @@ const RANKING_DIVISOR: usize = 10;
 /// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
 pub struct Cache {
-    sessions: HashMap<String, Entry>,
+    sessions: HashMap<String, CachedSession>,
     /// The bytes of the sessions whose size is counted.
     counted_bytes: usize,
     /// The sessions that were inserted or changed since their size was counted.
@@ -47,7 +47,7 @@ pub struct Cache {
     session_count: Option<usize>,
     pub evictions: Evictions,
     /// The states before changes that are not durable.
-    committed_sessions: CommittedStates<Entry>,
+    committed_sessions: CommittedStates<CachedSession>,
     committed_machines: CommittedStates<Machine>,
     use_count: u64,
     /// `None` until they are loaded.
@@ -55,12 +55,12 @@ pub struct Cache {
 }
 
 impl Cache {
-    pub fn entry(&self, id: &str) -> Option<&Entry> {
+    pub fn entry(&self, id: &str) -> Option<&CachedSession> {
         self.sessions.get(id)
     }
 
     /// Returns a cached session for a change, and discards its summary.
-    pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
+    pub fn entry_mut(&mut self, id: &str) -> Option<&mut CachedSession> {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
         self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
         entry.summary.take();
@@ -69,17 +69,17 @@ impl Cache {
     }
 
     /// Returns a cached session, or the not-found error.
-    pub fn require_entry(&self, id: &str) -> Result<&Entry, Error> {
+    pub fn require_entry(&self, id: &str) -> Result<&CachedSession, Error> {
         self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session to change it, or the not-found error.
-    pub fn require_entry_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
+    pub fn require_entry_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
         self.entry_mut(id).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session for a change that its summary does not show.
-    pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut Entry> {
+    pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut CachedSession> {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
@@ -107,7 +107,7 @@ impl Cache {
     }
 
     /// Returns the session with a tag, if it is cached.
-    pub fn entry_by_tag(&self, tag: &str) -> Option<&Entry> {
+    pub fn entry_by_tag(&self, tag: &str) -> Option<&CachedSession> {
         self.sessions.get(self.id_by_tag.get(tag)?)
     }
 
@@ -121,7 +121,7 @@ impl Cache {
                 self.list.invalidate();
             }
             let summary = summary.filter(|summary| summary.json.is_some()).map_or_else(OnceCell::new, OnceCell::from);
-            self.sessions.insert(id.clone(), Entry { summary, ..Entry::new(session) });
+            self.sessions.insert(id.clone(), CachedSession { summary, ..CachedSession::new(session) });
             self.uncounted.push(id.clone());
         }
         self.touch(&id);
@@ -158,7 +158,7 @@ impl Cache {
         self.session_count.get_or_insert(count);
     }
 
-    fn evict_entry(&mut self, id: &str) -> Option<Entry> {
+    fn evict_entry(&mut self, id: &str) -> Option<CachedSession> {
         let entry = self.sessions.remove(id)?;
         self.counted_bytes -= entry.counted_bytes.unwrap_or(0);
         self.id_by_tag.remove(&entry.session.tag);
@@ -195,7 +195,7 @@ impl Cache {
         // A tenth more than needed is evicted, so that the next insert does not rank again.
         let reduced_bytes = (max_bytes - max_bytes / RANKING_DIVISOR).max(MIN_CACHED_BYTES.min(max_bytes));
         let target_bytes = if bytes > max_bytes { reduced_bytes } else { max_bytes };
-        let is_in_use = |e: &Entry| e.session.active || is_in_use(&e.session.id);
+        let is_in_use = |e: &CachedSession| e.session.active || is_in_use(&e.session.id);
         let (mut idle_count, mut idle_bytes) = (0, 0);
         let mut ranked = Vec::new();
         for entry in self.sessions.values() {
@@ -256,7 +256,7 @@ impl Cache {
     }
 
     /// Returns the committed state of a session; `None` if it has not changed since it was committed.
-    pub fn committed_session(&self, id: &str) -> Option<&Committed<Entry>> {
+    pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
         self.committed_sessions.get(id)
     }
 
@@ -273,7 +273,7 @@ impl Cache {
     }
 
     /// Drops all committed states, because the current ones are committed.
-    pub fn on_journal_empty(&mut self) {
+    pub fn on_write_queue_empty(&mut self) {
         self.committed_machines = CommittedStates::default();
         if !self.committed_sessions.is_empty() {
             self.committed_sessions = CommittedStates::default();
@@ -284,7 +284,7 @@ impl Cache {
     /// Records the sessions that a merge has written. `old` no longer exists.
     pub fn record_merged(&mut self, old: &str, merged: &Session) {
         self.committed_sessions.replace(old, None);
-        self.committed_sessions.replace(&merged.id, Some(Committed::present(Entry::new(merged.clone()))));
+        self.committed_sessions.replace(&merged.id, Some(Committed::present(CachedSession::new(merged.clone()))));
     }
 
     /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
@@ -383,10 +383,10 @@ impl Cache {
 /// Returns an entry for a change that may change its size.
 fn uncount<'a>(
     id: &str,
-    entry: &'a mut Entry,
+    entry: &'a mut CachedSession,
     counted_bytes: &mut usize,
     uncounted: &mut Vec<String>,
-) -> &'a mut Entry {
+) -> &'a mut CachedSession {
     if let Some(bytes) = entry.counted_bytes.take() {
         *counted_bytes -= bytes;
         uncounted.push(id.to_owned());
@@ -399,7 +399,7 @@ fn machine_bytes(m: &Machine) -> usize {
     ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
 }
 
-impl Snapshot for Cache {
+impl CacheView for Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id).map(|entry| &entry.session)
     }

@@ -82,7 +82,7 @@ fn sessions_in_use_are_evicted_after_idle_ones_and_immediately_to_free_memory() 
 fn the_counted_bytes_follow_every_change() {
     let mut cache = Cache::default();
     let check = |cache: &mut Cache| {
-        let sum: usize = cache.sessions.values().map(Entry::bytes).sum();
+        let sum: usize = cache.sessions.values().map(CachedSession::bytes).sum();
         assert_eq!(cache.session_bytes(), sum);
     };
     for n in 0..4 {

@@ -36,7 +36,7 @@ impl<T> CommittedStates<T> {
         }
     }
 
-    /// Sets the committed state after a write outside of the journal. The caller has flushed the journal, so there is one map.
+    /// Sets the committed state after a write outside of the write queue. The caller has flushed the write queue, so there is one map.
     /// `state`: `None` if the current state is committed.
     pub fn replace(&mut self, id: &str, state: Option<Committed<T>>) {
         if let Some(queued) = self.0.back_mut() {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use crate::limits::{
-    MAX_COMPLETED_BYTES, MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES,
+    MAX_COMPLETED_REQUEST_BYTES, MAX_COMPLETED_REQUESTS_BYTES, MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES,
+    TRIMMED_COMPLETED_REQUESTS_BYTES,
 };
 use crate::model::agent_state::{self, completed_at, shorten};
 use crate::model::json::Json;
@@ -26,9 +27,9 @@ pub struct CompletedRequests {
 }
 
 /// Time of completion, id, entry.
-type Entry<'a> = (u64, &'a str, &'a Json);
+type CachedSession<'a> = (u64, &'a str, &'a Json);
 
-fn sort_key<'a>((at, id, _): &Entry<'a>) -> (u64, &'a str) {
+fn sort_key<'a>((at, id, _): &CachedSession<'a>) -> (u64, &'a str) {
     (*at, *id)
 }
 
@@ -37,7 +38,7 @@ fn entry_bytes(id: &str, entry: &str) -> usize {
     id.len() + entry.len() + ENTRY_OVERHEAD_BYTES
 }
 
-fn compare(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
+fn compare(a: &CachedSession<'_>, b: &CachedSession<'_>) -> Ordering {
     sort_key(a).cmp(&sort_key(b))
 }
 
@@ -58,16 +59,16 @@ impl CompletedRequests {
         self.entries.contains_key(id)
     }
 
-    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`TRIMMED_RECORD_BYTES`],
+    /// Removes the oldest entries if the record is larger than [`MAX_COMPLETED_REQUESTS_BYTES`], down to [`TRIMMED_COMPLETED_REQUESTS_BYTES`],
     /// so that not every insertion has to trim. Returns whether it removed entries.
     pub fn trim(&mut self) -> bool {
-        if self.bytes() <= MAX_RECORD_BYTES {
+        if self.bytes() <= MAX_COMPLETED_REQUESTS_BYTES {
             return false;
         }
         let mut ids: Vec<(u64, String)> = self.entries.iter().map(|(id, (at, _))| (*at, id.clone())).collect();
         sort_by(&mut ids, Ord::cmp);
         for (_, id) in ids {
-            if self.bytes() <= TRIMMED_RECORD_BYTES {
+            if self.bytes() <= TRIMMED_COMPLETED_REQUESTS_BYTES {
                 break;
             }
             if let Some((at, entry)) = self.entries.remove(&id) {
@@ -79,7 +80,7 @@ impl CompletedRequests {
     }
 
     /// Returns copies of the received entries that are new or changed, and not older than those that the record keeps: the
-    /// newest ones, at most [`MAX_RECORD_BYTES`]. Entries above [`MAX_COMPLETED_BYTES`] are shortened.
+    /// newest ones, at most [`MAX_COMPLETED_REQUESTS_BYTES`]. Entries above [`MAX_COMPLETED_REQUEST_BYTES`] are shortened.
     ///
     /// `now` is the time of new entries without one. Those of `pending` requests are new. Of the others, which a trim may have
     /// removed before, the record accepts as many as it has room for: the last ones, and none after a trim.
@@ -90,10 +91,11 @@ impl CompletedRequests {
         now: u64,
     ) -> Vec<(String, Json)> {
         let pending = LazyCell::new(|| agent_state::pending_ids(pending));
-        let mut room = if self.trimmed_up_to.is_some() { 0 } else { MAX_RECORD_BYTES.saturating_sub(self.bytes()) };
+        let mut room =
+            if self.trimmed_up_to.is_some() { 0 } else { MAX_COMPLETED_REQUESTS_BYTES.saturating_sub(self.bytes()) };
         let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();
         for (id, entry) in received.rev() {
-            let entry = shorten(entry.get(), MAX_COMPLETED_BYTES).ok_or(entry);
+            let entry = shorten(entry.get(), MAX_COMPLETED_REQUEST_BYTES).ok_or(entry);
             let text = entry.as_ref().map_or_else(|raw| raw.get(), Json::text);
             let completed_at = completed_at(text);
             let at = completed_at.unwrap_or(now);
@@ -113,7 +115,7 @@ impl CompletedRequests {
         let mut bytes = 0;
         let fits = |(_, id, entry): &&(u64, &str, Result<Json, &RawValue>)| {
             bytes += entry_bytes(id, entry.as_ref().map_or_else(|raw| raw.get(), Json::text));
-            bytes <= MAX_RECORD_BYTES
+            bytes <= MAX_COMPLETED_REQUESTS_BYTES
         };
         let count = selected.iter().take_while(fits).count();
         if let Some((at, id, _)) = selected.get(count) {
@@ -164,7 +166,7 @@ impl CompletedRequests {
         }
         sort_by(&mut entries, compare);
         let mut bytes = 0;
-        let fits = |(_, id, entry): &&Entry<'_>| {
+        let fits = |(_, id, entry): &&CachedSession<'_>| {
             bytes += id.len() + entry.text().len();
             bytes <= MAX_RECENT_COMPLETED_BYTES
         };
@@ -172,7 +174,7 @@ impl CompletedRequests {
         entries.split_off(entries.len() - count).into_iter().map(|(_, id, entry)| (id, entry)).collect()
     }
 
-    fn unsorted(&self) -> Vec<Entry<'_>> {
+    fn unsorted(&self) -> Vec<CachedSession<'_>> {
         self.entries.iter().map(|(id, (at, entry))| (*at, id.as_str(), entry)).collect()
     }
 }

@@ -1,5 +1,5 @@
 //! Effects: what the hub does once a change is durable, as data. Use cases queue effects with their changes
-//! ([`Journal::on_commit`](crate::store::journal::Journal::on_commit)); the group commit runs them when the batch is
+//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)); the group commit runs them when the batch is
 //! durable, or fails them when it is not.
 
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use crate::model::message::Message;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
-use crate::store::journal::MemorySize;
+use crate::store::write_queue::MemorySize;
 
 /// The answer to an event of a CLI.
 #[derive(Debug)]

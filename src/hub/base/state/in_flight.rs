@@ -88,7 +88,7 @@ impl InFlight {
     }
 
     /// Locks the seqs of the session's messages for a merge, in which the database assigns them. Locks are counted: several merges
-    /// of a session may wait for the lock of the journal.
+    /// of a session may wait for the lock of the write queue.
     pub fn lock_seqs(&mut self, session: &str) {
         self.of(session).seq_locks += 1;
     }

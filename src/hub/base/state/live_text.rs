@@ -84,7 +84,7 @@ impl LiveTexts {
         message.changed_at = now;
         let kept_bytes = reservations.live_texts.bytes();
         let growth = message.text.capacity().saturating_sub(capacity_before);
-        if kept_bytes + growth > MAX_LIVE_BYTES || !reservations.account.make_room(growth) {
+        if kept_bytes + growth > MAX_LIVE_BYTES || !reservations.budget.make_room(growth) {
             message.drop_text();
         }
         reservations.live_texts.resize(kept_bytes + live_text.bytes() - bytes_before);
@@ -220,13 +220,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ledger::Ledger;
     use crate::limits::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+    use crate::memory_budget::MemoryBudget;
 
     const NOW: u64 = 1_700_000_000_000;
 
     fn reservations() -> Reservations {
-        Reservations::new(&Arc::<Ledger>::default().account("n"))
+        Reservations::new(&Arc::<MemoryBudget>::default().budget("n"))
     }
 
     fn receive(
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(texts(&live, NOW), [(1, "y".to_owned())]);
 
         let (mut live, mut memory) = (LiveTexts::default(), reservations());
-        let others = memory.account.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+        let others = memory.budget.reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
         assert!(receive(&mut live, ("s", "a", None, "x"), NOW, &mut memory).is_some());
         assert_eq!((texts(&live, NOW), memory.live_texts.bytes()), (vec![], 0));
         drop(others);

@@ -2,10 +2,10 @@
 
 pub mod activation_waiters;
 pub mod cache;
+pub mod cached_session;
 pub mod committed;
 pub mod completed_requests;
 pub mod effect;
-pub mod entry;
 pub mod evictions;
 pub mod in_flight;
 pub mod kept_requests;
@@ -44,10 +44,10 @@ use crate::hub::base::peers::connections::Connections;
 use crate::hub::base::peers::rpc::Rpc;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::push::state::PushState;
-use crate::ledger::Account;
 use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::memory_budget::NamespaceBudget;
 use crate::model::owner::Owner;
-use crate::store::journal::Journal;
+use crate::store::write_queue::WriteQueue;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(in crate::hub) struct State {
     pub lookups: Vec<Lookup>,
     /// The messages that wait for the lookups of the next batch.
     pub unknown_local_ids: Vec<UnknownLocalId>,
-    pub journal: Journal<Effect>,
+    pub write_queue: WriteQueue<Effect>,
     /// Whether the namespace's name is in the object's storage.
     pub namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
@@ -100,44 +100,49 @@ impl State {
     /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
     /// acknowledged after that write.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
-        if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
+        if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
 
     /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
     pub(in crate::hub) fn commit_waiter(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (sender, receiver) = oneshot::channel();
-        self.journal.on_commit(Effect::Resolve(sender));
+        self.write_queue.on_commit(Effect::Resolve(sender));
         receiver
     }
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
     /// is no memory for it. Small changes pass 0, and need no free memory.
     pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
-        let pending = self.journal.pending_bytes() + bytes;
-        let is_full = pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_journal(pending));
+        let pending = self.write_queue.pending_bytes() + bytes;
+        let is_full =
+            pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.reservations.make_room_for_write_queue(pending));
         if is_full { Err(Error::Overloaded) } else { Ok(()) }
     }
 
     /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
     /// progress or queued writes stay; active and connected ones are evicted last.
     pub(in crate::hub) fn evict_sessions(&mut self) {
-        self.shrink_cache(|account| account.shortfall(CACHE_HEADROOM_BYTES));
+        self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Updates the reservation of the cache, then evicts sessions of `surplus(account)` bytes. If these are too few, drops the JSON
+    /// Updates the reservation of the cache, then evicts sessions of `surplus(budget)` bytes. If these are too few, drops the JSON
     /// of the list.
-    pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&Account) -> usize) {
-        let Self { cache, connections, liveness, in_flight, activation_waiters, journal, reservations, .. } = self;
+    pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
+        let Self { cache, connections, liveness, in_flight, activation_waiters, write_queue, reservations, .. } = self;
         let is_evictable = |id: &str| {
             let is_ending = liveness.is_expired(&Owner::Session(id.to_owned()));
-            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
+            !(is_ending
+                || in_flight.has_any(id)
+                || activation_waiters.has_waiter(id)
+                || write_queue.is_session_queued(id))
         };
-        let is_in_use =
-            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
+        let is_in_use = |id: &str| {
+            !connections.clis_of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()))
+        };
         let session_bytes = cache.session_bytes();
         let other_bytes = cache.machine_bytes() + cache.committed_bytes();
         reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
-        let surplus = surplus(&reservations.account);
+        let surplus = surplus(&reservations.budget);
         let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());
         let max_bytes = session_bytes.saturating_sub(surplus).max(min_bytes);
         let remaining_bytes = cache.evict(max_bytes, is_evictable, is_in_use);

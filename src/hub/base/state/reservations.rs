@@ -1,9 +1,9 @@
-//! The bytes that the hub's state holds, in the ledger of the isolate.
+//! The bytes that the hub's state holds, in the memory budget of the isolate.
 
 use std::sync::Arc;
 
-use crate::ledger::{Account, Reservation};
-use crate::limits::JOURNAL_HEADROOM_BYTES;
+use crate::limits::WRITE_QUEUE_HEADROOM_BYTES;
+use crate::memory_budget::{NamespaceBudget, Reservation};
 
 /// The memory that the hub's state holds.
 pub struct Reservations {
@@ -12,31 +12,31 @@ pub struct Reservations {
     /// The bytes of `frames` that were admitted without free memory.
     pub unreserved_frame_bytes: usize,
     /// The changes that are not durable.
-    pub journal: Reservation,
+    pub write_queue: Reservation,
     /// The cached sessions and machines.
     pub cache: Reservation,
     /// What agents are writing.
     pub live_texts: Reservation,
-    pub account: Arc<Account>,
+    pub budget: Arc<NamespaceBudget>,
 }
 
 impl Reservations {
-    pub fn new(account: &Arc<Account>) -> Self {
-        let reserve_nothing = || account.empty_reservation();
+    pub fn new(budget: &Arc<NamespaceBudget>) -> Self {
+        let reserve_nothing = || budget.empty_reservation();
         Self {
             frames: reserve_nothing(),
             unreserved_frame_bytes: 0,
-            journal: reserve_nothing(),
+            write_queue: reserve_nothing(),
             cache: reserve_nothing(),
             live_texts: reserve_nothing(),
-            account: Arc::clone(account),
+            budget: Arc::clone(budget),
         }
     }
 
-    /// Whether the journal may grow to `bytes`. The bytes of the frames are subtracted: a change replaces the frame that it came
+    /// Whether the write queue may grow to `bytes`. The bytes of the frames are subtracted: a change replaces the frame that it came
     /// from. Evicts cached sessions if that is necessary.
-    pub fn make_room_for_journal(&self, bytes: usize) -> bool {
-        let new_bytes = bytes.saturating_sub(self.journal.bytes() + self.frames.bytes()).max(1);
-        self.account.make_room_with_headroom(new_bytes, JOURNAL_HEADROOM_BYTES, self.cache.bytes())
+    pub fn make_room_for_write_queue(&self, bytes: usize) -> bool {
+        let new_bytes = bytes.saturating_sub(self.write_queue.bytes() + self.frames.bytes()).max(1);
+        self.budget.make_room_with_headroom(new_bytes, WRITE_QUEUE_HEADROOM_BYTES, self.cache.bytes())
     }
 }

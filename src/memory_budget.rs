@@ -1,4 +1,4 @@
-//! The ledger: how many bytes of buffers the namespaces of one isolate hold.
+//! The memory budget: how many bytes of buffers the namespaces of one isolate hold.
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, MAX_POOL_USE_FOR_OVERSIZED, NAMESPACE_SHARE_BYTES};
 use read_queue::ReadQueue;
 
-/// The ledger of an isolate.
+/// The memory budget of an isolate.
 #[derive(Default)]
-pub struct Ledger {
+pub struct MemoryBudget {
     /// The bytes that namespaces hold within their shares.
     share_bytes: AtomicUsize,
     /// The bytes that namespaces hold beyond their shares.
     pool_bytes: AtomicUsize,
-    accounts: Mutex<Vec<(String, Weak<Account>)>>,
+    namespaces: Mutex<Vec<(String, Weak<NamespaceBudget>)>>,
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
@@ -47,21 +47,21 @@ pub trait Evictable: Send + Sync {
 }
 
 /// The bytes that one namespace holds.
-pub struct Account {
-    ledger: Arc<Ledger>,
+pub struct NamespaceBudget {
+    memory_budget: Arc<MemoryBudget>,
     bytes: AtomicUsize,
     /// The reads of the namespace.
     pub reads: Reads,
 }
 
-/// Bytes of an [`Account`], released on drop.
+/// Bytes of a [`NamespaceBudget`], released on drop.
 pub struct Reservation {
-    account: Arc<Account>,
+    budget: Arc<NamespaceBudget>,
     bytes: usize,
 }
 
 /// The place of the one frame that waits for memory outside of wasm memory, released on drop.
-pub struct WaitingPlace(Arc<Ledger>);
+pub struct WaitingPlace(Arc<MemoryBudget>);
 
 impl Drop for WaitingPlace {
     fn drop(&mut self) {
@@ -69,20 +69,23 @@ impl Drop for WaitingPlace {
     }
 }
 
-impl Ledger {
-    /// Returns the account of a namespace, the same one while it is in use.
-    pub fn account(self: &Arc<Self>, namespace: &str) -> Arc<Account> {
-        let mut accounts = lock(&self.accounts);
-        accounts.retain(|(_, account)| account.strong_count() > 0);
-        if let Some((_, account)) = accounts.iter().find(|(name, _)| name == namespace)
-            && let Some(account) = account.upgrade()
+impl MemoryBudget {
+    /// Returns the budget of a namespace, the same one while it is in use.
+    pub fn budget(self: &Arc<Self>, namespace: &str) -> Arc<NamespaceBudget> {
+        let mut namespaces = lock(&self.namespaces);
+        namespaces.retain(|(_, budget)| budget.strong_count() > 0);
+        if let Some((_, budget)) = namespaces.iter().find(|(name, _)| name == namespace)
+            && let Some(budget) = budget.upgrade()
         {
-            return account;
+            return budget;
         }
-        let account =
-            Arc::new(Account { ledger: Arc::clone(self), bytes: AtomicUsize::new(0), reads: Reads::default() });
-        accounts.push((namespace.to_owned(), Arc::downgrade(&account)));
-        account
+        let budget = Arc::new(NamespaceBudget {
+            memory_budget: Arc::clone(self),
+            bytes: AtomicUsize::new(0),
+            reads: Reads::default(),
+        });
+        namespaces.push((namespace.to_owned(), Arc::downgrade(&budget)));
+        budget
     }
 
     /// Adds a cache that shrinks before a reservation is refused.
@@ -116,10 +119,10 @@ impl Ledger {
     }
 }
 
-impl Account {
+impl NamespaceBudget {
     /// The reads of all namespaces.
     pub fn all_reads(&self) -> &Reads {
-        &self.ledger.reads
+        &self.memory_budget.reads
     }
 
     /// Reserves bytes; `None` if the pool has too few, also after the caches have shrunk. More than the whole pool can be
@@ -134,15 +137,15 @@ impl Account {
 
     /// Returns a reservation of no bytes, to be [resized](Reservation::resize).
     pub fn empty_reservation(self: &Arc<Self>) -> Reservation {
-        Reservation { account: Arc::clone(self), bytes: 0 }
+        Reservation { budget: Arc::clone(self), bytes: 0 }
     }
 
     /// Shrinks the caches if `bytes` more do not fit. Returns whether they fit now.
     pub fn make_room(&self, bytes: usize) -> bool {
         self.fits(bytes) || {
-            self.ledger.shrink_caches(|| match self.beyond_share(bytes) {
+            self.memory_budget.shrink_caches(|| match self.beyond_share(bytes) {
                 0 => 0,
-                from_pool => self.ledger.shortfall(from_pool),
+                from_pool => self.memory_budget.shortfall(from_pool),
             });
             self.fits(bytes)
         }
@@ -154,10 +157,10 @@ impl Account {
         let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
         {
             0 => 0,
-            from_pool => self.ledger.shortfall(from_pool + headroom_bytes),
+            from_pool => self.memory_budget.shortfall(from_pool + headroom_bytes),
         };
         shortfall() == 0 || {
-            self.ledger.shrink_caches(shortfall);
+            self.memory_budget.shrink_caches(shortfall);
             shortfall() == 0
         }
     }
@@ -165,19 +168,19 @@ impl Account {
     /// Reserves the place for a frame that waits for memory; `None` if it is taken. The isolate has one, because the waiting frame
     /// is already in JavaScript's memory.
     pub fn reserve_waiting_place(&self) -> Option<WaitingPlace> {
-        let is_taken = self.ledger.has_waiting_frame.swap(true, Ordering::Relaxed);
-        (!is_taken).then(|| WaitingPlace(Arc::clone(&self.ledger)))
+        let is_taken = self.memory_budget.has_waiting_frame.swap(true, Ordering::Relaxed);
+        (!is_taken).then(|| WaitingPlace(Arc::clone(&self.memory_budget)))
     }
 
     /// Returns how many bytes must be released until `bytes` of the pool are free.
     pub fn shortfall(&self, bytes: usize) -> usize {
-        self.ledger.shortfall(bytes)
+        self.memory_budget.shortfall(bytes)
     }
 
     fn fits(&self, bytes: usize) -> bool {
         let from_pool = self.beyond_share(bytes);
-        let fits_oversized = || self.ledger.pool_bytes.load(Ordering::Relaxed) <= MAX_POOL_USE_FOR_OVERSIZED;
-        from_pool == 0 || self.ledger.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && fits_oversized())
+        let fits_oversized = || self.memory_budget.pool_bytes.load(Ordering::Relaxed) <= MAX_POOL_USE_FOR_OVERSIZED;
+        from_pool == 0 || self.memory_budget.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && fits_oversized())
     }
 
     /// Returns the part of `bytes` more that would come from the pool.
@@ -185,15 +188,15 @@ impl Account {
         beyond_share(self.bytes.load(Ordering::Relaxed), bytes)
     }
 
-    /// Adds a signed difference, in two's complement, to the bytes that the account holds.
+    /// Adds a signed difference, in two's complement, to the bytes that the budget holds.
     fn add(&self, difference: usize) {
         let before = self.bytes.fetch_add(difference, Ordering::Relaxed);
         let after = before.wrapping_add(difference);
         let add_part = |counter: &AtomicUsize, part: fn(usize) -> usize| {
             counter.fetch_add(part(after).wrapping_sub(part(before)), Ordering::Relaxed);
         };
-        add_part(&self.ledger.share_bytes, |bytes| bytes.min(NAMESPACE_SHARE_BYTES));
-        add_part(&self.ledger.pool_bytes, |bytes| bytes.saturating_sub(NAMESPACE_SHARE_BYTES));
+        add_part(&self.memory_budget.share_bytes, |bytes| bytes.min(NAMESPACE_SHARE_BYTES));
+        add_part(&self.memory_budget.pool_bytes, |bytes| bytes.saturating_sub(NAMESPACE_SHARE_BYTES));
     }
 }
 
@@ -202,9 +205,9 @@ impl Reservation {
         self.bytes
     }
 
-    /// Changes the number of bytes. Never fails: check [`Account::make_room`] before memory is taken.
+    /// Changes the number of bytes. Never fails: check [`NamespaceBudget::make_room`] before memory is taken.
     pub fn resize(&mut self, bytes: usize) {
-        self.account.add(bytes.wrapping_sub(self.bytes));
+        self.budget.add(bytes.wrapping_sub(self.bytes));
         self.bytes = bytes;
     }
 
@@ -231,7 +234,7 @@ impl std::fmt::Debug for Reservation {
     }
 }
 
-/// Returns the part of `bytes` that exceeds the share of an account which holds `held` bytes.
+/// Returns the part of `bytes` that exceeds the share of a budget which holds `held` bytes.
 fn beyond_share(held: usize, bytes: usize) -> usize {
     bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
 }
@@ -249,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_namespace_gets_its_share_although_another_one_holds_the_pool() {
-        let ledger = Arc::new(Ledger::default());
-        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
         let held = first.reserve(POOL + SHARE).unwrap();
         assert!(first.reserve(1).is_none());
         let share = second.reserve(SHARE).unwrap();
@@ -259,31 +262,31 @@ mod tests {
         assert!(second.reserve(SHARE + 1).is_none());
         drop(held);
         assert!(second.reserve(POOL + SHARE).is_some());
-        assert_eq!(ledger.bytes(), 0);
+        assert_eq!(memory_budget.bytes(), 0);
     }
 
     #[test]
     fn the_limit_holds_for_all_namespaces_together() {
-        let ledger = Arc::new(Ledger::default());
-        let accounts: Vec<_> = (0..20).map(|n| ledger.account(&n.to_string())).collect();
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let namespaces: Vec<_> = (0..20).map(|n| memory_budget.budget(&n.to_string())).collect();
         let mut reservations = Vec::new();
-        for account in accounts.iter().take(16) {
-            while let Some(reservation) = account.reserve(1 << 20) {
+        for budget in namespaces.iter().take(16) {
+            while let Some(reservation) = budget.reserve(1 << 20) {
                 reservations.push(reservation);
             }
         }
-        assert!(ledger.bytes() <= POOL + 16 * SHARE);
+        assert!(memory_budget.bytes() <= POOL + 16 * SHARE);
         drop(reservations);
-        let shares: Vec<_> = accounts.iter().map(|account| account.reserve(SHARE).unwrap()).collect();
-        let rest = MAX_BUFFER_BYTES - ledger.bytes();
-        assert!(accounts[0].reserve(rest + 1).is_none() && accounts[0].reserve(rest).is_some());
+        let shares: Vec<_> = namespaces.iter().map(|budget| budget.reserve(SHARE).unwrap()).collect();
+        let rest = MAX_BUFFER_BYTES - memory_budget.bytes();
+        assert!(namespaces[0].reserve(rest + 1).is_none() && namespaces[0].reserve(rest).is_some());
         drop(shares);
     }
 
     #[test]
     fn a_reservation_larger_than_the_pool_needs_a_nearly_unused_pool() {
-        let ledger = Arc::new(Ledger::default());
-        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
         let small = second.reserve(SHARE + MAX_POOL_USE_FOR_OVERSIZED).unwrap();
         let large = first.reserve(2 * POOL).unwrap();
         assert!(first.reserve(1).is_none() && second.reserve(1).is_none());
@@ -296,18 +299,18 @@ mod tests {
     }
 
     #[test]
-    fn the_account_of_a_namespace_is_shared_while_it_is_in_use() {
-        let ledger = Arc::new(Ledger::default());
-        let account = ledger.account("a");
-        let mut reservation = ledger.account("a").reserve(3).unwrap();
-        assert_eq!(account.bytes.load(Ordering::Relaxed), 3);
+    fn the_budget_of_a_namespace_is_shared_while_it_is_in_use() {
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let budget = memory_budget.budget("a");
+        let mut reservation = memory_budget.budget("a").reserve(3).unwrap();
+        assert_eq!(budget.bytes.load(Ordering::Relaxed), 3);
         reservation.resize(SHARE + 5);
-        assert_eq!(ledger.pool_bytes.load(Ordering::Relaxed), 5);
+        assert_eq!(memory_budget.pool_bytes.load(Ordering::Relaxed), 5);
         reservation.resize(1);
-        assert_eq!((ledger.bytes(), reservation.bytes()), (1, 1));
-        drop((account, reservation));
-        ledger.account("b");
-        assert_eq!(lock(&ledger.accounts).len(), 1, "unused accounts are forgotten");
+        assert_eq!((memory_budget.bytes(), reservation.bytes()), (1, 1));
+        drop((budget, reservation));
+        memory_budget.budget("b");
+        assert_eq!(lock(&memory_budget.namespaces).len(), 1, "unused budgets are forgotten");
     }
 
     struct Cache(Mutex<Reservation>);
@@ -322,24 +325,24 @@ mod tests {
 
     #[test]
     fn a_cache_within_the_share_of_another_namespace_does_not_keep_other_caches_from_shrinking() {
-        let ledger = Arc::new(Ledger::default());
-        let accounts = ["quiet", "small"].map(|name| ledger.account(name));
-        let caches = accounts.each_ref().map(|account| {
-            let cache = Arc::new(Cache(Mutex::new(account.reserve(SHARE).unwrap())));
-            ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let namespaces = ["quiet", "small"].map(|name| memory_budget.budget(name));
+        let caches = namespaces.each_ref().map(|budget| {
+            let cache = Arc::new(Cache(Mutex::new(budget.reserve(SHARE).unwrap())));
+            memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
             cache
         });
-        let pool = ledger.account("large").reserve(POOL + SHARE).unwrap();
-        assert!(accounts[1].reserve(SHARE / 4).is_some(), "its own cache shrinks");
+        let pool = memory_budget.budget("large").reserve(POOL + SHARE).unwrap();
+        assert!(namespaces[1].reserve(SHARE / 4).is_some(), "its own cache shrinks");
         drop((caches, pool));
     }
 
     #[test]
     fn caches_shrink_before_a_reservation_is_refused() {
-        let ledger = Arc::new(Ledger::default());
-        let (first, second) = (ledger.account("a"), ledger.account("b"));
+        let memory_budget = Arc::new(MemoryBudget::default());
+        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
         let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
-        ledger.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
+        memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
         let reservation = second.reserve(SHARE + SHARE + 7).unwrap();
         assert_eq!(lock(&cache.0).bytes(), POOL - 7, "the cache shrinks only as far as necessary");
         drop(cache);

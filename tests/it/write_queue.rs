@@ -1,4 +1,4 @@
-//! The journal: clients receive a change after its batch is committed. The hub reverts a change whose batch failed.
+//! The write queue: clients receive a change after its batch is committed. The hub reverts a change whose batch failed.
 
 use std::sync::Arc;
 

@@ -24,15 +24,15 @@ use crate::model::session::Session;
 
 /// Which columns of a session a change writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Extent {
+pub enum SessionColumns {
     /// Seq, times, activity and modes.
-    Counters,
+    Small,
     /// All columns.
-    Whole,
+    All,
 }
 
 /// The cache, from which batches are built.
-pub trait Snapshot {
+pub trait CacheView {
     /// The cached session; `None` if it was deleted.
     fn session(&self, id: &str) -> Option<&Session>;
     /// The cached machine; `None` if it was deleted.
@@ -57,16 +57,16 @@ const EFFECT_BYTES: usize = 150;
 struct Queue {
     deleted_sessions: BTreeSet<String>,
     deleted_machines: BTreeSet<String>,
-    sessions: BTreeMap<String, Extent>,
+    sessions: BTreeMap<String, SessionColumns>,
     machines: BTreeSet<String>,
     /// With the ids of their sessions.
     messages: Vec<(String, Message)>,
     completed_requests: Vec<CompletedRequest>,
     /// Sessions whose records of completed requests are too large.
-    trimmed_records: BTreeSet<String>,
+    sessions_to_trim: BTreeSet<String>,
     values: Vec<LargeValue>,
     /// Sessions and machines that may have unreachable parts of values.
-    replaced_values: BTreeSet<String>,
+    owners_with_replaced_values: BTreeSet<String>,
     bytes: usize,
 }
 
@@ -99,13 +99,13 @@ enum Lock {
     Free,
     /// The task that commits the batches.
     Committing,
-    /// The caller of [`Journal::lock`].
+    /// The caller of [`WriteQueue::lock`].
     Exclusive,
 }
 
 /// All changes that are not durable: the queue, sealed batches, and the batch in flight.
 #[derive(Debug)]
-pub struct Journal<E> {
+pub struct WriteQueue<E> {
     queue: Queue,
     effects: Vec<E>,
     sealed: VecDeque<Batch<E>>,
@@ -117,7 +117,7 @@ pub struct Journal<E> {
     waiter: Option<oneshot::Sender<()>>,
 }
 
-impl<E> Default for Journal<E> {
+impl<E> Default for WriteQueue<E> {
     fn default() -> Self {
         Self {
             queue: Queue::default(),
@@ -131,8 +131,8 @@ impl<E> Default for Journal<E> {
     }
 }
 
-impl<E: MemorySize> Journal<E> {
-    pub fn queue_session(&mut self, id: &str, extent: Extent) {
+impl<E: MemorySize> WriteQueue<E> {
+    pub fn queue_session(&mut self, id: &str, extent: SessionColumns) {
         match self.queue.sessions.get_mut(id) {
             Some(queued) => *queued = extent.max(*queued),
             None => {
@@ -158,7 +158,7 @@ impl<E: MemorySize> Journal<E> {
 
     /// Trims the completed requests of a session with the next batch. This alone does not cause a batch.
     pub fn trim_completed_requests(&mut self, session: &str) {
-        self.queue.trimmed_records.insert(session.to_owned());
+        self.queue.sessions_to_trim.insert(session.to_owned());
     }
 
     /// Queues the parts of a large value. Its session or machine must be queued too.
@@ -169,7 +169,7 @@ impl<E: MemorySize> Journal<E> {
 
     /// Deletes the unreachable parts of values of a session or machine, which must be queued too.
     pub fn delete_replaced_values(&mut self, owner: &str) {
-        self.queue.replaced_values.insert(owner.to_owned());
+        self.queue.owners_with_replaced_values.insert(owner.to_owned());
     }
 
     /// Finds a large value that is queued or sealed, but not in flight.
@@ -184,7 +184,7 @@ impl<E: MemorySize> Journal<E> {
         self.queue.sessions.remove(id);
         self.queue.messages.retain(|(session, _)| session != id);
         self.queue.completed_requests.retain(|request| request.session_id != id);
-        self.queue.trimmed_records.remove(id);
+        self.queue.sessions_to_trim.remove(id);
         self.queue.values.retain(|value| value.owner != id);
         self.queue.deleted_sessions.insert(id.to_owned());
     }
@@ -244,10 +244,10 @@ impl<E: MemorySize> Journal<E> {
         is_started
     }
 
-    /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so
+    /// Requests an exclusive lock for a write outside of the write queue. The receiver resolves when everything queued so
     /// far is written, which requires a task that [commits](Self::start_committing). Later changes wait for
     /// [`unlock`](Self::unlock). Returns `None` if the lock is held or requested already.
-    pub fn lock(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) -> Option<oneshot::Receiver<()>> {
+    pub fn lock(&mut self, namespace: &Namespace, cache: &mut impl CacheView) -> Option<oneshot::Receiver<()>> {
         if self.lock == Lock::Exclusive || self.is_lock_requested() {
             return None;
         }
@@ -282,13 +282,13 @@ impl<E: MemorySize> Journal<E> {
     /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
     /// committed together. Seals nothing while the lock is exclusive or requested, because its holder may change what
     /// the rows must contain.
-    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) {
+    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &mut impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
         }
     }
 
-    fn seal(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) {
+    fn seal(&mut self, namespace: &Namespace, cache: &mut impl CacheView) {
         let (queue, effects) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.effects));
         self.sealed_bytes += queue.bytes;
         self.sealed.push_back(queue.into_batch(effects, namespace, cache));
@@ -297,7 +297,7 @@ impl<E: MemorySize> Journal<E> {
 
     /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its
     /// waiter.
-    pub fn take_batch(&mut self, namespace: &Namespace, cache: &mut impl Snapshot) -> Option<Batch<E>> {
+    pub fn take_batch(&mut self, namespace: &Namespace, cache: &mut impl CacheView) -> Option<Batch<E>> {
         self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
         if self.sealed.is_empty() {
             if self.grant_lock() {
@@ -330,7 +330,7 @@ impl Queue {
         self.sessions.is_empty() && self.messages.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
-    fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl Snapshot) -> Batch<E> {
+    fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl CacheView) -> Batch<E> {
         let statements = self.statements(namespace, cache);
         let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // A value that was replaced in the meantime is not written.
@@ -340,29 +340,30 @@ impl Queue {
 
     /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages
     /// that refer to them.
-    fn statements(&self, namespace: &Namespace, cache: &impl Snapshot) -> Vec<Statement> {
-        let changed_sessions = |extent: Extent| {
+    fn statements(&self, namespace: &Namespace, cache: &impl CacheView) -> Vec<Statement> {
+        let changed_sessions = |extent: SessionColumns| {
             let changed = self.sessions.iter().filter(move |(_, queued)| **queued == extent);
             changed.filter_map(|(id, _)| cache.session(id))
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
         removals::create_tombstones(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
-        sessions::upsert(&mut bulk, changed_sessions(Extent::Whole));
-        sessions::update_counters(&mut bulk, changed_sessions(Extent::Counters));
+        sessions::upsert(&mut bulk, changed_sessions(SessionColumns::All));
+        sessions::update_counters(&mut bulk, changed_sessions(SessionColumns::Small));
         messages::insert(&mut bulk, self.messages.iter());
         completed_requests::upsert(&mut bulk, self.completed_requests.iter());
-        completed_requests::trim(&mut bulk, self.trimmed_records.iter().map(String::as_str));
+        completed_requests::trim(&mut bulk, self.sessions_to_trim.iter().map(String::as_str));
         machines::delete(&mut bulk, self.deleted_machines.iter().map(String::as_str));
         machines::upsert(&mut bulk, changed_machines);
-        let owners = self.replaced_values.iter().chain(&self.deleted_sessions).chain(&self.deleted_machines);
+        let owners =
+            self.owners_with_replaced_values.iter().chain(&self.deleted_sessions).chain(&self.deleted_machines);
         values::delete_unreachable_parts(&mut bulk, owners.map(String::as_str));
         bulk.statements
     }
 }
 
 /// Whether the session or machine still has this value.
-fn is_current(value: &LargeValue, cache: &impl Snapshot) -> bool {
+fn is_current(value: &LargeValue, cache: &impl CacheView) -> bool {
     let session = cache.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
     let machine = cache.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
     session.into_iter().chain(machine).flatten().flatten().any(|large| *large == value.large)

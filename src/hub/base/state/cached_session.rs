@@ -16,7 +16,7 @@ pub(super) const ENTRY_BYTES: usize = 1_000;
 
 /// A cached session.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CachedSession {
     /// The session with all changes, including those that are not durable yet.
     pub session: Session,
     /// Computed on demand, discarded by changes.
@@ -35,7 +35,7 @@ pub struct Entry {
     pub(super) counted_bytes: Option<usize>,
 }
 
-impl Entry {
+impl CachedSession {
     pub(super) fn new(session: Session) -> Self {
         Self {
             session,
