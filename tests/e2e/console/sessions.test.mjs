@@ -116,7 +116,7 @@ test('a session that is pinned on one page is at the top of the list on all page
   await page.getByRole('menuitem', { name: 'Pin to the top' }).click();
   for (const shown of [page, phone]) {
     await firstHeading(shown).getByText('Pinned', { exact: true }).waitFor();
-    await shown.locator('.group').first().getByRole('link', { name: /The old one/ }).waitFor();
+    await shown.locator('.group').first().getByRole('link', { name: /The old one.*\/code\/a.*laptop/ }).waitFor();
   }
   await phone.reload();
   await firstHeading(phone).getByText('Pinned', { exact: true }).waitFor();

@@ -175,6 +175,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
       <span class="session-details">
         <span class={CHIPS[activity]}>{label}</span>
         {session.pinned && metadata?.path && <span class="mono ellipsis">{shortenPath(metadata.path)}</span>}
+        {session.pinned && metadata?.host && <span class="ellipsis">{metadata.host}</span>}
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
         {agentName && <span class="ellipsis">{agentName}</span>}
         {todoProgress && (
