@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { AcpProcess, AgentEndedError, AgentSilentError } from './acp-process.mjs';
+import { VERSION } from './version.mjs';
 
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
@@ -23,7 +24,7 @@ const MAX_DESCRIPTION_CHARS = 200;
 
 const CLIENT = {
   protocolVersion: 1,
-  clientInfo: { name: 'session-gateway-agent', title: 'Session gateway agent', version: '0.1.0' },
+  clientInfo: { name: 'session-gateway-agent', title: 'Session gateway agent', version: VERSION },
   // Files and terminals of this client would bypass the agent's own permission requests.
   clientCapabilities: {
     fs: { readTextFile: false, writeTextFile: false },

@@ -11,6 +11,7 @@ import { AGENTS, findAgent } from './agents.mjs';
 import { askForNpx, chooseForSpawn, agentKindOf, listAgents, resolveLaunch } from './launch.mjs';
 import { installService, removeService } from './service-manager.mjs';
 import { describeService } from './service.mjs';
+import { VERSION } from './version.mjs';
 
 const HELP = `Usage: npm run agent -- --agent NAME --dir PATH [options]
        npm run agent -- --dir PATH [options] -- COMMAND [ARGUMENTS]
@@ -133,7 +134,7 @@ async function handleService({ action, argv }, { dir, ...options }) {
 /** @type {import('session-gateway-cli-kit/program').Program} */
 export const program = {
   name: 'session-gateway-agent',
-  version: '0.1.0',
+  version: VERSION,
   help: HELP,
   entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
   devVars: fileURLToPath(new URL('../../.dev.vars', import.meta.url)),

@@ -1,5 +1,6 @@
 /** The program: its command line, and the agent that it connects to the hub. */
 
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
@@ -25,6 +26,8 @@ State (machine ids, last handled message, the shell's directory and variables, u
 ~/.session-gateway, or in SHELL_AGENT_HOME if that is set.
 `;
 
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+
 const HOME_VARIABLE = 'SHELL_AGENT_HOME';
 
 /**
@@ -44,7 +47,7 @@ export function readArgs(argv, env) {
 /** @type {import('session-gateway-cli-kit/program').Program} */
 export const program = {
   name: 'shell-agent',
-  version: '0.1.0',
+  version,
   help: HELP,
   entry: fileURLToPath(new URL('../index.mjs', import.meta.url)),
   devVars: fileURLToPath(new URL('../../../.dev.vars', import.meta.url)),
