@@ -1,10 +1,13 @@
-// The files, folders, pages and sections that the documentation and the code name exist.
+// The files, folders, pages and sections that the documentation and the code name exist. The reference has an example of everything.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
+import { parse } from 'yaml';
+import { parsePattern, readConversations, readEvents, readRequests } from '../lib/exchanges.mjs';
 import { ROOT, inProject } from '../lib/paths.mjs';
+import { DESCRIBED_ROUTES, matchRoute } from '../lib/routes.mjs';
 
 /** Paths of generated files, which are not in git. */
 const GENERATED = ['web/dist', 'web/types', 'bench/results'];
@@ -76,4 +79,64 @@ test('the sections of the protocol that the code names exist', () => {
   });
   assert.deepEqual(missing, []);
   assert.ok(references > 60, `${references} references were found`);
+});
+
+test('every route has an exchange in the reference, in the section that describes it', () => {
+  const requests = readRequests();
+  const isPlaced = (route, section) => {
+    const shown = route.replace(/\{(\w+)\}/g, ':$1');
+    return section.includes(shown) || section.includes(`\`${shown.split('/:id/').at(-1)}\``);
+  };
+  const missing = DESCRIBED_ROUTES.filter(({ method, route }) => {
+    const ofRoute = requests.filter((request) => request.method === method && matchRoute(method, request.path) === route);
+    return !ofRoute.some(({ section }) => isPlaced(route, section));
+  });
+  assert.deepEqual(missing, []);
+  const unknown = requests.filter(({ method, path }) => matchRoute(method, path) === undefined);
+  assert.deepEqual(unknown, []);
+});
+
+test('every exchange of the reference has a complete request, and is short', () => {
+  const incomplete = readRequests().filter(({ path, body = '' }) => `${path}${body}`.includes('…'));
+  assert.deepEqual(incomplete, []);
+  const long = readRequests().filter(({ body = '', response }) => `${body}\n${response}`.split('\n').length > 11);
+  assert.deepEqual(long, []);
+});
+
+test('every event has an example in the reference', () => {
+  const frames = readConversations().flatMap(({ frames }) => frames);
+  const web = readEvents().map(({ text }) => parsePattern(text).type);
+  const schemas = parse(read('docs/openapi.yaml')).components.schemas;
+  const types = schemas.Event.oneOf.flatMap(({ $ref }) => {
+    const { const: one, enum: several = [one] } = schemas[$ref.split('/').at(-1)].properties.type;
+    return several;
+  });
+  assert.deepEqual(web.sort(), types.sort());
+
+  const wire = readFileSync(inProject('src', 'wire', 'cli.rs'), 'utf8');
+  const received = [...wire.matchAll(/^ +"([a-z-]+)" => /gm)].map(([, name]) => name);
+  assert.ok(received.length > 8, `${received.length} events of CLIs were found`);
+  const sent = frames.filter(({ from, name }) => from === 'cli' && name !== undefined).map(({ name }) => name);
+  assert.deepEqual(received.filter((name) => !sent.includes(name)), []);
+
+  const [, updates] = /\benum UpdateBody[^{]*\{([^]*?)^\}/m.exec(readFileSync(inProject('src', 'wire', 'update.rs'), 'utf8'));
+  const kinds = [...updates.matchAll(/^ {4}([A-Z]\w+) \{/gm)].map(([, name]) => name.replace(/\B[A-Z]/g, '-$&').toLowerCase());
+  assert.ok(kinds.length > 2, `${kinds.length} updates were found`);
+  const shown = frames.filter(({ name }) => name === 'update').map(({ payload }) => parsePattern(payload).body.t);
+  assert.deepEqual(kinds.filter((kind) => !shown.includes(kind)), []);
+  for (const name of ['rpc-request', 'error']) assert.ok(frames.some((frame) => frame.name === name), name);
+});
+
+// tests/e2e/examples.test.mjs compares what /health says with the page.
+test('the packages, the crate, the pages and the newest release have the same version', () => {
+  const folders = ['.', ...JSON.parse(read('package.json')).workspaces];
+  const versions = {
+    ...Object.fromEntries(folders.map((folder) => [`${folder}/package.json`, JSON.parse(read(path.join(folder, 'package.json'))).version])),
+    'Cargo.toml': /^version = "(.+)"$/m.exec(read('Cargo.toml'))[1],
+    'Cargo.lock': /^name = "session-gateway-hub"\nversion = "(.+)"$/m.exec(read('Cargo.lock'))[1],
+    'docs/openapi.yaml': parse(read('docs/openapi.yaml')).info.version,
+    'docs/PROTOCOL.md': /"version":"([^"]+)"/.exec(readRequests().find(({ path }) => path === '/health').response)[1],
+    'CHANGELOG.md': /^## \[(\d.+)\] - \d{4}-\d\d-\d\d$/m.exec(read('CHANGELOG.md'))[1],
+  };
+  for (const [place, version] of Object.entries(versions)) assert.equal(version, versions['./package.json'], place);
 });

@@ -1,20 +1,26 @@
-/** The example clients of docs/PROTOCOL-WEB.md and docs/PROTOCOL-CLI.md miss nothing and send nothing twice. */
+/** The examples of the reference are true: its clients miss nothing and send nothing twice, and the hub answers as shown. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { differences, fillIn, parsePattern, readConversations, readEvents, readRequests } from '../../scripts/lib/exchanges.mjs';
+import { matchRoute } from '../../scripts/lib/routes.mjs';
 import { eventually } from './lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { liveSession } from './lib/cli.mjs';
+import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './lib/exchange-world.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
+const hub = await startHub({ vars: { VAPID_SUBJECT: 'mailto:ops@example.org' } });
 after(() => hub.stop());
 
 /** Time for a client to notice that the hub was restarted, and to connect again. */
 const RECONNECT_TIMEOUT_MS = 60_000;
+
+/** The hub sends a heartbeat every 30 s. */
+const HEARTBEAT_TIMEOUT_MS = 60_000;
 
 /** Creates a folder with the program of a page, `client.mjs`, and the project's packages. */
 function writeClient(t, page) {
@@ -101,3 +107,81 @@ test('the example web client shows a permission request and approves it', async 
   const call = await cli.events.next(({ name }) => name === 'rpc-request', 'the approval');
   assert.deepEqual([call.payload.method, JSON.parse(call.payload.params).approved], [`${session.id}:permission`, true]);
 });
+
+/** Checks that a page shows an actual value. */
+function assertShown(text, values, actual) {
+  assert.deepEqual(differences(parsePattern(fillIn(text, values)), actual), [], JSON.stringify(actual));
+}
+
+/** Checks a response that is a stream, by its first event. */
+async function assertStream(web, address, values, response) {
+  const { pathname, searchParams } = new URL(address, hub.url);
+  assert.equal(pathname, '/api/events');
+  const feed = await web.openStream(Object.fromEntries(searchParams));
+  const { eventId, ...event } = await feed.waitForGreeting();
+  feed.close();
+  const [, id, data] = /^id: (.*)\ndata: (.*)$/.exec(response);
+  assertShown(JSON.stringify(id), values, eventId);
+  assertShown(data, values, event);
+}
+
+describe('the hub answers as the reference shows', () => {
+  for (const [index, { page, method, path, body, status, response }] of readRequests().entries()) {
+    test(`${page}: ${method} ${path}`, async (t) => {
+      const world = await openWorld(t, hub, `request-${index}`);
+      const route = `${method} ${matchRoute(method, path)}`;
+      await PREPARATIONS[route]?.(world);
+      const web = ['GET /health', 'POST /api/auth'].includes(route) ? hub.webWithoutToken() : world.web;
+      const address = fillIn(path, world.values);
+      if (response.startsWith('id: ')) return assertStream(web, address, world.values, response);
+      const answer = await web.request(method, address, body === undefined ? {} : { raw: fillIn(body, world.values) });
+      assert.equal(answer.status, status, answer.text);
+      assertShown(response, world.values, answer.body);
+    });
+  }
+
+  for (const [index, { page, frames }] of readConversations().entries()) {
+    test(`${page}: ${frames[0].name} and the events after it`, async (t) => {
+      const world = await openWorld(t, hub, `conversation-${index}`);
+      for (const [position, { from, name, payload }] of frames.entries()) {
+        const following = frames[position + 1];
+        const isAnswered = following !== undefined && following.name === undefined;
+        if (name === undefined) continue;
+        if (from === 'cli') {
+          const sent = payload === '' ? [] : [JSON.parse(fillIn(payload, world.values))];
+          if (isAnswered) assertShown(following.payload, world.values, await world.cli.socket.emitWithAck(name, ...sent));
+          else world.cli.socket.emit(name, ...sent);
+        } else if (name === 'rpc-request') {
+          await assertCall(world, payload, JSON.parse(JSON.parse(following.payload)));
+        } else {
+          const type = parsePattern(payload).body?.t;
+          await CAUSES_OF_UPDATES[type]?.(world);
+          const event = await world.cli.events.next((event) => event.name === name && event.payload.body?.t === type, `the event ${name} ${type}`);
+          assertShown(payload, world.values, event.payload);
+        }
+      }
+    });
+  }
+
+  test('PROTOCOL-WEB.md: the events for web clients', async (t) => {
+    const world = await openWorld(t, hub, 'events');
+    const feed = await world.web.openSocket({ all: 'true', sessionId: world.values.session, visibility: 'visible' });
+    t.after(() => feed.close());
+    for (const { text } of readEvents()) {
+      const { type, data = {} } = parsePattern(text);
+      await CAUSES_OF_EVENTS[type](world, feed);
+      const hasFields = (event) => event.type === type && Object.keys(data).every((name) => name in (event.data ?? {}) || name === '\u0000');
+      assertShown(text, world.values, await feed.first(hasFields, type, HEARTBEAT_TIMEOUT_MS));
+    }
+  });
+});
+
+/** Requests `git-status`, which calls the CLI as a page shows. The web client gets the CLI's result. */
+async function assertCall({ web, cli, values }, call, result) {
+  const method = `${values.session}:gitStatus`;
+  await cli.serve(method, () => result);
+  const { body } = await web.get(`/api/sessions/${values.session}/git-status`);
+  const { payload } = await cli.events.next(({ name }) => name === 'rpc-request', 'the call');
+  assertShown(call, values, payload);
+  assert.deepEqual(body, result);
+}

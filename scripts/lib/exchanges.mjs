@@ -1,0 +1,129 @@
+// The exchanges in the reference of the protocol (docs/PROTOCOL.md, "How to read an exchange"). Tests run them against the hub.
+
+import { readFileSync } from 'node:fs';
+import { inProject } from './paths.mjs';
+
+export const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-CLI.md'];
+
+/** In a pattern, a value that may be anything. As the name of a field, it stands for any further fields. */
+const ANY = '\u0000';
+
+/**
+ * @typedef {object} Block
+ * @property {string} page
+ * @property {string} section the prose of the block's section, with its heading
+ * @property {string} text
+ */
+
+/** The blocks of code of the pages that have one of the languages. @param {string} language @returns {Block[]} */
+function blocksOf(language) {
+  return PAGES.flatMap((page) => {
+    const parts = readFileSync(inProject('docs', page), 'utf8').split(/^(```[^]*?^```)$/m);
+    const blocks = [];
+    let pending = [];
+    let section = '';
+    const close = () => {
+      for (const text of pending) blocks.push({ page, section, text });
+      pending = [];
+    };
+    for (const part of parts) {
+      const code = new RegExp(`^\`\`\`${language}\\n([^]*)\`\`\`$`).exec(part)?.[1];
+      if (code !== undefined) pending.push(code);
+      if (part.startsWith('```')) continue;
+      const [first, ...others] = part.split(/^(?=#+ )/m);
+      section += first;
+      for (const other of others) {
+        close();
+        section = other;
+      }
+    }
+    close();
+    return blocks;
+  });
+}
+
+/**
+ * The requests with their responses, from the blocks `http`.
+ * @returns {{page: string, section: string, method: string, path: string, body: string | undefined, status: number, response: string}[]}
+ */
+export function readRequests() {
+  return blocksOf('http').flatMap(({ page, section, text }) => {
+    const parts = text.trim().split('\n\n');
+    return parts.flatMap((part, index) => {
+      if (index % 2 === 1) return [];
+      const [, method, path, body] = /^([A-Z]+) (\S+)(?:\n([^]*))?$/.exec(part) ?? fail(page, part);
+      const [, status, response] = /^HTTP\/1\.1 (\d{3})\n([^]*)$/.exec(parts[index + 1] ?? '') ?? fail(page, part);
+      return [{ page, section, method, path, body, status: Number(status), response }];
+    });
+  });
+}
+
+/**
+ * The conversations of a CLI with the hub, from the blocks `socket`. A line without a name is an acknowledgement.
+ * @returns {{page: string, section: string, frames: {from: 'cli' | 'hub', name: string | undefined, payload: string}[]}[]}
+ */
+export function readConversations() {
+  return blocksOf('socket').map(({ page, section, text }) => {
+    const frames = text.trim().replace(/\n {2,}/g, ' ').split('\n').map((line) => {
+      const [, direction, name, payload] = /^([<>]) (?:([a-z-]+)(?= |$))? ?(.*)$/.exec(line) ?? fail(page, line);
+      return { from: /** @type {'cli' | 'hub'} */ (direction === '>' ? 'cli' : 'hub'), name, payload };
+    });
+    return { page, section, frames };
+  });
+}
+
+/** The events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
+export function readEvents() {
+  return blocksOf('events').flatMap(({ page, section, text }) => text.trim().replace(/\n {2,}/g, ' ').split('\n').map((line) => ({ page, section, text: line })));
+}
+
+/** @returns {never} */
+function fail(page, text) {
+  throw new Error(`docs/${page} has an exchange without the documented form: ${text}`);
+}
+
+/** Parses JSON with `…` as a value, as the last field or as the last entry. @param {string} text */
+export function parsePattern(text) {
+  const quoted = text.replace(/"(?:[^"\\]|\\.)*"|…/g, (token) => (token === '…' ? ANY : token));
+  const marker = JSON.stringify(ANY);
+  const named = quoted.replaceAll(new RegExp(`([{,]\\s*)${ANY}(?=\\s*\\})`, 'g'), `$1${marker}:0`);
+  return JSON.parse(named.replaceAll(ANY, marker));
+}
+
+/** Puts the values of a run in place of `<name>`. @param {string} text @param {Record<string, string>} values */
+export function fillIn(text, values) {
+  return text.replace(/<([a-z][\w-]*)>/g, (_, name) => {
+    if (values[name] === undefined) throw new Error(`The run has no value for <${name}>.`);
+    return values[name];
+  });
+}
+
+/** Whether a number is a time in Unix milliseconds. @param {unknown} value */
+const isTime = (value) => typeof value === 'number' && value >= 1e12 && value < 1e13;
+
+/**
+ * The differences between a pattern and an actual value, with their places.
+ * @param {any} pattern from {@link parsePattern}, with values in place of `<name>`
+ * @param {any} actual
+ * @returns {string[]}
+ */
+export function differences(pattern, actual, place = 'the answer') {
+  const differs = () => [`${place} is ${JSON.stringify(actual)}, not ${JSON.stringify(pattern)}`];
+  if (pattern === ANY) return actual === undefined ? differs() : [];
+  if (typeof pattern === 'string' && typeof actual === 'string') {
+    const parts = pattern.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+    return new RegExp(`^${parts.join('[^]+')}$`).test(actual) ? [] : differs();
+  }
+  if (isTime(pattern)) return isTime(actual) ? [] : differs();
+  if (typeof pattern !== 'object' || pattern === null) return pattern === actual ? [] : differs();
+  if (typeof actual !== 'object' || actual === null || Array.isArray(actual) !== Array.isArray(pattern)) return differs();
+  if (Array.isArray(pattern)) {
+    const isOpen = pattern.at(-1) === ANY;
+    const entries = isOpen ? pattern.slice(0, -1) : pattern;
+    if (isOpen ? actual.length < entries.length : actual.length !== entries.length) return differs();
+    return entries.flatMap((entry, index) => differences(entry, actual[index], `${place}[${index}]`));
+  }
+  const { [ANY]: more, ...fields } = pattern;
+  const further = more === undefined ? Object.keys(actual).filter((name) => !(name in fields)).map((name) => `${place}.${name} is not in the page: ${JSON.stringify(actual[name])}`) : [];
+  return [...further, ...Object.entries(fields).flatMap(([name, value]) => differences(value, actual[name], `${place}.${name}`))];
+}
