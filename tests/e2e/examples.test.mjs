@@ -102,7 +102,7 @@ test('the example web client shows a permission request and approves it', async 
   await cli.serve(`${session.id}:permission`, () => ({}));
   const requests = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  await shows(web, 'approve r1? {"tool":"shell","arguments":{"command":"npm test"}');
+  await shows(web, 'approve? {"r1":{"tool":"shell","arguments":{"command":"npm test"}');
   web.writeLine('approve r1');
   const call = await cli.events.next(({ name }) => name === 'rpc-request', 'the approval');
   assert.deepEqual([call.payload.method, JSON.parse(call.payload.params).approved], [`${session.id}:permission`, true]);
