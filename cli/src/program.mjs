@@ -24,7 +24,7 @@ COMMAND is any agent that speaks the Agent Client Protocol on its standard input
   --service ACTION    print, install or remove a user service (systemd, launchd) that keeps this
                       machine online with the other options (default: print)
   --npx               download the agent with npx if it is not installed, without asking
-  --flavor WORD       the agent kind to report (default: that of the agent; the COMMAND's name)
+  --flavor WORD       the agent to report (default: the name of the agent or COMMAND)
   --auto-approve      approve all permission requests of the agent
 ${HELP_LINES}
 

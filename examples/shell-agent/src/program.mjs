@@ -13,7 +13,7 @@ Connects to a session gateway hub, serves PATH (git, files, search, uploads), an
 of its session as shell commands, after the user has approved each of them.
 
   --dir PATH          the directory to serve; commands start in it, file methods stay inside it
-  --flavor WORD       the agent kind to report (default: alpha)
+  --flavor WORD       the agent to report (default: alpha)
   --auto-approve      run commands without asking for permission
   --local             start with the terminal in control: commands are typed here, and messages of
                       the web wait until it switches the session to remote mode

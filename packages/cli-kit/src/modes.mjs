@@ -1,6 +1,6 @@
 /** The permission and model modes that the hub knows for each agent kind. */
 
-/** Valid modes per agent kind (PROTOCOL.md "Flavors and permission modes"). Other kinds have only `default`. */
+/** Valid modes per agent kind (PROTOCOL.md "Agents and permission modes"). Other kinds have only `default`. */
 const MODES = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],

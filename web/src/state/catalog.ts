@@ -38,11 +38,11 @@ const forbiddenModes = computed(() => new Set((state.value.config?.forbiddenMode
 /** Whether the deployment allows starting a session that never asks. */
 export const allowsNeverAsking = computed(() => !['yolo', 'bypassPermissions'].some((mode) => forbiddenModes.value.has(mode)));
 
-/** Returns the permission modes that a session offers: its agent's own if it lists them, else those of its flavor. */
+/** Returns the permission modes that a session offers: its agent's own if it lists them, else those that the hub lists for it. */
 export const modesOf = (metadata: Metadata): Choice[] =>
   (parseOwn(metadata?.modes) ?? agentOf(metadata)?.modes ?? []).filter(({ id }) => !forbiddenModes.value.has(id));
 
-/** Returns the models that a session offers: its agent's own if it lists them, else those of its flavor. */
+/** Returns the models that a session offers: its agent's own if it lists them, else those that the hub lists for it. */
 export const modelsOf = (metadata: Metadata): Choice[] => parseOwn(metadata?.models) ?? agentOf(metadata)?.models ?? [];
 
 /** Returns the model of a session: as last reported, or as its metadata says. */
