@@ -99,7 +99,7 @@ pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 // Timers
 
-/// The interval of heartbeats to web clients, in milliseconds (PROTOCOL-WEB.md "Events for web clients").
+/// The interval of heartbeats to web clients, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
 pub const HEARTBEAT_INTERVAL_MS: u64 = 30_000;
 /// The announced interval of pings to CLIs, in milliseconds. Each wakes the object; proxies close connections idle for 100 s.
 pub const PING_INTERVAL_MS: u64 = 30_000;
@@ -392,7 +392,7 @@ pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 // Events
 
-/// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL-WEB.md "Events for web clients").
+/// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
 pub const LOG_RETENTION_MS: u64 = 600_000;
 /// The log retains at least the last [`RETAINED_EVENTS`] or [`RETAINED_BYTES`], whichever is reached first.
 pub const RETAINED_EVENTS: usize = 1_000;
@@ -408,7 +408,7 @@ pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
 
 // Live text
 
-/// The longest text of a `message-delta`, in bytes (PROTOCOL-WEB.md "Live text").
+/// The longest text of a `message-delta`, in bytes (PROTOCOL-EVENTS.md "Live text").
 pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
 /// How many deltas of a session are sent in a second. Further ones are dropped.
 pub const MAX_DELTAS_PER_SECOND: usize = 50;

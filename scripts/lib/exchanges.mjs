@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { inProject } from './paths.mjs';
 
-export const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-CLI.md'];
+const PAGES = ['PROTOCOL.md', 'PROTOCOL-WEB.md', 'PROTOCOL-EVENTS.md', 'PROTOCOL-PUSH.md', 'PROTOCOL-CLI.md'];
 
 /** In a pattern, a value that may be anything. As the name of a field, it stands for any further fields. */
 const ANY = '\u0000';

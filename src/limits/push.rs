@@ -13,7 +13,7 @@ pub const MAX_DEVICE_BYTES: usize = 64;
 pub const PUSH_HOLD_MS: u64 = 60_000;
 /// How long a push service may take to respond, in milliseconds. No request waits for a connection first.
 pub const PUSH_TIMEOUT_MS: u32 = 10_000;
-/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL-WEB.md "Push notifications").
+/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
 pub const PUSH_DEBOUNCE_MS: u64 = 500;
 /// How long after a `Ready` notification further ones of its session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;

@@ -1,4 +1,4 @@
-//! Events for web clients (PROTOCOL-WEB.md "Events for web clients"): the payload, and the audience that receives it.
+//! Events for web clients (PROTOCOL-EVENTS.md "Events for web clients"): the payload, and the audience that receives it.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The ready event: the message of an agent that has finished its task and waits for input.
 //!
 //! It is `{type: "event", data: {type: "ready"}}`, either as the whole message or as `content` of a record `{role, content}`.
-//! Source: PROTOCOL-WEB.md "Push notifications".
+//! Source: PROTOCOL-PUSH.md "Push notifications".
 
 use serde_json::value::RawValue;
 

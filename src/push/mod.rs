@@ -2,7 +2,7 @@
 //!
 //! A request to a push service can reach no private network and reveals nothing of its payload. No IO: `hub::push` decides
 //! when and to whom a push is sent.
-//! Source: RFC 8030 (delivery), RFC 8291 (encryption), RFC 8292 (VAPID), PROTOCOL-WEB.md "Push notifications".
+//! Source: RFC 8030 (delivery), RFC 8291 (encryption), RFC 8292 (VAPID), PROTOCOL-PUSH.md "Push notifications".
 
 pub mod endpoint;
 pub mod payload;

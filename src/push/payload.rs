@@ -1,4 +1,4 @@
-//! The payload of a push: a notification that the service worker of a web client shows (PROTOCOL-WEB.md "Push notifications").
+//! The payload of a push: a notification that the service worker of a web client shows (PROTOCOL-PUSH.md "Push notifications").
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -163,7 +163,7 @@ describe('the hub answers as the reference shows', () => {
     });
   }
 
-  test('PROTOCOL-WEB.md: the events for web clients', async (t) => {
+  test('PROTOCOL-EVENTS.md: one event of each type', async (t) => {
     const world = await openWorld(t, hub, 'events');
     const feed = await world.web.openSocket({ all: 'true', sessionId: world.values.session, visibility: 'visible' });
     t.after(() => feed.close());

@@ -156,7 +156,7 @@ async fn deltas_need_no_database_and_overtake_messages_that_are_being_written() 
     assert_eq!(web.next_event().await["message"]["localId"], "m1");
 }
 
-/// The text that a web client shows after these deltas (PROTOCOL-WEB.md "Live text").
+/// The text that a web client shows after these deltas (PROTOCOL-EVENTS.md "Live text").
 fn shown(deltas: &[Value]) -> String {
     let mut units: Vec<u16> = Vec::new();
     for delta in deltas {

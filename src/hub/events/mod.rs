@@ -1,4 +1,4 @@
-//! Events for web clients (PROTOCOL-WEB.md "Events for web clients").
+//! Events for web clients (PROTOCOL-EVENTS.md "Events for web clients").
 //!
 //! Each change has an event, which is published once the change is durable. While a web client is connected, and for ten
 //! minutes after, events are also logged in the database, in the same batch as their change. A client that reconnects with

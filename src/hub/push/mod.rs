@@ -1,4 +1,4 @@
-//! Web push notifications (PROTOCOL-WEB.md "Push notifications").
+//! Web push notifications (PROTOCOL-PUSH.md "Push notifications").
 //!
 //! A notification is queued once the change that caused it is durable. The alarm then decides whether it is still needed,
 //! and sends it to each subscriber, with retries. Queue, cooldowns, rate limit and log are in the object's key-value

@@ -1,4 +1,4 @@
-//! The fields of a `session-updated` event (PROTOCOL-WEB.md "Events for web clients").
+//! The fields of a `session-updated` event (PROTOCOL-EVENTS.md "Events for web clients").
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Live text: forwards what an agent is writing (PROTOCOL-WEB.md "Live text"). It is never stored, and is dropped first
+//! Live text: forwards what an agent is writing (PROTOCOL-EVENTS.md "Live text"). It is never stored, and is dropped first
 //! when the hub is overloaded.
 
 use std::sync::Arc;

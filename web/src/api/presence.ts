@@ -1,6 +1,6 @@
 /**
  * Reports to the hub whether a person uses the page. The hub holds pushes to this device back meanwhile, and sends a toast to the
- * page instead (docs/PROTOCOL-WEB.md "Visibility").
+ * page instead (docs/PROTOCOL-PUSH.md "Visibility").
  */
 
 import { HubError } from './errors.ts';

@@ -21,7 +21,7 @@ pub enum Format {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subscription {
-    /// The `subscriptionId` (PROTOCOL-WEB.md "Events for web clients").
+    /// The `subscriptionId` (PROTOCOL-EVENTS.md "Events for web clients").
     pub id: String,
     /// Whether the client receives the events of every session and machine, except messages.
     #[serde(rename = "all")]
