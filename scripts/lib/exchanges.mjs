@@ -72,6 +72,14 @@ export function readConversations() {
   });
 }
 
+/** The frames of a connection, from the blocks `frames`. @returns {{from: 'cli' | 'hub', frame: string}[]} */
+export function readFrames() {
+  return blocksOf('frames').flatMap(({ page, text }) => text.trim().split('\n').map((line) => {
+    const [, direction, frame] = /^([<>]) (.+)$/.exec(line) ?? fail(page, line);
+    return { from: direction === '>' ? 'cli' : 'hub', frame };
+  }));
+}
+
 /** The events for web clients, from the blocks `events`: one in a line. @returns {{page: string, section: string, text: string}[]} */
 export function readEvents() {
   return blocksOf('events').flatMap(({ page, section, text }) => text.trim().replace(/\n {2,}/g, ' ').split('\n').map((line) => ({ page, section, text: line })));

@@ -1,4 +1,4 @@
-// The files, folders, pages and sections that the documentation and the code name exist. The reference has an example of everything.
+// The documentation: what it names exists, the reference shows each route and event, and the versions agree.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
@@ -96,7 +96,7 @@ test('every route has an exchange in the reference, in the section that describe
   assert.deepEqual(unknown, []);
 });
 
-test('every exchange of the reference has a complete request, and is short', () => {
+test('every exchange of the reference has a complete request and few lines', () => {
   const incomplete = readRequests().filter(({ path, body = '' }) => `${path}${body}`.includes('…'));
   assert.deepEqual(incomplete, []);
   const long = readRequests().filter(({ body = '', response }) => `${body}\n${response}`.split('\n').length > 11);

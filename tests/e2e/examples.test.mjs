@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
-import { differences, fillIn, parsePattern, readConversations, readEvents, readRequests } from '../../scripts/lib/exchanges.mjs';
+import { differences, fillIn, parsePattern, readConversations, readEvents, readFrames, readRequests } from '../../scripts/lib/exchanges.mjs';
 import { matchRoute } from '../../scripts/lib/routes.mjs';
-import { eventually } from './lib/await.mjs';
+import { Recorder, eventually } from './lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './lib/exchange-world.mjs';
@@ -19,7 +19,7 @@ after(() => hub.stop());
 /** Time for a client to notice that the hub was restarted, and to connect again. */
 const RECONNECT_TIMEOUT_MS = 60_000;
 
-/** The hub sends a heartbeat every 30 s. */
+/** The hub sends a heartbeat to web clients and a ping to CLIs every 30 s. */
 const HEARTBEAT_TIMEOUT_MS = 60_000;
 
 /** Creates a folder with the program of a page, `client.mjs`, and the project's packages. */
@@ -125,7 +125,7 @@ async function assertStream(web, address, values, response) {
   assertShown(data, values, event);
 }
 
-describe('the hub answers as the reference shows', () => {
+describe('the hub answers as the reference shows', { concurrency: 4 }, () => {
   for (const [index, { page, method, path, body, status, response }] of readRequests().entries()) {
     test(`${page}: ${method} ${path}`, async (t) => {
       const world = await openWorld(t, hub, `request-${index}`);
@@ -162,6 +162,32 @@ describe('the hub answers as the reference shows', () => {
       }
     });
   }
+
+  test('PROTOCOL-CLI.md: the frames of a connection', async (t) => {
+    const { web, values } = await openWorld(t, hub, 'frames');
+    values.token = web.token;
+    const socket = new WebSocket(`${hub.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
+    t.after(() => socket.close());
+    const received = new Recorder('the frames of the hub');
+    socket.onmessage = ({ data }) => received.push(data);
+    let response;
+    for (const { from, frame } of readFrames()) {
+      if (from === 'cli') {
+        socket.send(fillIn(frame, values));
+        continue;
+      }
+      const isCall = frame.includes('"rpc-request"');
+      if (isCall) response = web.get(`/api/sessions/${values.session}/git-status`);
+      // A ping may come at any time.
+      const actual = await received.next((data) => data !== '2' || frame === '2', frame, HEARTBEAT_TIMEOUT_MS);
+      const [, head, number, json] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(actual);
+      if (isCall) values.call = number;
+      const [, shownHead, shownNumber, shownJson] = /^(\d+(?:\/cli,)?)(\d*)(.*)$/.exec(fillIn(frame, values));
+      assert.deepEqual([shownHead, shownNumber], [head, number], actual);
+      assert.deepEqual(shownJson === '' ? [] : differences(parsePattern(shownJson), JSON.parse(json)), [], actual);
+    }
+    assert.deepEqual((await response).body, { success: true, branch: 'main', files: [] });
+  });
 
   test('PROTOCOL-EVENTS.md: one event of each type', async (t) => {
     const world = await openWorld(t, hub, 'events');
