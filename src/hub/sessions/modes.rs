@@ -145,7 +145,7 @@ impl Hub {
         let message = match known {
             _ if !own.is_empty() => format!("Field `model` must be one of {} for this session's agent.", listed(&own)),
             Err(error) => format!("Field `model`: {error}."),
-            Ok(_) => "Field `model` can be set only for sessions of the agent alpha. Start one to choose a model.".into(),
+            Ok(_) => "Field `model` can be set only for sessions of agent alpha. Start one to choose a model.".into(),
         };
         Err(Error::field("model", message))
     }
