@@ -124,7 +124,7 @@ export const CHECKS = [
       title: 'Script and platform tests',
       lane: 'node',
       parts: ['wasm'],
-      inputs: ['scripts', 'src', 'migrations', ...DOCS, ...CLIS, 'CONTRIBUTING.md', 'CHANGELOG.md', '.gitignore', 'tests', 'fuzz', 'bench', 'web/src', 'web/test', 'wrangler.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
+      inputs: ['scripts', 'src', 'migrations', ...DOCS, ...CLIS, 'CONTRIBUTING.md', 'CHANGELOG.md', '.gitignore', 'tests', 'fuzz', 'bench', 'web/src', 'web/test', 'wrangler.toml', 'Cargo.toml', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package.json', 'web/package.json', 'package-lock.json'],
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),
