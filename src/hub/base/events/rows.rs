@@ -1,6 +1,5 @@
 //! Encoding the events of a batch as rows of the log.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
@@ -10,12 +9,8 @@ use crate::store::events::EventsRow;
 
 /// Encodes the events of a batch as the rows after the number `floor`. Of a large batch, encodes only the last events, as many as
 /// the log retains. An event that is too large for a row has an empty one.
-pub fn encode_rows<'e>(
-    floor: u64,
-    numbers: Range<u64>,
-    events: impl Iterator<Item = &'e Event>,
-) -> VecDeque<EventsRow> {
-    let (mut rows, mut row) = (VecDeque::new(), EventsRow::after(floor));
+pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
+    let (mut rows, mut row) = (Vec::new(), EventsRow::after(floor));
     for (number, event) in numbers.zip(events) {
         let bytes = event.body.text_bytes();
         let is_logged = bytes <= MAX_LOGGED_EVENT_BYTES;
@@ -35,15 +30,15 @@ pub fn encode_rows<'e>(
 }
 
 /// Appends a row. Drops the first rows that the log need not retain.
-fn push_row(rows: &mut VecDeque<EventsRow>, row: EventsRow) {
-    rows.push_back(row);
-    let need_not_retain_first = |rows: &VecDeque<EventsRow>| {
+fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
+    rows.push(row);
+    let need_not_retain_first = |rows: &[EventsRow]| {
         let others = || rows.iter().skip(1);
         let bytes: usize = others().map(|row| row.bytes).sum();
         bytes >= RETAINED_BYTES || others().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
     };
     while need_not_retain_first(rows) {
-        rows.pop_front();
+        rows.remove(0);
     }
 }
 

@@ -156,13 +156,13 @@ impl EventStream {
         Output::Send(self.last_published, event)
     }
 
-    /// A batch is durable after which no web client can resume from an event up to `number`.
+    /// A batch is durable that makes the events up to `number` useless: no web client can resume from one before `number`.
     pub fn cleared(&mut self, number: u64) {
         self.last_published = number;
         self.log.push_gap(number);
     }
 
-    /// A batch failed.
+    /// A batch failed, perhaps after its commit.
     pub fn failed(&mut self, may_have_committed: bool) -> Option<Output> {
         let batch_end = std::mem::replace(&mut self.last_reserved, self.last_published);
         if !may_have_committed || batch_end == self.last_published || self.phase == Phase::Off {
@@ -187,9 +187,10 @@ impl EventStream {
         if read.after.is_none() {
             let last = rows.last().map_or(0, |row| row.last).max(self.log.start);
             self.log = Log::new(self.log.start, last, self.log.idle_since);
-            self.last_published = last;
+            self.continue_after(last);
+            return outputs;
         }
-        for row in rows.iter().filter(|_| read.after.is_some()) {
+        for row in rows {
             match decode(row).filter(|_| row.floor == self.last_logged()) {
                 Some(events) => {
                     for (number, event) in events {
@@ -227,7 +228,7 @@ impl EventStream {
         self.last_used
     }
 
-    /// Reserves the numbers of the events of a batch.
+    /// Reserves the numbers of the events of a batch, which has at least one.
     pub fn reserve_for_batch(&mut self, events: usize, now: u64) -> Range<u64> {
         let first = (self.last_used + 1).max(now * 1000);
         let end = first + events as u64;
@@ -235,15 +236,15 @@ impl EventStream {
         first..end
     }
 
-    /// Returns the rows that log the events of a batch.
+    /// Returns the rows that log the events of a batch; none while the stream is off.
     pub fn encode_batch<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
         if self.phase == Phase::Off {
             return Vec::new();
         }
-        encode_rows(self.last_logged(), numbers, events).into()
+        encode_rows(self.last_logged(), numbers, events)
     }
 
-    /// Returns the row, without events, that marks a gap up to `number`.
+    /// Returns the row, without events, that marks a gap up to `number`; none while the stream is off.
     pub fn encode_gap(&self, number: u64) -> Vec<EventsRow> {
         let is_logged = self.phase != Phase::Off;
         is_logged.then(|| EventsRow { last: number, ..EventsRow::after(self.last_logged()) }).into_iter().collect()
