@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use futures::future::BoxFuture;
 
-use crate::hub::base::events::numbering::EventNumbers;
+use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::{Connections, Peer};
 use crate::hub::base::ports::{ConnId, Runtime};
 use crate::hub::base::push::state::{KEY_PREFIX, PushState};
@@ -64,7 +64,7 @@ impl Hub {
         });
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
-        hub.turn().restore_event_log();
+        hub.turn().restore_event_stream();
         // In a task, so that an alarm that woke the object is handled first. It sets the next alarm, and each setting
         // is a write.
         let woken = Arc::clone(&hub);
@@ -138,8 +138,8 @@ impl State {
             liveness: Liveness::default(),
             kept_requests: KeptRequests::default(),
             sweep: Sweep::new(rt.kv_get(SWEEP).map(|_| now)),
-            event_numbers: EventNumbers::new(&config.namespace, now),
-            log: None,
+            events: EventStream::new(&config.namespace, now),
+            event_appender: Default::default(),
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
             unwritten_attachments: Vec::new(),

@@ -6,8 +6,14 @@ use std::collections::HashMap;
 use super::columns::Columns;
 use super::sessions::history_of;
 use super::{Database, DbError, Row, Statement, Value, event_lines, query};
+use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
+
+/// How many events are added before reusable rows are looked for again.
+pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
+/// How many bytes of events are added before reusable rows are looked for again.
+pub const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 
 /// Writes a row. A repeated batch overwrites it with the same values.
 /// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`:
@@ -23,9 +29,9 @@ ON CONFLICT (namespace, last) DO UPDATE SET
 const REPLACE: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6 WHERE namespace = ?1 AND last = ?7";
 
-/// Writes a row in place of any superfluous row. Used after a wake, when the hub does not know which rows are superfluous.
-/// Changes nothing if no row is superfluous or the batch was repeated.
-/// `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_SUPERFLUOUS`.
+/// Writes a row into any reusable row, for an appender that knows none. Changes nothing if no row is reusable or the batch was
+/// repeated.
+/// `?1` to `?6`: as for `UPSERT`, `?7` and `?8`: as `?2` and `?3` of `SELECT_REUSABLE`.
 const REPLACE_ANY: &str = "
 UPDATE events SET last = ?2, floor = ?3, events = ?4, bytes = ?5, body = ?6
 WHERE namespace = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE namespace = ?1 AND last = ?2) AND last = (
@@ -47,8 +53,8 @@ DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
     FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
   WHERE events_after >= ?2 OR bytes_after >= ?3), 0))";
 
-/// Selects the rows that are followed by `?2` events or `?3` bytes, smallest first. `?1`: namespace.
-const SELECT_SUPERFLUOUS: &str = "
+/// Selects the reusable rows, which are followed by `?2` events or `?3` bytes, smallest first. `?1`: namespace.
+const SELECT_REUSABLE: &str = "
 SELECT last FROM (
   SELECT last, bytes, sum(events) OVER newer - events AS events_after, sum(bytes) OVER newer - bytes AS bytes_after
   FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
@@ -97,58 +103,84 @@ impl EventsRow {
     pub fn after(number: u64) -> Self {
         Self { last: number, floor: number, events: 0, bytes: 0, body: String::new() }
     }
-}
 
-impl From<EventsRow> for [Value; 5] {
-    fn from(row: EventsRow) -> Self {
-        let (events, bytes) = (row.events as u64, row.bytes as u64);
-        [row.last.into(), row.floor.into(), events.into(), bytes.into(), Value::Text(row.body)]
+    /// The parameters of `UPSERT`.
+    fn into_params(self, namespace: &Namespace) -> Vec<Value> {
+        let [last, floor, events, bytes] =
+            [self.last, self.floor, self.events as u64, self.bytes as u64].map(Value::from);
+        vec![namespace.as_ref().into(), last, floor, events, bytes, Value::Text(self.body)]
     }
 }
 
-/// Statements that write rows. Each replaces a superfluous row, whose number is popped from `superfluous`, while there are any.
-pub fn write(namespace: &Namespace, rows: Vec<EventsRow>, superfluous: &mut Vec<u64>) -> Vec<Statement> {
-    let statement = |row: EventsRow| {
-        let mut params = vec![namespace.as_ref().into()];
-        params.extend(<[Value; 5]>::from(row));
-        match superfluous.pop() {
-            Some(replaced) => {
-                params.push(replaced.into());
-                Statement::new(REPLACE, params)
-            }
-            None => Statement::new(UPSERT, params),
+/// Writes the rows of new events into those of old ones that the log need not retain: an updated row costs one written row, an
+/// insertion and a deletion two. One appender belongs to one namespace; its batches must not overlap.
+#[derive(Debug)]
+pub struct Appender {
+    /// The last numbers of reusable rows, which new rows pop from the end.
+    reusable_rows: Vec<u64>,
+    events_since_trim: usize,
+    bytes_since_trim: usize,
+}
+
+impl Default for Appender {
+    /// The first rows trim the log, because its size is unknown.
+    fn default() -> Self {
+        Self { reusable_rows: Vec::new(), events_since_trim: TRIM_EVENTS, bytes_since_trim: TRIM_BYTES }
+    }
+}
+
+impl Appender {
+    /// Adds statements to a batch that write rows, and trim the log from time to time. Rows up to number `start` are not part of
+    /// the log.
+    pub fn append(&mut self, namespace: &Namespace, start: u64, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
+        self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
+        self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
+        let is_full = self.events_since_trim >= TRIM_EVENTS || self.bytes_since_trim >= TRIM_BYTES;
+        let is_trim_due = is_full && !rows.is_empty();
+        // The rows of an earlier log may have been deleted.
+        self.reusable_rows.retain(|last| *last > start);
+        if is_trim_due && self.reusable_rows.is_empty() {
+            batch.extend(write_into_reusable_row(namespace, rows.remove(0), RETAINED_EVENTS, RETAINED_BYTES));
         }
-    };
-    rows.into_iter().map(statement).collect()
+        for row in rows {
+            let (sql, replaced) = self.reusable_rows.pop().map_or((UPSERT, None), |last| (REPLACE, Some(last.into())));
+            let mut params = row.into_params(namespace);
+            params.extend(replaced);
+            batch.push(Statement::new(sql, params));
+        }
+        if is_trim_due {
+            // The batch may delete reusable rows. It selects the others.
+            *self = Self { reusable_rows: Vec::new(), events_since_trim: 0, bytes_since_trim: 0 };
+            // Deletes rows that became reusable before a hibernation and were not replaced.
+            let limits = |events: usize, bytes: usize| {
+                [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into()]
+            };
+            let [of_namespace, events, bytes] = limits(RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
+            batch.push(Statement::new(TRIM, [of_namespace, events, bytes, start.into()]));
+            batch.push(Statement::new(SELECT_REUSABLE, limits(RETAINED_EVENTS, RETAINED_BYTES)));
+        }
+    }
+
+    /// Reads the results of a batch to which rows were appended.
+    pub fn on_written(&mut self, batch: &[Statement], results: Vec<Vec<Row>>) {
+        if let Some((_, rows)) = batch.iter().zip(results).find(|(statement, _)| statement.sql == SELECT_REUSABLE) {
+            let last = |row| Columns::new("events", row).number("last").ok();
+            self.reusable_rows = rows.into_iter().filter_map(last).collect();
+        }
+    }
+
+    /// Handles the failure of a batch, which may have replaced or deleted reusable rows nevertheless.
+    pub fn on_failed(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// Statements that write a row in the place of one that is followed by `events` events or `bytes` bytes, if there is one.
-pub fn write_replacing_any(namespace: &Namespace, row: EventsRow, events: usize, bytes: usize) -> [Statement; 2] {
-    let mut params = vec![namespace.as_ref().into()];
-    params.extend(<[Value; 5]>::from(row));
+pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: usize, bytes: usize) -> [Statement; 2] {
+    let mut params = row.into_params(namespace);
     let insert = Statement::new(INSERT_MISSING, params.clone());
     params.extend([(events as u64).into(), (bytes as u64).into()]);
     [Statement::new(REPLACE_ANY, params), insert]
-}
-
-/// A statement that deletes the oldest rows: those followed by `events` events or `bytes` bytes, and all up to `up_to`.
-pub fn trim(namespace: &Namespace, events: usize, bytes: usize, up_to: u64) -> Statement {
-    let params = [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into(), up_to.into()];
-    Statement::new(TRIM, params)
-}
-
-/// A statement that selects the rows that are followed by `events` events or `bytes` bytes. It belongs to a batch, whose
-/// result [`read_superfluous`] reads.
-pub fn select_superfluous(namespace: &Namespace, events: usize, bytes: usize) -> Statement {
-    let params = [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into()];
-    Statement::new(SELECT_SUPERFLUOUS, params)
-}
-
-/// Reads the last numbers of superfluous rows from the results of a batch; `None` if it selected none.
-pub fn read_superfluous(batch: &[Statement], results: Vec<Vec<Row>>) -> Result<Option<Vec<u64>>, DbError> {
-    let selected = batch.iter().zip(results).find(|(statement, _)| statement.sql == SELECT_SUPERFLUOUS);
-    let number = |row| Columns::new("events", row).number("last");
-    selected.map(|(_, rows)| rows.into_iter().map(number).collect()).transpose()
 }
 
 /// A statement that deletes the rows whose last number is at most `up_to`.

@@ -30,7 +30,7 @@ const LAYERS: &str = "
     hub::base             -> limits model auth hub::base::push hub::base::state
     hub                   -> model store hub::base::ports hub::base::state hub::base
     hub::turn             -> limits model wire push store hub::base::ports hub::base::peers hub::base::error hub::base::events hub::base::push hub::base::state hub
-    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::events hub::base::state hub hub::turn
+    hub::write            -> limits memory_budget model store hub::base::ports hub::base::error hub::base::state hub hub::turn
     hub::calls            -> model hub::base::ports hub::base::peers hub::base::error hub hub::turn
     hub::machines         -> limits model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write
     hub::sessions         -> limits memory_budget model wire store hub::base::ports hub::base::peers hub::base::error hub::base::state hub::base hub hub::turn hub::write hub::machines

@@ -20,15 +20,15 @@ impl Hub {
         let now = self.rt.now();
         subscription.set_visibility(subscription.reported_visible, now);
         let mut turn = self.turn();
-        subscription.last_published = turn.event_numbers.last_published();
-        let (from, resume) = match last_event_id.map(|id| turn.resume_point(id)) {
+        subscription.last_published = turn.events.last_published();
+        let (from, resume) = match last_event_id.map(|id| turn.events.resume_point(id)) {
             None => (subscription.last_published, "ok"),
             Some(Some(number)) => (number, "ok"),
             Some(None) => (subscription.last_published, "gap"),
         };
-        let missed = turn.log.iter().flat_map(|log| log.events_after(from));
+        let missed = turn.events.events_after(from);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
-        let frame = |number, body: &TextParts| turn.event_numbers.frame(subscription.format, number, body);
+        let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
         // `connection-changed` has the id that the client resumes from, so a client that disconnects right after it can
         // still resume there.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
@@ -81,7 +81,7 @@ impl Turn<'_> {
     }
 
     pub(in crate::hub) fn send_heartbeats(&mut self) {
-        self.broadcast(&HEARTBEAT.to_owned().into(), |_| true);
+        self.broadcast(self.state.events.last_published(), &HEARTBEAT.to_owned().into(), |_| true);
         self.state.connections.record_heartbeat();
     }
 }

@@ -160,7 +160,7 @@ impl Turn<'_> {
             MachineField::RunnerState => (None, versioned),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
-        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
         let parts = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
         self.state.write_queue.on_commit(Effect::Update {
             owner: Owner::Machine(id.to_owned()),

@@ -51,7 +51,7 @@ impl Turn<'_> {
         // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
-        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
         let text = TextParts::queued_value(Field::Metadata, Some(value.clone()));
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
@@ -94,7 +94,7 @@ impl Turn<'_> {
         let event = Event::session_updated(id, &changes);
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
-        let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         notification
             .into_iter()

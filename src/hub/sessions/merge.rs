@@ -203,12 +203,9 @@ impl Turn<'_> {
         self.hub.rt.kv_delete(&alive_key(&owner));
         let (removal, gap) = event_numbers;
         self.publish(Some(removal), || Event::session_removed(&old.id));
-        if let Some(log) = &mut self.state.log {
-            log.push_gap(gap);
-        }
-        self.state.event_numbers.set_published(gap);
+        self.state.events.cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
-        self.send_gap_notice(Some(new));
+        self.send_gap_notice(gap, Some(new));
         self.state.cache.evictions.record(&[Key::Id(new)]);
         let State { cache, write_queue, .. } = &mut *self.state;
         let entry = cache.require_entry_mut(new)?;

@@ -205,7 +205,7 @@ impl Turn<'_> {
         let session = &self.state.cache.require_entry(&draft.session)?.session;
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification = is_ready.then(|| self.hub.ready_notification(session));
-        let (session, update_seq) = (draft.session.clone(), self.state.event_numbers.allocate(now));
+        let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
         self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         self.state.write_queue.queue_message(&draft.session, message);
         notification

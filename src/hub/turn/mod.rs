@@ -2,6 +2,7 @@
 
 pub mod effects;
 pub mod event_log;
+pub mod event_stream;
 pub mod local_ids;
 pub mod notify;
 pub mod outbox;

@@ -2,14 +2,12 @@
 
 use serde::Serialize;
 
-use crate::hub::base::events::numbering::frame_without_id;
+use crate::hub::base::events::ids::frame_without_id;
 use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
-use crate::model::event::Event;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
-use crate::store::events::EventsRow;
 
 /// Events that do not report a change and are not logged.
 #[derive(Serialize)]
@@ -54,44 +52,6 @@ fn by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format, Vec<
 }
 
 impl Turn<'_> {
-    /// Sends an event to the web clients that subscribed to it, and adds it to the log in memory. An event without a number is
-    /// not replayed.
-    pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
-        if let Some(number) = number {
-            self.state.event_numbers.set_published(number);
-        }
-        // If there is no log, no web client is connected.
-        if self.state.log.is_none() {
-            return;
-        }
-        let event = event();
-        self.send_event(&event);
-        if let (Some(log), Some(number)) = (&mut self.state.log, number) {
-            log.push(number, event);
-        }
-    }
-
-    /// Publishes the events of a row, or a gap notice.
-    pub(in crate::hub) fn publish_row(&mut self, row: &EventsRow) {
-        let Some(log) = &mut self.state.log else { return };
-        match log.decode_next(row) {
-            Some(events) => {
-                events.into_iter().for_each(|(number, event)| self.publish(Some(number), || event));
-            }
-            None => {
-                log.push_gap(row.last);
-                self.state.event_numbers.continue_after(row.last);
-                self.send_gap_notice(None);
-            }
-        }
-        self.persist_last_published();
-    }
-
-    /// Sends an event to the web clients that subscribed to it.
-    pub(in crate::hub) fn send_event(&mut self, event: &Event) {
-        self.broadcast(&event.body, |subscription| subscription.receives(&event.audience));
-    }
-
     /// Sends an encoded delta to web clients, without an event id. It is dropped for clients that are slow, and for all when the
     /// namespace sends too many.
     pub(in crate::hub) fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
@@ -105,12 +65,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Notifies web clients that they have missed events: those that receive a session's messages, or all.
-    pub(in crate::hub) fn send_gap_notice(&mut self, session: Option<&str>) {
-        let number = self.state.event_numbers.last_published();
+    /// Notifies web clients, with the id of event `number`, that they have missed events: those that receive a session's messages,
+    /// or all.
+    pub(in crate::hub) fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             let body = connection_changed(subscription, "gap");
-            (conn, self.state.event_numbers.frame(subscription.format, number, &body))
+            (conn, self.state.events.ids.frame(subscription.format, number, &body))
         };
         let subscriptions = self.state.connections.subscriptions();
         let affected = subscriptions.filter(|(_, s)| session.is_none() || s.session.as_deref() == session);
@@ -126,17 +86,16 @@ impl Turn<'_> {
         let Notification { session_id, body, .. } = notification;
         let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
         let now = self.hub.rt.now();
-        self.broadcast(&toast, |subscription| subscription.counts_as_visible(now));
+        self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
         self.state.connections.has_visible_client(None, 0, now)
     }
 
-    /// Sends an event body, with the id of the last published event, to all web clients that match.
-    pub(in crate::hub) fn broadcast(&mut self, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
-        let number = self.state.event_numbers.last_published();
+    /// Sends an event body, with the id of event `number`, to all web clients that match.
+    pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
         let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
         for (format, conns) in by_format(&recipients) {
-            let frame = self.state.event_numbers.frame(format, number, body);
+            let frame = self.state.events.ids.frame(format, number, body);
             self.send_to_web_clients(&conns, &frame);
         }
     }

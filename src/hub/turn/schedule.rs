@@ -3,7 +3,6 @@
 use std::sync::Weak;
 
 use crate::hub::Hub;
-use crate::hub::base::events::log::EventLog;
 use crate::hub::base::state::State;
 use crate::hub::base::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
@@ -61,7 +60,7 @@ impl State {
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
             self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
-            self.log.as_ref().and_then(EventLog::ends_at),
+            self.events.ends_at(),
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),

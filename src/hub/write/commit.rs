@@ -20,7 +20,7 @@ use crate::hub::turn::effects::others;
 use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES};
 use crate::store::messages::select_by_local_ids;
 use crate::store::write_queue::Batch;
-use crate::store::{Database, DbError, Row, Statement, events};
+use crate::store::{Database, DbError, Statement};
 
 impl Hub {
     /// Waits until all writes queued so far are durable.
@@ -134,17 +134,9 @@ impl Hub {
         if !statements.is_empty() {
             let mut results = self.db.batch(&mut statements).await?;
             self.turn().insert_looked_up(lookup, &statements, &mut results);
-            self.store_superfluous_rows(&statements, results);
+            self.turn().event_appender.on_written(&statements, results);
         }
         Ok(event_numbers)
-    }
-
-    /// Keeps the superfluous rows of the event log that a batch has selected.
-    fn store_superfluous_rows(&self, statements: &[Statement], results: Vec<Vec<Row>>) {
-        let superfluous = events::read_superfluous(statements, results).ok().flatten();
-        if let (Some(log), Some(rows)) = (&mut self.turn().log, superfluous) {
-            log.superfluous_rows = rows;
-        }
     }
 
     pub(in crate::hub) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::base::events::log::{HEAD_KEY, LogHead};
+use session_gateway_hub::hub::base::events::stream::HEAD_KEY;
 use session_gateway_hub::hub::base::ports::Runtime;
 use session_gateway_hub::limits::LOG_RETENTION_MS;
 
@@ -31,11 +31,8 @@ impl World {
     /// The number of the last event before the start of the log.
     fn log_start(&self, namespace_index: usize) -> u64 {
         let head = self.objects[namespace_index].rt.kv_list(HEAD_KEY).pop();
-        let start = match head.and_then(|(_, head)| LogHead::decode(&head)) {
-            Some(LogHead::On(span)) => span.start,
-            Some(LogHead::Off(last)) => last,
-            None => 0,
-        };
+        // `on` or `off`, and the number.
+        let start = head.map_or(0, |(_, head)| head.split(' ').nth(1).unwrap().parse().unwrap());
         start.max(self.log_floor(namespace_index))
     }
 

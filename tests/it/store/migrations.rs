@@ -7,7 +7,7 @@ use crate::support::World;
 use crate::support::replay::reconnect;
 use crate::support::sqlite::Sqlite;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::events::log::HEAD_KEY;
+use session_gateway_hub::hub::base::events::stream::HEAD_KEY;
 use session_gateway_hub::hub::base::peers::subscription::Format;
 use session_gateway_hub::hub::base::ports::Runtime;
 

@@ -1,4 +1,6 @@
-//! Numbers and the log of events for web clients, without IO.
+//! The stream of events for web clients, without IO.
 
-pub mod log;
-pub mod numbering;
+pub mod ids;
+mod log;
+mod rows;
+pub mod stream;

@@ -38,8 +38,7 @@ use sweep::Sweep;
 use upload_slots::UploadSlots;
 
 use crate::hub::base::error::Error;
-use crate::hub::base::events::log::EventLog;
-use crate::hub::base::events::numbering::EventNumbers;
+use crate::hub::base::events::stream::EventStream;
 use crate::hub::base::peers::connections::Connections;
 use crate::hub::base::peers::rpc::Rpc;
 use crate::hub::base::ports::ConnId;
@@ -47,6 +46,7 @@ use crate::hub::base::push::state::PushState;
 use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::owner::Owner;
+use crate::store::events::Appender;
 use crate::store::write_queue::WriteQueue;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
@@ -66,9 +66,8 @@ pub(in crate::hub) struct State {
     pub liveness: Liveness,
     pub kept_requests: KeptRequests,
     pub sweep: Sweep,
-    pub event_numbers: EventNumbers,
-    /// The replay log; `None` while no web client is connected or may resume.
-    pub log: Option<EventLog>,
+    pub events: EventStream,
+    pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
     /// The sockets whose attachments are older than their peers in memory. A socket appears once for each change, so that the

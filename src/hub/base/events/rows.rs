@@ -1,0 +1,51 @@
+//! Encoding the events of a batch as rows of the log.
+
+use std::ops::Range;
+
+use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::model::event::Event;
+use crate::store::event_lines;
+use crate::store::events::EventsRow;
+
+/// Encodes the events of a batch as the rows after the number `floor`. Of a large batch, encodes only the last events, as many as
+/// the log retains. An event that is too large for a row has an empty one.
+pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
+    let (mut rows, mut row) = (Vec::new(), EventsRow::after(floor));
+    for (number, event) in numbers.zip(events) {
+        let bytes = event.body.text_bytes();
+        let is_logged = bytes <= MAX_LOGGED_EVENT_BYTES;
+        let fits = is_logged && !row.body.is_empty() && row.bytes + bytes <= MAX_LOG_ROW_BYTES;
+        if row.events > 0 && !fits {
+            let next = EventsRow::after(row.last);
+            push_row(&mut rows, std::mem::replace(&mut row, next));
+        }
+        row.last = number;
+        row.events += 1;
+        if is_logged {
+            push_event(&mut row, number, event);
+        }
+    }
+    push_row(&mut rows, row);
+    rows
+}
+
+/// Appends a row. Drops the first rows that the log need not retain.
+fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
+    rows.push(row);
+    let need_not_retain_first = |rows: &[EventsRow]| {
+        let others = || rows.iter().skip(1);
+        let bytes: usize = others().map(|row| row.bytes).sum();
+        bytes >= RETAINED_BYTES || others().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
+    };
+    while need_not_retain_first(rows) {
+        rows.remove(0);
+    }
+}
+
+/// Appends the line of an event. The size of the row has that of the whole event, also of one that is a reference.
+fn push_event(row: &mut EventsRow, number: u64, event: &Event) {
+    let before = row.body.len();
+    event_lines::push(&mut row.body, number, event);
+    let message_bytes = if event.message_seq.is_some() { event.body.text_bytes() } else { 0 };
+    row.bytes += row.body.len() - before + message_bytes;
+}

@@ -1,0 +1,342 @@
+use super::*;
+use crate::limits::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
+use crate::model::event::Audience;
+use crate::store::events::{TRIM_BYTES, TRIM_EVENTS};
+
+/// The clock, in Unix milliseconds: the first number is 101.
+const NOW: u64 = 0;
+
+fn event(size: usize) -> Event {
+    Event {
+        audience: Audience::Session("s".into()),
+        body: format!("{{{}}}", "x".repeat(size)).into(),
+        message_seq: None,
+    }
+}
+
+fn namespace() -> Namespace {
+    Namespace::parse("team").unwrap()
+}
+
+/// A stream that continues after event 100.
+fn woken(head: &str, last_published: Option<u64>) -> EventStream {
+    let mut stream = EventStream::new(&namespace(), NOW);
+    stream.woken(head, last_published);
+    stream
+}
+
+/// A live stream whose log starts after event 100, with its rows in the database.
+struct StoredStream {
+    stream: EventStream,
+    rows: Vec<EventsRow>,
+}
+
+impl StoredStream {
+    fn new() -> Self {
+        let mut stream = woken("off 99", None);
+        assert!(stream.client_connected());
+        Self { stream, rows: Vec::new() }
+    }
+
+    /// Reserves numbers for a batch with events of these sizes, and writes its rows.
+    fn write(&mut self, sizes: &[usize]) -> Vec<(u64, Event)> {
+        let events: Vec<Event> = sizes.iter().map(|size| event(*size)).collect();
+        let numbers = self.stream.reserve_for_batch(events.len(), NOW);
+        self.rows.extend(self.stream.encode_batch(numbers.clone(), events.iter()));
+        numbers.zip(events).collect()
+    }
+
+    /// Writes a batch with events of these sizes. Returns the numbers of those that are sent.
+    fn commit(&mut self, sizes: &[usize]) -> Vec<u64> {
+        let events = self.write(sizes).into_iter();
+        sent(events.filter_map(|(number, event)| self.stream.committed(Some(number), || event)))
+    }
+
+    /// The end of the pending read.
+    fn finish_read(&mut self) -> Vec<Output> {
+        let read = self.stream.pending_read().unwrap();
+        let after = read.after.unwrap_or_default();
+        let rows: Vec<EventsRow> = self.rows.iter().filter(|row| row.last > after).cloned().collect();
+        self.stream.rows_read(read, &rows)
+    }
+
+    /// The stream after a restart without clients, with all rows loaded.
+    fn restarted(&self) -> EventStream {
+        let mut restarted = Self { stream: woken(&self.stream.head(), None), rows: self.rows.clone() };
+        assert_eq!(restarted.finish_read(), []);
+        assert_eq!(restarted.stream.last_published, self.stream.last_published);
+        if let Some((after, up_to)) = restarted.stream.log.rows_to_load(100) {
+            assert_eq!((after, up_to), (100, self.stream.last_published));
+            restarted.stream.older_rows_read(up_to, restarted.rows);
+        }
+        restarted.stream
+    }
+}
+
+fn sent(outputs: impl IntoIterator<Item = Output>) -> Vec<u64> {
+    let number = |output| match output {
+        Output::Send(number, _) => number,
+        other => panic!("{other:?}"),
+    };
+    outputs.into_iter().map(number).collect()
+}
+
+/// The numbers of the events in memory.
+fn numbers(stream: &EventStream) -> Vec<u64> {
+    stream.events_after(0).map(|(number, _)| *number).collect()
+}
+
+fn bytes(stream: &EventStream) -> usize {
+    stream.events_after(0).map(|(_, event)| event.body.text_bytes()).sum()
+}
+
+/// The smallest number from which a client can resume.
+fn floor(stream: &EventStream) -> u64 {
+    (0..10_000).find(|number| stream.log.can_resume_from(*number)).unwrap()
+}
+
+#[test]
+fn without_clients_events_have_numbers_but_are_not_sent_or_logged() {
+    let mut stream = woken("off 99", None);
+    let reserved = stream.reserve_for_batch(1, NOW);
+    assert!(stream.encode_batch(reserved.clone(), [event(1)].iter()).is_empty() && stream.encode_gap(101).is_empty());
+    assert_eq!(stream.committed(Some(reserved.start), || panic!("no client receives it")), None);
+    assert_eq!((stream.last_published(), stream.pending_read(), stream.ends_at()), (101, None, None));
+    assert!(!stream.client_gone(NOW) && stream.failed(true).is_none());
+}
+
+#[test]
+fn the_log_ends_ten_minutes_after_the_last_client_left_and_the_next_one_starts_later() {
+    let mut stored = StoredStream::new();
+    assert_eq!(stored.commit(&[1]), [101]);
+    assert!(!stored.stream.client_connected(), "its head is stored");
+    assert!(stored.stream.client_gone(7) && !stored.stream.client_gone(8));
+    assert_eq!((stored.stream.head(), stored.stream.ends_at()), ("on 100 7".to_owned(), Some(7 + LOG_RETENTION_MS)));
+    assert_eq!(stored.stream.alarm_fired(6 + LOG_RETENTION_MS), None);
+    assert!(stored.stream.client_connected(), "a client has come back");
+    assert!(stored.stream.client_gone(9));
+    let last = stored.stream.alarm_fired(9 + LOG_RETENTION_MS).unwrap();
+    assert_eq!((stored.stream.head(), numbers(&stored.stream)), (format!("off {last}"), vec![]));
+    let mut next = woken(&stored.stream.head(), None);
+    assert!(next.client_connected() && next.log_start() > last);
+}
+
+#[test]
+fn the_number_of_a_failed_batch_is_not_used_again() {
+    let mut stored = StoredStream::new();
+    stored.write(&[1, 1]);
+    assert_eq!(stored.stream.failed(false), None);
+    assert_eq!(stored.stream.pending_read(), None);
+    assert_eq!(stored.commit(&[1]), [103]);
+    assert_eq!(stored.stream.next_unused(NOW), 104);
+}
+
+#[test]
+fn clients_receive_the_events_of_a_failed_batch_that_was_committed() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    stored.write(&[1, 1]);
+    assert_eq!(stored.stream.failed(true), Some(Output::Read));
+    assert_eq!(stored.stream.pending_read().and_then(|read| read.after), Some(101));
+    let outputs = stored.finish_read();
+    assert_eq!(sent(outputs), [102, 103]);
+    assert_eq!((stored.stream.pending_read(), numbers(&stored.stream)), (None, vec![101, 102, 103]));
+    assert_eq!(stored.commit(&[1]), [104]);
+    assert_eq!(stored.rows.last().map(|row| row.floor), Some(103));
+}
+
+#[test]
+fn a_read_that_began_before_the_last_failure_is_ignored() {
+    let mut stored = StoredStream::new();
+    stored.write(&[1]);
+    stored.rows.clear();
+    stored.stream.failed(true);
+    let first = stored.stream.pending_read().unwrap();
+    assert_eq!(stored.finish_read(), [], "the batch was not committed");
+    stored.write(&[1]);
+    stored.stream.failed(true);
+    assert_eq!(stored.stream.rows_read(first, &[]), []);
+    assert!(stored.stream.pending_read().is_some());
+    assert_eq!(sent(stored.finish_read()), [102]);
+}
+
+#[test]
+fn a_failed_batch_is_a_gap_if_the_log_started_during_its_commit() {
+    let mut stream = woken("off 99", None);
+    let reserved = stream.reserve_for_batch(1, NOW);
+    stream.client_connected();
+    assert_eq!(stream.log_start(), reserved.start);
+    assert_eq!(stream.failed(true), Some(Output::Gap(reserved.start)));
+    assert_eq!((stream.pending_read(), stream.last_published()), (None, reserved.start));
+}
+
+#[test]
+fn events_from_before_the_start_are_sent_and_not_logged() {
+    let mut stream = woken("off 99", None);
+    let reserved = stream.reserve_for_batch(1, NOW);
+    stream.client_connected();
+    assert_eq!(sent(stream.committed(Some(reserved.start), || event(1))), [101]);
+    assert_eq!((floor(&stream), numbers(&stream)), (101, vec![]));
+}
+
+#[test]
+fn an_event_without_a_number_has_that_of_the_event_before_and_is_not_logged() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    assert_eq!(sent(stored.stream.committed(None, || event(1))), [101]);
+    assert_eq!(numbers(&stored.stream), [101]);
+}
+
+#[test]
+fn after_a_restart_connected_clients_receive_what_was_not_sent_to_them() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    stored.write(&[1]);
+    stored.stream = woken(&stored.stream.head(), Some(101));
+    assert_eq!(stored.stream.head(), "on 100");
+    assert_eq!(sent(stored.finish_read()), [102]);
+    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![102], 101));
+}
+
+#[test]
+fn after_a_restart_connected_clients_have_a_gap_if_a_row_is_missing() {
+    let mut stored = StoredStream::new();
+    for _ in 0..3 {
+        stored.write(&[1]);
+        stored.stream.continue_after(stored.stream.last_used);
+    }
+    stored.rows.remove(0);
+    stored.stream = woken("on 100", Some(100));
+    let outputs = stored.finish_read();
+    assert_eq!(outputs[0], Output::Gap(102));
+    assert_eq!(sent(outputs.into_iter().skip(1)), [103]);
+    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![103], 102));
+}
+
+#[test]
+fn no_client_resumes_from_before_a_merge() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    let numbers_of_merge = stored.stream.reserve_for_batch(2, NOW);
+    let gap = numbers_of_merge.end - 1;
+    let rows = stored.stream.encode_gap(gap);
+    assert!(rows.iter().all(|row| (row.floor, row.last, row.body.as_str()) == (101, gap, "")));
+    stored.rows.extend(rows);
+    stored.stream.committed(Some(numbers_of_merge.start), || event(1));
+    stored.stream.cleared(gap);
+    assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (gap, vec![]));
+    assert_eq!(floor(&stored.restarted()), gap);
+}
+
+#[test]
+fn a_malformed_head_is_ignored() {
+    for malformed in ["", "on", "on x", "on 1 x", "on 1 2 3", "off", "off x", "off 1 2", "1"] {
+        let stream = woken(malformed, None);
+        assert_eq!((stream.phase, stream.last_published()), (Phase::Off, 0), "{malformed:?}");
+    }
+}
+
+#[test]
+fn decoding_a_row_restores_any_id_and_any_json() {
+    let ids = ["", "m", "tab\there", "line\nbreak\r", "\"quoted\"", "\u{2028}", "日本", "\\", "1\ts\"a\"\t{}"];
+    let audiences = ids
+        .into_iter()
+        .flat_map(|id| [Audience::Session(id.into()), Audience::SessionOnly(id.into()), Audience::Machine(id.into())]);
+    let events: Vec<Event> = audiences
+        .map(|audience| Event { audience, body: "{\"a\":\r\n\t\"b\\n\u{2028}\"}".to_owned().into(), message_seq: None })
+        .collect();
+    let end = 101 + events.len() as u64;
+    let rows = encode_rows(100, 101..end, events.iter());
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    assert_eq!((row.last, row.floor, row.events), (end - 1, 100, events.len()));
+    let decoded = decode(row).unwrap();
+    assert!(decoded.iter().map(|(number, _)| *number).eq(101..end));
+    for ((_, decoded), event) in decoded.iter().zip(&events) {
+        assert_eq!(
+            (&decoded.audience, decoded.body.concat()),
+            (&event.audience, "{\"a\":  \t\"b\\n\u{2028}\"}".to_owned())
+        );
+    }
+}
+
+#[test]
+fn loaded_events_come_before_those_published_during_the_read() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1, 1]);
+    let older = stored.rows.clone();
+    stored.stream = woken(&stored.stream.head(), None);
+    stored.finish_read();
+    let (_, up_to) = stored.stream.log.rows_to_load(101).unwrap();
+    assert_eq!(stored.commit(&[1]), [103]);
+    for _ in 0..2 {
+        stored.stream.older_rows_read(up_to, older.clone());
+        assert_eq!((floor(&stored.stream), numbers(&stored.stream)), (100, vec![101, 102, 103]));
+    }
+    assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");
+}
+
+#[test]
+fn at_least_1000_events_are_retained() {
+    let mut stored = StoredStream::new();
+    for n in 1..=3_000 {
+        stored.commit(&[1]);
+        let retained = stored.stream.events_after(0).count();
+        assert!(retained >= RETAINED_EVENTS.min(n) && retained <= RETAINED_EVENTS + TRIM_EVENTS, "{retained}");
+    }
+    let retained = numbers(&stored.stream);
+    assert_eq!((retained.first().copied(), retained.last().copied()), (Some(floor(&stored.stream) + 1), Some(3_100)));
+    assert!(stored.stream.log.rows_to_load(101).is_none(), "trimmed events are not loaded again");
+}
+
+#[test]
+fn at_least_two_megabytes_of_events_are_retained() {
+    let mut stored = StoredStream::new();
+    for n in 1..=100 {
+        stored.commit(&[100_000, 10]);
+        let bytes = bytes(&stored.stream);
+        assert!(bytes >= RETAINED_BYTES.min(n * 100_000) && bytes <= RETAINED_BYTES + TRIM_BYTES, "{n}: {bytes}");
+    }
+}
+
+#[test]
+fn a_large_batch_is_split_into_rows() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1, 100_000, 100_000, 100_000, 700_000, 1, 1]);
+    let rows: Vec<(u64, u64, usize)> = stored.rows.iter().map(|row| (row.floor, row.last, row.events)).collect();
+    assert_eq!(rows, [(100, 103, 3), (103, 104, 1), (104, 105, 1), (105, 107, 2)]);
+    assert_eq!(numbers(&stored.restarted()), (101..=107).collect::<Vec<_>>());
+}
+
+#[test]
+fn only_the_end_of_a_batch_larger_than_the_log_is_written() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    stored.commit(&[100_000; 80]);
+    let bytes: usize = stored.rows.iter().map(|row| row.body.len()).sum();
+    assert!((RETAINED_BYTES..RETAINED_BYTES + 2 * MAX_LOG_ROW_BYTES).contains(&bytes), "{bytes}");
+    let start = stored.rows[1].floor;
+    let restarted = stored.restarted();
+    assert_eq!((floor(&restarted), restarted.last_published()), (start, 181));
+    assert_eq!(numbers(&restarted), (start + 1..=181).collect::<Vec<_>>());
+    assert!(floor(&stored.stream) <= start);
+}
+
+#[test]
+fn an_event_larger_than_a_row_is_a_gap() {
+    let mut stored = StoredStream::new();
+    stored.commit(&[1]);
+    assert_eq!(stored.commit(&[1, MAX_LOGGED_EVENT_BYTES, 1]), [102, 103, 104], "all are sent");
+    for stream in [&stored.stream, &stored.restarted()] {
+        assert_eq!((numbers(stream), floor(stream)), (vec![104], 103));
+    }
+    let gap = &stored.rows[2];
+    assert!(gap.body.is_empty() && decode(gap).is_none());
+    stored.commit(&[MAX_LOGGED_EVENT_BYTES]);
+    for stream in [&stored.stream, &stored.restarted()] {
+        assert_eq!((numbers(stream), floor(stream)), (vec![], 105));
+    }
+    stored.commit(&[MAX_LOGGED_EVENT_BYTES - 2]);
+    assert_eq!((numbers(&stored.stream), floor(&stored.stream)), (vec![106], 105));
+    assert!(stored.rows.iter().all(|row| row.body.len() < 2_000_000));
+}
