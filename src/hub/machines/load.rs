@@ -66,7 +66,7 @@ impl Hub {
     /// stalled, these are the last committed states. Of large values, only the length is included.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let has_changes = self.turn().cache.has_changed_machine();
+        let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
             self.flushed_or_stalled().await?;
         }
@@ -78,14 +78,14 @@ impl Hub {
         let mut unread = Vec::new();
         let split = |machine: &Machine| Some(machine_segments(machine));
         loop {
-            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
+            let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_machine(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
+                let turn = self.turn();
+                (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);
@@ -96,7 +96,8 @@ impl Hub {
 
 impl State {
     pub(in crate::hub) fn list_online_machines(&self) -> Vec<Json> {
-        let mut online: Vec<&Machine> = self.cache.list_machines().filter(|machine| machine.active).collect();
+        let mut online: Vec<&Machine> =
+            self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
         let to_json =
             |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);

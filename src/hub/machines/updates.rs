@@ -183,7 +183,7 @@ impl Turn<'_> {
         let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
-        let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
+        let (value, large, version) = field.get_mut(cache.machine_mut(id, write_queue)?);
         *version = new_version;
         let owner = (id, field.field());
         self.hub.set_value_within(max_inline_bytes, write_queue, owner, new_version, (value, large), new_value);
@@ -194,7 +194,7 @@ impl Turn<'_> {
 impl State {
     /// Queues the write of a changed machine and the `machine-updated` event.
     pub(super) fn record_machine_change(&mut self, id: &str, now: u64) -> Result<(), Error> {
-        let machine = self.cache.machine_mut(id)?;
+        let machine = self.machine_mut(id)?;
         machine.seq += 1;
         machine.updated_at = now;
         let event = Event::machine_updated(id, &Changes::of(machine));

@@ -38,8 +38,8 @@ impl State {
 impl Turn<'_> {
     pub(in crate::hub) fn deactivate(&mut self, id: &str) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
-        let State { cache, liveness, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let State { cache, liveness, write_queue, .. } = &mut *self.state;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         liveness.stop(&owner);
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };

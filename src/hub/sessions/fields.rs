@@ -31,7 +31,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
@@ -68,7 +68,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let changed = self.state.add_completed_requests(id, parts.completed, now);
         let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         s.agent_state_version += 1;
         // Only a CLI can request a permission; a change by the hub completes or cancels requests.
         let notification = from.and_then(|_| self.hub.permission_notification(s, parts.base.as_ref()));
@@ -140,7 +140,7 @@ impl State {
             return completed;
         }
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut(session);
+        let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
         // Without the earlier ones in memory, the limit is enforced when they are loaded.
         let mut unknown = CompletedRequests::default();
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);

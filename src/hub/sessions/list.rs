@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
+use crate::hub::base::state::State;
 use crate::hub::base::state::evictions::{Generation, Key};
 use crate::hub::base::state::session_list::ListRequest;
 use crate::hub::turn::Turn;
@@ -22,7 +23,10 @@ impl Hub {
         loop {
             let generation = self.turn().cache.evictions.generation();
             self.flushed_or_stalled().await?;
-            let listed = self.turn().cache.list_page(request);
+            let listed = {
+                let State { cache, write_queue, .. } = &mut *self.turn();
+                cache.list_page(request, write_queue)
+            };
             let selection = match listed {
                 Ok(page) => {
                     drop(keep_json);

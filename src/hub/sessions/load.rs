@@ -230,7 +230,7 @@ impl Hub {
             let Some(entry) = turn.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
-            let Some(entry) = turn.cache.entry_mut(id) else { return Ok(true) };
+            let Ok(entry) = turn.session_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
             turn.write_queue.queue_session(id, SessionColumns::All);
         }
@@ -327,14 +327,14 @@ impl Hub {
         let mut unread = Vec::new();
         let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
         loop {
-            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
+            let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_shown(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
+                let turn = self.turn();
+                (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);

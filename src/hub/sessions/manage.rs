@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
+use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
@@ -75,7 +76,7 @@ impl Hub {
     pub async fn set_pinned(self: &Arc<Self>, id: &str, pinned: bool) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
-            let session = &mut turn.cache.require_entry_mut(id)?.session;
+            let session = &mut turn.session_mut(id)?.session;
             let version = session.metadata_version;
             if session.pinned != pinned {
                 session.pinned = pinned;
@@ -97,7 +98,8 @@ impl Hub {
             if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            turn.cache.remove(id);
+            let State { cache, write_queue, .. } = &mut **turn;
+            cache.remove(id, write_queue.queued_images());
             turn.clear_reactivation(id);
             turn.write_queue.delete_session(id);
             turn.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
@@ -146,7 +148,8 @@ impl Turn<'_> {
         self.state.write_queue.queue_session(&id, SessionColumns::All);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
         self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
-        self.state.cache.insert_created(session);
+        let State { cache, write_queue, .. } = &mut *self.state;
+        cache.insert_created(session, write_queue.queued_images());
         let now = self.hub.rt.now();
         let completed = self.state.select_completed_requests(&id, agent_state, now);
         self.state.add_completed_requests(&id, completed, now);

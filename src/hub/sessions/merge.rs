@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
+use crate::hub::base::state::before_images::Committed;
+use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::storage_keys::alive_key;
@@ -197,7 +199,8 @@ impl Turn<'_> {
         let new = &merged.id;
         // Drops what is queued for the old session, whose row is gone.
         self.state.write_queue.delete_session(&old.id);
-        self.state.cache.remove(&old.id);
+        let State { cache, write_queue, .. } = &mut *self.state;
+        cache.remove(&old.id, write_queue.queued_images());
         let owner = Owner::Session(old.id.clone());
         self.state.liveness.stop(&owner);
         self.hub.rt.kv_delete(&alive_key(&owner));
@@ -211,7 +214,7 @@ impl Turn<'_> {
         self.send_gap_notice(Some(new));
         self.state.cache.evictions.record(&[Key::Id(new)]);
         let State { cache, write_queue, .. } = &mut *self.state;
-        let entry = cache.require_entry_mut(new)?;
+        let entry = cache.require_entry_mut(new, write_queue)?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         write_queue.trim_completed_requests(new);
@@ -228,7 +231,9 @@ impl Turn<'_> {
         self.state.write_queue.queue_session(new, SessionColumns::All);
         self.state.write_queue.on_commit(Effect::Publish(event));
         self.set_metadata(new, metadata, None)?;
-        self.state.cache.record_merged(&old.id, merged);
+        let images = &mut self.state.write_queue.queued_images().sessions;
+        images.remove(&old.id);
+        images.insert(new.clone(), Committed::present(CachedSession::new(merged.clone())));
         Ok(())
     }
 }

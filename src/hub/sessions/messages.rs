@@ -183,7 +183,7 @@ impl Turn<'_> {
     /// Assigns the message its seq, and queues its write and its effects.
     fn queue_message(&mut self, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.hub.rt.now();
-        let entry = self.state.cache.require_entry_mut(&draft.session)?;
+        let entry = self.state.session_mut(&draft.session)?;
         entry.session.seq += 1;
         entry.session.updated_at = now;
         let message = Message {
@@ -220,7 +220,7 @@ impl Turn<'_> {
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
         let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
         let event = Event::session_updated(&draft.session, &changes);
-        self.state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
+        self.state.session_mut(&draft.session)?.session.todos = Some(todos);
         self.state.write_queue.queue_session(&draft.session, SessionColumns::All);
         self.state.write_queue.on_commit(Effect::Publish(event));
         Ok(())

@@ -3,7 +3,7 @@
 //! its own.
 
 use crate::hub::base::state::State;
-use crate::hub::base::state::committed::Committed;
+use crate::hub::base::state::before_images::Committed;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::{LocalIds, Seen};
 use crate::hub::base::state::lookup::{LocalIdLookup, UnknownLocalId};
@@ -68,7 +68,7 @@ impl State {
     /// are not durable; their local ids are in memory unless there are too many.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
-        let durable_seq = match self.cache.committed_session(session) {
+        let durable_seq = match self.write_queue.committed_session(session) {
             Some(Committed::Present(committed)) => committed.session.seq,
             Some(Committed::Absent) => 0,
             None => entry.session.seq,

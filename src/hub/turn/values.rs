@@ -1,17 +1,16 @@
 //! Values of versioned fields, which are large above a limit.
 
 use crate::hub::Hub;
-use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::before_images::WriteQueue;
 use crate::model::json::Json;
 use crate::model::large::{Field, LargeRef};
 use crate::store::values::LargeValue;
-use crate::store::write_queue::WriteQueue;
 
 impl Hub {
     /// Replaces the value of a field. A large value is queued in the write queue, and only its excerpt is cached.
     pub(in crate::hub) fn set_value(
         &self,
-        write_queue: &mut WriteQueue<Effect>,
+        write_queue: &mut WriteQueue,
         (owner, field): (&str, Field),
         version: u64,
         current: (&mut Option<Json>, &mut Option<LargeRef>),
@@ -24,7 +23,7 @@ impl Hub {
     pub(in crate::hub) fn set_value_within(
         &self,
         max_inline_bytes: usize,
-        write_queue: &mut WriteQueue<Effect>,
+        write_queue: &mut WriteQueue,
         (owner, field): (&str, Field),
         version: u64,
         (current, large): (&mut Option<Json>, &mut Option<LargeRef>),

@@ -7,9 +7,8 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::cache::Cache;
+use crate::hub::base::state::before_images::{Committed, WriteQueue};
 use crate::hub::base::state::cached_session::CachedSession;
-use crate::hub::base::state::committed::Committed;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
@@ -112,14 +111,14 @@ impl Hub {
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
-        committed: impl Fn(&Cache) -> Option<&Committed<T>>,
+        committed: impl Fn(&WriteQueue) -> Option<&Committed<T>>,
         split: impl Fn(&T) -> Option<Vec<Segment>>,
     ) -> Result<Option<ResponseText>, Error> {
-        if committed(&self.turn().cache).is_none() {
+        if committed(&self.turn().write_queue).is_none() {
             return Ok(None);
         }
         self.flushed_or_stalled().await?;
-        let segments = match committed(&self.turn().cache) {
+        let segments = match committed(&self.turn().write_queue) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
             Some(Committed::Present(state)) => split(state),
             None => None,

@@ -23,7 +23,7 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
         let (mut cache, examined) = (Cache::default(), Cell::new(0));
         let insertions = 5 * MAX_CACHED_SESSIONS;
         for n in 0..insertions {
-            cache.insert_created(session(n));
+            cache.insert_created(session(n), &mut BeforeImages::default());
             cache.evict(
                 UNLIMITED,
                 |_| true,
@@ -88,17 +88,18 @@ fn the_counted_bytes_follow_every_change() {
     for n in 0..4 {
         cache.insert_loaded(session(n));
     }
-    cache.insert_created(session(4));
+    let images = &mut BeforeImages::default();
+    cache.insert_created(session(4), images);
     check(&mut cache);
     for length in [500, 20] {
         let text = Some(Json::of(&"x".repeat(length)));
-        cache.entry_mut("1").unwrap().session.metadata.clone_from(&text);
+        cache.entry_mut("1", images).unwrap().session.metadata.clone_from(&text);
         cache.entry_mut_keeping_summary("2").unwrap().session.todos = text;
         check(&mut cache);
     }
-    cache.entry_mut("1").unwrap().session.metadata = None;
-    cache.remove("1");
-    cache.remove("2");
+    cache.entry_mut("1", images).unwrap().session.metadata = None;
+    cache.remove("1", images);
+    cache.remove("2", images);
     cache.insert_loaded(session(1));
     check(&mut cache);
     cache.clear();

@@ -36,7 +36,7 @@ pub struct CachedSession {
 }
 
 impl CachedSession {
-    pub(super) fn new(session: Session) -> Self {
+    pub(in crate::hub) fn new(session: Session) -> Self {
         Self {
             session,
             summary: OnceCell::new(),
