@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
+use crate::hub::base::state::evictions::Key;
 use crate::hub::write::large::{ResponseText, machine_segments, without_large};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -17,25 +18,21 @@ use crate::store::{Found, machines as store};
 impl Hub {
     /// Loads the machines of the namespace, unless they are cached.
     pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        let (mut machines, mut turn) = loop {
+        loop {
             if self.turn().cache.machines().is_some() {
                 return Ok(());
             }
-            self.flushed().await?;
-            let generation = self.turn().cache.evictions.generation();
-            let machines = store::load_all(&self.db, &self.config.namespace).await?;
-            let turn = self.turn();
-            if !turn.cache.evictions.cleared_since(generation) {
-                break (machines, turn);
+            let ticket = self.begin_read().await?;
+            let mut machines = store::load_all(&self.db, &self.config.namespace).await?;
+            let mut turn = self.turn();
+            let Some(read) = turn.cache.redeem(&ticket, Key::Namespace) else { continue };
+            for machine in machines.iter_mut().filter(|machine| machine.active) {
+                let owner = Owner::Machine(machine.id.clone());
+                machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
+                turn.start_timeout(owner);
             }
-        };
-        for machine in machines.iter_mut().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-            turn.start_timeout(owner);
+            turn.cache.insert_loaded_machines(read, machines);
         }
-        turn.cache.insert_loaded_machines(machines);
-        Ok(())
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
@@ -43,15 +40,15 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_machines().await?;
-                let generation = {
+                let ticket = {
                     let turn = self.turn();
                     if turn.cache.machine(id).is_ok() {
                         return Ok(());
                     }
-                    turn.cache.evictions.generation()
+                    turn.cache.take_ticket()
                 };
                 let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.turn().cache.evictions.cleared_since(generation) {
+                if self.turn().cache.redeem(&ticket, Key::Namespace).is_none() {
                     continue;
                 }
                 return match owner {

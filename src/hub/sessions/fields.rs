@@ -141,6 +141,7 @@ impl State {
         }
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
         let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
+        let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
         // Without the earlier ones in memory, the limit is enforced when they are loaded.
         let mut unknown = CompletedRequests::default();
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
@@ -154,6 +155,9 @@ impl State {
         if known.trim() {
             changed.retain(|(id, _)| known.contains(id));
             self.write_queue.trim_completed_requests(session);
+        }
+        if !is_loaded {
+            self.cache.invalidate_reads(session);
         }
         for (request_id, value) in &changed {
             self.write_queue.queue_completed_request(CompletedRequest {

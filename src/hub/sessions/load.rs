@@ -1,7 +1,7 @@
 //! Loading sessions from the database into the cache.
 //!
-//! The database lacks what is still queued in the write queue, so the write queue is flushed before each read. If the session changes
-//! or is evicted during the read, the result may be stale, and the read is repeated.
+//! Each read begins with a [ticket](crate::hub::base::state::evictions::ReadTicket). If the session is evicted during the read, the
+//! result may be stale: the ticket is not redeemed, and the read is repeated.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
 use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::completed_requests::CompletedRequests;
-use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::evictions::{CurrentRead, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
@@ -93,8 +93,7 @@ impl Hub {
                 if self.turn().cache.touch(id) {
                     return Ok(());
                 }
-                let generation = self.turn().cache.evictions.generation();
-                self.flushed().await?;
+                let ticket = self.begin_read().await?;
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
                 statements.extend(details.select(namespace, id));
@@ -117,14 +116,11 @@ impl Hub {
                 let mut results = results?.into_iter();
                 let found = store::read_found(namespace, &mut results)?;
                 let mut turn = self.turn();
-                if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
-                    continue;
-                }
+                let Some(read) = turn.cache.redeem(&ticket, Key::Id(id)) else { continue };
                 return match found {
                     Found::Owned(session) => {
-                        let is_new = turn.cache.entry(id).is_none();
-                        turn.insert_loaded(session);
-                        if is_new { insert_details(&mut turn, id, details, results) } else { Ok(()) }
+                        turn.insert_loaded(&read, session);
+                        insert_details(&mut turn, read, id, details, results)
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -146,8 +142,7 @@ impl Hub {
                 }
                 continue;
             }
-            let generation = self.turn().cache.evictions.generation();
-            self.flushed().await?;
+            let ticket = self.begin_read().await?;
             let namespace = &self.config.namespace;
             let mut statements = vec![store::select_by_tag(namespace, tag)];
             if self.turn().cache.session_count().is_none() {
@@ -157,18 +152,15 @@ impl Hub {
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
             let count = results.next().map(summaries::read_count).transpose()?;
             let mut turn = self.turn();
-            if turn.cache.evictions.contains_since(generation, Key::Tag(tag)) {
+            let Some(read) = turn.cache.redeem(&ticket, Key::Tag(tag)) else { continue };
+            if let Some(session) = found {
+                turn.insert_loaded(&read, session);
                 continue;
             }
-            match found {
-                Some(session) => turn.insert_loaded(session),
-                None => {
-                    if let Some(count) = count {
-                        turn.cache.set_session_count(count);
-                    }
-                    return Ok(());
-                }
+            if let Some(count) = count {
+                turn.cache.set_session_count(read, count);
             }
+            return Ok(());
         }
     }
 
@@ -176,27 +168,16 @@ impl Hub {
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, Details::CompletedRequests).await?;
-            let (version, generation) = {
-                let turn = self.turn();
-                match turn.cache.entry(id) {
-                    Some(entry) if entry.completed.is_some() => return Ok(()),
-                    Some(entry) => (entry.session.agent_state_version, turn.cache.evictions.generation()),
-                    None => continue,
-                }
-            };
-            self.flushed().await?;
+            match self.turn().cache.entry(id) {
+                Some(entry) if entry.completed.is_some() => return Ok(()),
+                Some(_) => {}
+                None => continue,
+            }
+            let ticket = self.begin_read().await?;
             let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
             let mut turn = self.turn();
-            // A merge adds completed requests without a new version, and counts as an eviction.
-            if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
-                continue;
-            }
-            if turn
-                .cache
-                .entry(id)
-                .is_some_and(|entry| entry.session.agent_state_version == version && entry.completed.is_none())
-            {
-                insert_details(&mut turn, id, Details::CompletedRequests, vec![rows])?;
+            if let Some(read) = turn.cache.redeem(&ticket, Key::Id(id)) {
+                insert_details(&mut turn, read, id, Details::CompletedRequests, vec![rows])?;
             }
         }
     }
@@ -259,18 +240,13 @@ impl Hub {
 
     /// Loads the local ids of a session's last messages.
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        let generation = self.turn().cache.evictions.generation();
-        self.flushed().await?;
+        let ticket = self.begin_read().await?;
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
         let rows = query(&self.db, select).await?;
         let mut turn = self.turn();
-        if turn.cache.evictions.contains_since(generation, Key::Id(session)) {
-            return Ok(());
-        }
-        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
-        match turn.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut turn, session, Details::LocalIds, vec![rows]),
-            false => Ok(()),
+        match turn.cache.redeem(&ticket, Key::Id(session)) {
+            Some(read) => insert_details(&mut turn, read, session, Details::LocalIds, vec![rows]),
+            None => Ok(()),
         }
     }
 
@@ -344,20 +320,21 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    fn insert_loaded(&mut self, mut session: Session) {
+    fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
             self.start_timeout(owner);
         }
-        self.state.cache.insert_loaded(session);
+        self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();
     }
 }
 
-/// Inserts the results of [`Details::select`] into a cached session.
+/// Inserts the results of [`Details::select`] into a cached session that lacks them.
 fn insert_details(
     state: &mut State,
+    _: CurrentRead,
     id: &str,
     details: Details,
     results: impl IntoIterator<Item = Vec<Row>>,
@@ -366,11 +343,11 @@ fn insert_details(
     let mut results = results.into_iter();
     let mut next = || results.next().unwrap_or_default();
     match details {
-        Details::None => return Ok(()),
-        Details::LocalIds => {
+        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
+        Details::LocalIds if entry.local_ids.is_none() => {
             entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(next())?, entry.session.seq));
         }
-        Details::CompletedRequests | Details::Shown => {
+        Details::CompletedRequests | Details::Shown if entry.completed.is_none() => {
             let loaded = completed_requests::read(next())?;
             entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
             entry.todos_searched |= details == Details::Shown && next().is_empty();
@@ -378,6 +355,7 @@ fn insert_details(
                 state.write_queue.trim_completed_requests(id);
             }
         }
+        _ => return Ok(()),
     }
     state.evict_sessions();
     Ok(())

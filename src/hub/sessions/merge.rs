@@ -12,7 +12,6 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::before_images::Committed;
 use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::state::evictions::Key;
 use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
@@ -212,7 +211,7 @@ impl Turn<'_> {
         self.state.event_numbers.set_published(gap);
         // Web clients of the new session have messages with outdated seqs.
         self.send_gap_notice(Some(new));
-        self.state.cache.evictions.record(&[Key::Id(new)]);
+        self.state.cache.invalidate_reads(new);
         let State { cache, write_queue, .. } = &mut *self.state;
         let entry = cache.require_entry_mut(new, write_queue)?;
         entry.session.seq = merged.seq;

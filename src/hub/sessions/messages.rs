@@ -8,7 +8,6 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::{Effect, Reply};
-use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::Seen;
 use crate::hub::base::state::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
@@ -197,7 +196,7 @@ impl Turn<'_> {
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
             && ids.insert(local_id.clone(), Some(message_ref.clone()))
         {
-            self.state.cache.evictions.record(&[Key::Id(&draft.session)]);
+            self.state.cache.invalidate_reads(&draft.session);
         }
         if draft.from.is_some() {
             self.update_todos(draft, now)?;

@@ -15,6 +15,7 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::before_images::BeforeImages;
 use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::evictions::ReadTicket;
 use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::others;
@@ -36,6 +37,13 @@ impl Hub {
             };
             self.wait_for_commit(committed).await
         })
+    }
+
+    /// Takes a ticket for a read of the database, and flushes the write queue: the database lacks what is queued.
+    pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
+        let ticket = self.turn().cache.take_ticket();
+        self.flushed().await?;
+        Ok(ticket)
     }
 
     /// Waits until all writes queued so far are durable, or the database is stalled. Then the write queue has

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::before_images::{BeforeImages, Committed, WriteQueue, record};
 use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
-use crate::hub::base::state::evictions::{Evictions, Generation, Key};
+use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key, ReadTicket};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
 use crate::limits::{
@@ -45,7 +45,7 @@ pub struct Cache {
     pub list: SessionList,
     /// The number of sessions in the namespace; `None` until they are counted.
     session_count: Option<usize>,
-    pub evictions: Evictions,
+    evictions: Evictions,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
@@ -108,8 +108,27 @@ impl Cache {
         self.sessions.get(self.id_by_tag.get(tag)?)
     }
 
+    /// Takes a ticket before a read of the database.
+    pub fn take_ticket(&self) -> ReadTicket {
+        self.evictions.take_ticket()
+    }
+
+    /// Returns `None` if the result of a read is stale.
+    pub fn redeem(&self, ticket: &ReadTicket, key: Key<'_>) -> Option<CurrentRead> {
+        self.evictions.redeem(ticket, key)
+    }
+
+    /// Makes the results of reads of a session that are in progress stale.
+    pub fn invalidate_reads(&mut self, id: &str) {
+        self.evictions.record(&[Key::Id(id)]);
+    }
+
     /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.
-    pub fn insert_loaded(&mut self, session: Session) {
+    pub fn insert_loaded(&mut self, _: &CurrentRead, session: Session) {
+        self.insert(session);
+    }
+
+    fn insert(&mut self, session: Session) {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
             self.id_by_tag.insert(session.tag.clone(), id.clone());
@@ -129,7 +148,7 @@ impl Cache {
         let id = session.id.clone();
         record(&mut images.sessions, &id, || Committed::Absent);
         self.session_count = self.session_count.map(|count| count + 1);
-        self.insert_loaded(session);
+        self.insert(session);
         if let Some(entry) = self.entry_mut_keeping_summary(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
             entry.completed = Some(Arc::default());
@@ -151,7 +170,7 @@ impl Cache {
     }
 
     /// Sets the number of sessions in the namespace, unless they were counted before.
-    pub fn set_session_count(&mut self, count: usize) {
+    pub fn set_session_count(&mut self, _: CurrentRead, count: usize) {
         self.session_count.get_or_insert(count);
     }
 
@@ -255,11 +274,10 @@ impl Cache {
         session_bytes + machines.map(machine_bytes).sum::<usize>()
     }
 
-    /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
-    pub fn insert_summary(&mut self, generation: Generation, id: String, summary: SessionSummary) {
+    /// Adds the summary of a session that was read from the database, unless a newer one is in memory.
+    pub fn insert_summary(&mut self, _: CurrentRead, id: String, summary: SessionSummary) {
         let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());
-        // A session that was evicted since, and left no summary, was deleted.
-        if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
+        if !is_known {
             self.list.insert(id, summary);
         }
     }
@@ -336,7 +354,7 @@ impl Cache {
     }
 
     /// Inserts the machines that were read from the database, unless they were loaded before.
-    pub fn insert_loaded_machines(&mut self, machines: Vec<Machine>) {
+    pub fn insert_loaded_machines(&mut self, _: CurrentRead, machines: Vec<Machine>) {
         self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
     }
 

@@ -43,7 +43,7 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
 fn sessions_that_become_idle_together_are_evicted_with_the_next_call() {
     let mut cache = Cache::default();
     for n in 0..3 * MAX_CACHED_SESSIONS {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
         cache.evict(UNLIMITED, |_| true, |_| true);
     }
     cache.record_inactive(3 * MAX_CACHED_SESSIONS);
@@ -55,7 +55,7 @@ fn sessions_that_become_idle_together_are_evicted_with_the_next_call() {
 fn the_least_recently_used_sessions_are_evicted_first_but_none_in_use_or_with_work_in_progress() {
     let mut cache = Cache::default();
     for n in 0..=MAX_CACHED_SESSIONS {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
         cache.touch("0");
         cache.evict(UNLIMITED, |id| id != "1", |id| id == "2");
     }
@@ -67,7 +67,7 @@ fn the_least_recently_used_sessions_are_evicted_first_but_none_in_use_or_with_wo
 fn sessions_in_use_are_evicted_after_idle_ones_and_immediately_to_free_memory() {
     let mut cache = Cache::default();
     for n in 0..2_000 {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
     }
     let limit = MIN_CACHED_BYTES + ENTRY_BYTES * 200;
     let bytes = cache.evict(limit, |_| true, |id| id.len() < 4);
@@ -86,7 +86,7 @@ fn the_counted_bytes_follow_every_change() {
         assert_eq!(cache.session_bytes(), sum);
     };
     for n in 0..4 {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
     }
     let images = &mut BeforeImages::default();
     cache.insert_created(session(4), images);
@@ -100,7 +100,7 @@ fn the_counted_bytes_follow_every_change() {
     cache.entry_mut("1", images).unwrap().session.metadata = None;
     cache.remove("1", images);
     cache.remove("2", images);
-    cache.insert_loaded(session(1));
+    cache.insert(session(1));
     check(&mut cache);
     cache.clear();
     check(&mut cache);
