@@ -38,13 +38,21 @@ impl Turn<'_> {
         let current = (&mut s.metadata, &mut s.metadata_large);
         let stored = Some(value.clone()).filter(|value| !value.is_null());
         self.hub.set_value(write_queue, (id, Field::Metadata), version, current, stored);
-        let large = s.metadata_large.as_ref();
+        self.state.write_queue.queue_session(id, SessionColumns::All);
+        self.queue_metadata_update(id, value, from)
+    }
+
+    /// Queues the update for the session's CLIs and the event, of metadata that is set. Returns its version.
+    pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
+        let now = self.hub.rt.now();
+        let s = &self.state.cache.require_entry(id)?.session;
+        let (version, large) = (s.metadata_version, s.metadata_large.as_ref());
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
             metadata: Some(&value).filter(|_| large.is_none()),
             metadata_bytes: large.map(|large| large.bytes),
             metadata_version: Some(version),
-            updated_at: Some(now),
+            updated_at: Some(s.updated_at),
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
@@ -52,7 +60,7 @@ impl Turn<'_> {
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.hub.new_id(), self.state.event_numbers.allocate(now), now, &body);
-        let text = TextParts::queued_value(Field::Metadata, Some(value.clone()));
+        let text = TextParts::queued_value(Field::Metadata, Some(value));
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
@@ -84,6 +92,7 @@ impl Turn<'_> {
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let current = (&mut s.agent_state, &mut s.agent_state_large);
         self.hub.set_value(write_queue, (id, Field::AgentState), version, current, parts.base);
+        write_queue.queue_session(id, SessionColumns::All);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
             agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
@@ -103,9 +112,8 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
-    pub(in crate::hub) fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        self.state.write_queue.queue_session(id, SessionColumns::All);
+    /// Queues the update frame for a session's CLIs except `from`, and the event.
+    fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
         self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
         self.state.write_queue.on_commit(Effect::Publish(event));
     }

@@ -52,12 +52,12 @@ impl Details {
 }
 
 impl Hub {
-    /// Loads a session, and waits while a merge locks its seqs.
+    /// Loads a session, and waits while a merge locks it.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.load_session_with(id, Details::None)
     }
 
-    /// Loads a session, and details if it is not in memory. Waits while a merge locks its seqs.
+    /// Loads a session, and details if it is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
@@ -66,7 +66,7 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.read_session(id, details).await?;
-                let unlocked = self.turn().in_flight.until_seqs_unlocked(id);
+                let unlocked = self.turn().in_flight.until_unlocked(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
@@ -76,7 +76,7 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge: an operation that needs the seqs waits for the lock itself.
+    /// Loads a session without waiting for a merge: an operation that changes the session waits for the lock itself.
     pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::None)
     }
@@ -129,13 +129,13 @@ impl Hub {
         })
     }
 
-    /// Loads the session of a tag, if there is one, and waits while its seqs are locked. Without such a session, also
+    /// Loads the session of a tag, if there is one, and waits while a merge locks it. Without such a session, also
     /// counts the sessions of the namespace if that was not done before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.turn().in_flight.until_seqs_unlocked(&id);
+                let unlocked = self.turn().in_flight.until_unlocked(&id);
                 match unlocked {
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
@@ -206,6 +206,7 @@ impl Hub {
             return Ok(false);
         }
         let todos = self.search_todos(id).await?;
+        self.load_session(id).await?;
         {
             let mut turn = self.turn();
             let Some(entry) = turn.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
@@ -266,8 +267,8 @@ impl Hub {
         Ok(result)
     }
 
-    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
-    /// read again.
+    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, or a merge
+    /// locks the session, it is read again.
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
@@ -290,7 +291,7 @@ impl Hub {
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            let entry = turn.cache.entry(id);
+            let entry = turn.cache.entry(id).filter(|_| !turn.in_flight.is_locked(id));
             if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
@@ -320,7 +321,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
+    pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));

@@ -95,7 +95,7 @@ enum Attempt {
     /// The local id is new, or older than those in memory.
     NeedsLookup(UnknownLocalId),
     /// A merge is in progress.
-    SeqsLocked(oneshot::Receiver<Result<(), Error>>),
+    Locked(oneshot::Receiver<Result<(), Error>>),
 }
 
 /// Returns the acknowledgement of a message.
@@ -119,7 +119,7 @@ impl Hub {
                 }
                 Attempt::NeedsSession => self.load_session(&draft.session).await?,
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
+                Attempt::Locked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                 Attempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {
                     return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
                 }
@@ -155,8 +155,8 @@ impl Hub {
 
 impl Turn<'_> {
     fn try_append(&mut self, draft: &Draft) -> Result<Attempt, Error> {
-        if let Some(unlocked) = self.state.in_flight.until_seqs_unlocked(&draft.session) {
-            return Ok(Attempt::SeqsLocked(unlocked));
+        if let Some(unlocked) = self.state.in_flight.until_unlocked(&draft.session) {
+            return Ok(Attempt::Locked(unlocked));
         }
         let Some(entry) = self.state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {

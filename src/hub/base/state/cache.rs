@@ -156,6 +156,13 @@ impl Cache {
         }
     }
 
+    /// Evicts a session that a write outside of the write queue has changed. The caller has flushed the write queue.
+    pub fn evict_written(&mut self, id: &str, images: &mut BeforeImages) {
+        self.evict_entry(id);
+        images.sessions.remove(id);
+        self.list.invalidate();
+    }
+
     pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
             record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
