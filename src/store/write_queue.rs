@@ -394,7 +394,7 @@ impl<B> Queue<B> {
 
 /// Whether the session or machine still has this value.
 fn is_current(value: &LargeValue, cache: &impl CacheView) -> bool {
-    let session = cache.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
-    let machine = cache.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
-    session.into_iter().chain(machine).flatten().flatten().any(|large| *large == value.large)
+    let session = cache.session(&value.owner).map(|s| [&s.metadata, &s.agent_state]);
+    let machine = cache.machine(&value.owner).map(|m| [&m.metadata, &m.runner_state]);
+    session.into_iter().chain(machine).flatten().any(|field| field.large() == Some(&value.large))
 }

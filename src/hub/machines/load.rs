@@ -96,8 +96,7 @@ impl State {
         let mut online: Vec<&Machine> =
             self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        let to_json =
-            |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
+        let to_json = |m: &Machine| without_large(m, [("metadata", &m.metadata), ("runnerState", &m.runner_state)]);
         online.into_iter().map(to_json).collect()
     }
 }

@@ -43,7 +43,7 @@ impl Hub {
             for (field, value) in fields {
                 let current = field.get(turn.cache.machine(id)?);
                 // A large value is not in memory, so it can't be compared and counts as changed.
-                if current.value != Some(&value) || current.large.is_some() {
+                if current.stored.inline() != Some(&value) {
                     let version = current.version + u64::from(!is_new);
                     turn.set_machine_field(id, field, version, Some(value))?;
                 }

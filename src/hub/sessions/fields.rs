@@ -35,9 +35,8 @@ impl Turn<'_> {
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
-        let current = (&mut s.metadata, &mut s.metadata_large);
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(write_queue, (id, Field::Metadata), version, current, stored);
+        self.hub.set_value(write_queue, (id, Field::Metadata), version, &mut s.metadata, stored);
         self.state.write_queue.queue_session(id, SessionColumns::All);
         self.queue_metadata_update(id, value, from)
     }
@@ -46,7 +45,7 @@ impl Turn<'_> {
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let s = &self.state.cache.require_entry(id)?.session;
-        let (version, large) = (s.metadata_version, s.metadata_large.as_ref());
+        let (version, large) = (s.metadata_version, s.metadata.large());
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
             metadata: Some(&value).filter(|_| large.is_none()),
@@ -90,8 +89,7 @@ impl Turn<'_> {
         };
         // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        let current = (&mut s.agent_state, &mut s.agent_state_large);
-        self.hub.set_value(write_queue, (id, Field::AgentState), version, current, parts.base);
+        self.hub.set_value(write_queue, (id, Field::AgentState), version, &mut s.agent_state, parts.base);
         write_queue.queue_session(id, SessionColumns::All);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
@@ -133,7 +131,7 @@ impl State {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
-        known.select(received_entries(received), session.agent_state.as_ref(), now)
+        known.select(received_entries(received), session.agent_state.json(), now)
     }
 
     /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size

@@ -281,10 +281,10 @@ impl Hub {
                 let mut turn = self.turn();
                 let Some(entry) = turn.cache.entry(id) else { continue };
                 let current = field(&entry.session);
-                match current.large {
+                match current.stored.large() {
                     Some(large) => large.clone(),
                     None => {
-                        let value = current.value.cloned();
+                        let value = current.stored.json().cloned();
                         return change(&mut turn, value);
                     }
                 }
@@ -292,7 +292,7 @@ impl Hub {
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
             let entry = turn.cache.entry(id).filter(|_| !turn.in_flight.is_locked(id));
-            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
+            if entry.is_some_and(|entry| field(&entry.session).stored.large() == Some(&large)) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
         }

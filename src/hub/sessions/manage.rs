@@ -134,20 +134,14 @@ impl Turn<'_> {
         let namespace = self.hub.config.namespace.clone();
         let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
         let (id, write_queue) = (session.id.clone(), &mut self.state.write_queue);
-        let metadata = (&mut session.metadata, &mut session.metadata_large);
+        let (metadata, state) = (&mut session.metadata, &mut session.agent_state);
         self.hub.set_value(write_queue, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
-        let current = (&mut session.agent_state, &mut session.agent_state_large);
-        self.hub.set_value(
-            write_queue,
-            (&id, Field::AgentState),
-            session.agent_state_version,
-            current,
-            agent_state.base.clone(),
-        );
+        let version = session.agent_state_version;
+        self.hub.set_value(write_queue, (&id, Field::AgentState), version, state, agent_state.base.clone());
         session.model_mode.clone_from(&new.model);
         self.state.write_queue.queue_session(&id, SessionColumns::All);
-        let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
+        let fields = [("metadata", &session.metadata), ("agentState", &session.agent_state)];
+        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, fields))));
         let State { cache, write_queue, .. } = &mut *self.state;
         cache.insert_created(session, write_queue.queued_images());
         let now = self.hub.rt.now();

@@ -18,7 +18,7 @@ use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, LargeRef};
+use crate::model::large::{Field, LargeRef, StoredField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -51,7 +51,7 @@ impl Hub {
         self.load_session(id).await?;
         let bytes = {
             let turn = self.turn();
-            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata_large.as_ref());
+            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata.large());
             large.map_or(0, |large| large.bytes)
         };
         self.wait_for_memory(bytes).await
@@ -116,9 +116,9 @@ impl Hub {
             ));
             return Ok(());
         };
-        let metadata = match &new.metadata_large {
+        let metadata = match new.metadata.large() {
             Some(large) => Some(self.read_large_metadata(&new_id, large, memory).await?),
-            None => new.metadata.clone(),
+            None => new.metadata.json().cloned(),
         };
         let metadata = merge_metadata(old, metadata.as_ref());
         let (new, large) = self.with_old_fields(old, new, metadata.clone());
@@ -162,15 +162,15 @@ impl Hub {
     /// value if it is one.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
-        let (head, large) = match Field::Metadata.is_large(&metadata) {
+        let (metadata, large) = match Field::Metadata.is_large(&metadata) {
             true => {
-                (Field::Metadata.excerpt(&metadata), Some(LargeValue::new(&new.id, version, self.new_id(), metadata)))
+                let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
+                (large.to_field(Field::Metadata), Some(large))
             }
-            false => (metadata, None),
+            false => (StoredField::Inline(metadata), None),
         };
         let session = Session {
-            metadata: Some(head),
-            metadata_large: large.as_ref().map(|value| value.large.clone()),
+            metadata,
             metadata_version: version,
             todos: new.todos.clone().or(old.todos.clone()),
             pinned: new.pinned || old.pinned,
@@ -229,7 +229,7 @@ impl Turn<'_> {
 /// Returns the metadata of the new session with the name and worktree of the old one, unless it has its own, and with the
 /// newer of the two summaries.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
-    let old = old.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
         if let (Some(value), None) = (old.get(name), new.get(name)) {

@@ -8,8 +8,8 @@ use crate::hub::base::state::effect::Effect;
 use crate::model::machine::Machine;
 use crate::store::write_queue::WriteQueue;
 
-/// The write queue of the hub.
-pub type WriteQueue = WriteQueue<Effect, BeforeImages>;
+/// The write queue of the hub, whose batches own before-images.
+pub type HubQueue = WriteQueue<Effect, BeforeImages>;
 
 /// The state of a session or machine before changes that are not durable.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) fn record<T>(images: &mut HashMap<String, Committed<T>>, id: &str, st
     }
 }
 
-impl WriteQueue {
+impl HubQueue {
     /// Returns the committed state of a session; `None` if it has not changed since it was committed.
     pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
         self.before_images().find_map(|images| images.sessions.get(id))

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::before_images::{BeforeImages, Committed, WriteQueue, record};
+use crate::hub::base::state::before_images::{BeforeImages, Committed, HubQueue, record};
 use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key, ReadTicket};
 use crate::hub::base::state::local_ids::LocalIds;
@@ -16,6 +16,7 @@ use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page
 use crate::limits::{
     MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
 };
+use crate::model::large::StoredField;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -71,7 +72,7 @@ impl Cache {
     }
 
     /// Returns a cached session to change it, or the not-found error.
-    pub fn require_entry_mut(&mut self, id: &str, write_queue: &mut WriteQueue) -> Result<&mut CachedSession, Error> {
+    pub fn require_entry_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut CachedSession, Error> {
         self.entry_mut(id, write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
@@ -272,7 +273,7 @@ impl Cache {
     }
 
     /// Returns the estimated memory of the before-images besides what they share with the current states, in bytes.
-    pub fn committed_bytes(&self, write_queue: &WriteQueue) -> usize {
+    pub fn committed_bytes(&self, write_queue: &HubQueue) -> usize {
         let sessions =
             write_queue.before_images().flat_map(|images| images.sessions.values()).filter_map(Committed::state);
         let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
@@ -291,7 +292,7 @@ impl Cache {
 
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
     /// not everything that it needs is in memory, returns what must be read.
-    pub fn list_page(&mut self, request: &ListRequest, write_queue: &WriteQueue) -> Result<Arc<str>, Selection> {
+    pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
         if let Some(tag) = self.list.unread_after() {
             return Err(Selection::After(tag.to_owned()));
         }
@@ -326,7 +327,7 @@ impl Cache {
     }
 
     /// Returns a machine for a change.
-    pub fn machine_mut(&mut self, id: &str, write_queue: &mut WriteQueue) -> Result<&mut Machine, Error> {
+    pub fn machine_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
         record(&mut write_queue.queued_images().machines, id, || Committed::present(machine.clone()));
@@ -334,7 +335,7 @@ impl Cache {
     }
 
     /// Returns the committed machines.
-    pub fn list_machines<'a>(&'a self, write_queue: &'a WriteQueue) -> impl Iterator<Item = &'a Machine> {
+    pub fn list_machines<'a>(&'a self, write_queue: &'a HubQueue) -> impl Iterator<Item = &'a Machine> {
         let committed = write_queue.committed_machines();
         let changed: Vec<&Machine> = committed.values().filter_map(|state| state.state()).collect();
         let current = self.machines.iter().flat_map(HashMap::values);
@@ -388,7 +389,7 @@ fn uncount<'a>(
 }
 
 fn machine_bytes(m: &Machine) -> usize {
-    let values = [&m.metadata, &m.runner_state].into_iter().flatten();
+    let values = [&m.metadata, &m.runner_state].into_iter().filter_map(StoredField::json);
     ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
 }
 

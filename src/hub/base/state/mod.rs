@@ -23,7 +23,7 @@ pub mod upload_slots;
 use std::collections::HashMap;
 
 use activation_waiters::ActivationWaiters;
-use before_images::WriteQueue;
+use before_images::HubQueue;
 use cache::Cache;
 use cached_session::CachedSession;
 use effect::Effect;
@@ -80,7 +80,7 @@ pub(in crate::hub) struct State {
     pub lookups: Vec<Lookup>,
     /// The messages that wait for the lookups of the next batch.
     pub unknown_local_ids: Vec<UnknownLocalId>,
-    pub write_queue: WriteQueue,
+    pub write_queue: HubQueue,
     /// Whether the namespace's name is in the object's storage.
     pub namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
