@@ -103,13 +103,6 @@ enum Lock {
     Exclusive,
 }
 
-/// What remains in the write queue of the batch that is being written.
-#[derive(Debug)]
-struct InFlight<B> {
-    bytes: usize,
-    before_images: B,
-}
-
 /// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the states before the changes of a
 /// batch, which are dropped with the batch.
 #[derive(Debug)]
@@ -117,7 +110,8 @@ pub struct WriteQueue<E, B = ()> {
     queue: Queue<B>,
     effects: Vec<E>,
     sealed: VecDeque<Batch<E, B>>,
-    in_flight: Option<InFlight<B>>,
+    /// The bytes and the before-images of the batch that is being written.
+    in_flight: Option<(usize, B)>,
     lock: Lock,
     /// Waits for an exclusive lock until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
@@ -226,8 +220,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
 
     /// The bytes of everything that is not durable yet.
     pub fn pending_bytes(&self) -> usize {
-        let in_flight_bytes = self.in_flight.as_ref().map_or(0, |batch| batch.bytes);
-        self.queue.bytes + self.sealed.iter().map(Batch::bytes).sum::<usize>() + in_flight_bytes
+        let in_flight_bytes = self.in_flight.iter().map(|(bytes, _)| *bytes);
+        self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
     }
 
     /// The states before the queued changes. Each change must add the state before it.
@@ -237,9 +231,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
 
     /// The states before the changes of each batch that is not durable, the oldest first.
     pub fn before_images(&self) -> impl DoubleEndedIterator<Item = &B> {
-        let in_flight = self.in_flight.iter().map(|batch| &batch.before_images);
-        let sealed = self.sealed.iter().map(|batch| &batch.before_images);
-        in_flight.chain(sealed).chain([&self.queue.before_images])
+        let in_flight = self.in_flight.iter().map(|(_, images)| images);
+        in_flight.chain(self.sealed.iter().map(|batch| &batch.before_images)).chain([&self.queue.before_images])
     }
 
     /// The number of queued messages and effects, by which a growing burst is recognized.
@@ -339,8 +332,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
             self.seal(namespace, cache);
         }
         let mut batch = self.sealed.pop_front()?;
-        let before_images = std::mem::take(&mut batch.before_images);
-        self.in_flight = Some(InFlight { bytes: batch.bytes, before_images });
+        self.in_flight = Some((batch.bytes, std::mem::take(&mut batch.before_images)));
         Some(batch)
     }
 

@@ -25,7 +25,7 @@ impl Hub {
             let ticket = self.begin_read().await?;
             let mut machines = store::load_all(&self.db, &self.config.namespace).await?;
             let mut turn = self.turn();
-            let Some(read) = turn.cache.redeem(&ticket, Key::Namespace) else { continue };
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
             for machine in machines.iter_mut().filter(|machine| machine.active) {
                 let owner = Owner::Machine(machine.id.clone());
                 machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
@@ -45,10 +45,10 @@ impl Hub {
                     if turn.cache.machine(id).is_ok() {
                         return Ok(());
                     }
-                    turn.cache.take_ticket()
+                    turn.cache.evictions.take_ticket()
                 };
                 let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.turn().cache.redeem(&ticket, Key::Namespace).is_none() {
+                if self.turn().cache.evictions.redeem(&ticket, Key::Namespace).is_none() {
                     continue;
                 }
                 return match owner {

@@ -163,7 +163,7 @@ impl State {
             self.write_queue.trim_completed_requests(session);
         }
         if !is_loaded {
-            self.cache.invalidate_reads(session);
+            self.cache.evictions.invalidate_reads(session);
         }
         for (request_id, value) in &changed {
             self.write_queue.queue_completed_request(CompletedRequest {

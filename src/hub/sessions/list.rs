@@ -61,7 +61,7 @@ impl Hub {
 impl Turn<'_> {
     /// Adds summaries that were read from the database to the list.
     fn insert_summaries(&mut self, ticket: &ReadTicket, selection: Selection, read: Summaries) {
-        if self.state.cache.redeem(ticket, Key::Namespace).is_none() {
+        if self.state.cache.evictions.redeem(ticket, Key::Namespace).is_none() {
             return;
         }
         for mut fields in read.fields {
@@ -72,14 +72,14 @@ impl Turn<'_> {
             }
             let summary = SessionSummary::of(&fields);
             // A session that was evicted meanwhile, and left no summary, was deleted.
-            if let Some(read) = self.state.cache.redeem(ticket, Key::Id(&fields.id)) {
+            if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
                 self.state.cache.insert_summary(read, fields.id, summary);
             }
         }
         match selection {
             Selection::After(_) => self.state.cache.list.set_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
-                let is_deleted = |id: &&String| self.state.cache.redeem(ticket, Key::Id(id)).is_some();
+                let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
                 deleted.into_iter().for_each(|id| self.state.cache.list.remove_unread(id));
             }

@@ -116,7 +116,7 @@ impl Hub {
                 let mut results = results?.into_iter();
                 let found = store::read_found(namespace, &mut results)?;
                 let mut turn = self.turn();
-                let Some(read) = turn.cache.redeem(&ticket, Key::Id(id)) else { continue };
+                let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
                 return match found {
                     Found::Owned(session) => {
                         turn.insert_loaded(&read, session);
@@ -152,7 +152,7 @@ impl Hub {
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
             let count = results.next().map(summaries::read_count).transpose()?;
             let mut turn = self.turn();
-            let Some(read) = turn.cache.redeem(&ticket, Key::Tag(tag)) else { continue };
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Tag(tag)) else { continue };
             if let Some(session) = found {
                 turn.insert_loaded(&read, session);
                 continue;
@@ -176,7 +176,7 @@ impl Hub {
             let ticket = self.begin_read().await?;
             let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
             let mut turn = self.turn();
-            if let Some(read) = turn.cache.redeem(&ticket, Key::Id(id)) {
+            if let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
                 insert_details(&mut turn, read, id, Details::CompletedRequests, vec![rows])?;
             }
         }
@@ -245,7 +245,7 @@ impl Hub {
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
         let rows = query(&self.db, select).await?;
         let mut turn = self.turn();
-        match turn.cache.redeem(&ticket, Key::Id(session)) {
+        match turn.cache.evictions.redeem(&ticket, Key::Id(session)) {
             Some(read) => insert_details(&mut turn, read, session, Details::LocalIds, vec![rows]),
             None => Ok(()),
         }

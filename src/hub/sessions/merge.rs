@@ -130,7 +130,7 @@ impl Hub {
         let event_numbers = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;
         let may_have_committed = committed.as_ref().err().is_none_or(DbError::may_have_committed);
-        let ticket = self.turn().cache.take_ticket();
+        let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
             Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
             Err(error) => Err(error),
@@ -193,7 +193,7 @@ impl Turn<'_> {
         (removal, gap): (u64, u64),
     ) -> Result<(), Error> {
         let new = merged.id.clone();
-        let read = self.state.cache.redeem(ticket, Key::Id(&new));
+        let read = self.state.cache.evictions.redeem(ticket, Key::Id(&new));
         let State { cache, write_queue, .. } = &mut *self.state;
         // Deletes the large values of the old session, whose row is gone.
         write_queue.delete_session(&old.id);

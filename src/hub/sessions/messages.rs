@@ -196,7 +196,7 @@ impl Turn<'_> {
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
             && ids.insert(local_id.clone(), Some(message_ref.clone()))
         {
-            self.state.cache.invalidate_reads(&draft.session);
+            self.state.cache.evictions.invalidate_reads(&draft.session);
         }
         if draft.from.is_some() {
             self.update_todos(draft, now)?;

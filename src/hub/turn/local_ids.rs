@@ -27,14 +27,14 @@ impl Turn<'_> {
             Err(error) => return self.hub.rt.log_debug(&error.to_string()),
         };
         for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
-            if self.state.cache.redeem(&lookup.ticket, Key::Id(&session)).is_none() {
+            if self.state.cache.evictions.redeem(&lookup.ticket, Key::Id(&session)).is_none() {
                 continue;
             }
             if let Some(local_ids) = self.state.local_ids_mut(&session)
                 && local_ids.look_up(&local_id) == Seen::Unknown
                 && local_ids.insert(local_id, message)
             {
-                self.state.cache.invalidate_reads(&session);
+                self.state.cache.evictions.invalidate_reads(&session);
             }
         }
     }
@@ -61,7 +61,7 @@ impl State {
             }
         }
         pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
-        LocalIdLookup { pairs, ticket: self.cache.take_ticket() }
+        LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
     /// Whether a lookup in the database can decide about a local id that memory does not know. The database lacks the messages that

@@ -41,7 +41,7 @@ impl Hub {
 
     /// Takes a ticket for a read of the database, and flushes the write queue: the database lacks what is queued.
     pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
-        let ticket = self.turn().cache.take_ticket();
+        let ticket = self.turn().cache.evictions.take_ticket();
         self.flushed().await?;
         Ok(ticket)
     }

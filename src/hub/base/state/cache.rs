@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::before_images::{BeforeImages, Committed, HubQueue, record};
 use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
-use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key, ReadTicket};
+use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
 use crate::limits::{
@@ -46,7 +46,7 @@ pub struct Cache {
     pub list: SessionList,
     /// The number of sessions in the namespace; `None` until they are counted.
     session_count: Option<usize>,
-    evictions: Evictions,
+    pub evictions: Evictions,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
@@ -107,21 +107,6 @@ impl Cache {
     /// Returns the session with a tag, if it is cached.
     pub fn entry_by_tag(&self, tag: &str) -> Option<&CachedSession> {
         self.sessions.get(self.id_by_tag.get(tag)?)
-    }
-
-    /// Takes a ticket before a read of the database.
-    pub fn take_ticket(&self) -> ReadTicket {
-        self.evictions.take_ticket()
-    }
-
-    /// Returns `None` if the result of a read is stale.
-    pub fn redeem(&self, ticket: &ReadTicket, key: Key<'_>) -> Option<CurrentRead> {
-        self.evictions.redeem(ticket, key)
-    }
-
-    /// Makes the results of reads of a session that are in progress stale.
-    pub fn invalidate_reads(&mut self, id: &str) {
-        self.evictions.record(&[Key::Id(id)]);
     }
 
     /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.

@@ -53,6 +53,11 @@ impl Evictions {
         (self.forgotten.max(last) <= ticket.0).then_some(CurrentRead(()))
     }
 
+    /// Makes the reads of a session that are in progress stale.
+    pub fn invalidate_reads(&mut self, id: &str) {
+        self.record(&[Key::Id(id)]);
+    }
+
     /// Records an eviction. At [`MAX_TRACKED_EVICTIONS`] keys, the oldest is forgotten.
     pub fn record(&mut self, keys: &[Key<'_>]) {
         self.count += 1;
