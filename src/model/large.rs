@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use super::json::{Json, JsonObject};
 use crate::limits::{
     MAX_EXCERPT_AGENT_IDS, MAX_EXCERPT_HOST_BYTES, MAX_EXCERPT_ID_BYTES, MAX_EXCERPT_TOOL_BYTES, MAX_INLINE_BYTES,
@@ -36,6 +38,55 @@ impl LargeRef {
 impl fmt::Display for LargeRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.version, self.parts, self.bytes, self.id)
+    }
+}
+
+/// The value of a field as memory and the row of its session or machine hold it. Serialized as [`json`](Self::json).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum StoredField {
+    #[default]
+    Null,
+    Inline(Json),
+    Large {
+        excerpt: Json,
+        large: LargeRef,
+    },
+}
+
+impl StoredField {
+    /// `large`: the parts of a value whose excerpt is `value`.
+    pub fn new(value: Option<Json>, large: Option<LargeRef>) -> Self {
+        match (value, large) {
+            (Some(excerpt), Some(large)) => Self::Large { excerpt, large },
+            (Some(value), None) => Self::Inline(value),
+            (None, _) => Self::Null,
+        }
+    }
+
+    /// Returns the value, or the excerpt of a large value; `None` for null.
+    pub fn json(&self) -> Option<&Json> {
+        match self {
+            Self::Null => None,
+            Self::Inline(json) | Self::Large { excerpt: json, .. } => Some(json),
+        }
+    }
+
+    /// Returns the value unless it is large.
+    pub fn inline(&self) -> Option<&Json> {
+        self.json().filter(|_| self.large().is_none())
+    }
+
+    pub fn large(&self) -> Option<&LargeRef> {
+        match self {
+            Self::Large { large, .. } => Some(large),
+            Self::Null | Self::Inline(_) => None,
+        }
+    }
+}
+
+impl Serialize for StoredField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
     }
 }
 

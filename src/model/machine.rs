@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-use super::json::{Json, JsonObject};
-use super::large::LargeRef;
+use super::json::JsonObject;
+use super::large::StoredField;
 use super::namespace::Namespace;
 use super::session::lists;
 
@@ -20,16 +20,12 @@ pub struct Machine {
     pub active: bool,
     /// The time of the last keep-alive.
     pub active_at: u64,
-    /// Written by the machine. A large value is represented by its excerpt.
-    pub metadata: Option<Json>,
-    #[serde(skip)]
-    pub metadata_large: Option<LargeRef>,
+    /// Written by the machine.
+    pub metadata: StoredField,
     /// Starts at 1.
     pub metadata_version: u64,
-    /// Written by the machine and opaque to the hub. A large value is represented by its excerpt.
-    pub runner_state: Option<Json>,
-    #[serde(skip)]
-    pub runner_state_large: Option<LargeRef>,
+    /// Written by the machine and opaque to the hub.
+    pub runner_state: StoredField,
     /// Starts at 1.
     pub runner_state_version: u64,
 }
@@ -44,18 +40,16 @@ impl Machine {
             updated_at: now,
             active: false,
             active_at: now,
-            metadata: None,
-            metadata_large: None,
+            metadata: StoredField::Null,
             metadata_version: 1,
-            runner_state: None,
-            runner_state_large: None,
+            runner_state: StoredField::Null,
             runner_state_version: 1,
         }
     }
 
     /// Whether the metadata's `agents` lists an agent: one that the machine can start, beside those of the deployment.
     pub fn has_agent(&self, id: &str) -> bool {
-        let metadata = self.metadata.as_ref().and_then(|metadata| JsonObject::parse(metadata.text()));
+        let metadata = self.metadata.json().and_then(|metadata| JsonObject::parse(metadata.text()));
         metadata.is_some_and(|metadata| lists(metadata.get("agents"), id))
     }
 }

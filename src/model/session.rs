@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use strum::EnumString;
 
 use super::json::{InvalidField, Json, JsonObject};
-use super::large::LargeRef;
+use super::large::StoredField;
 use super::namespace::Namespace;
 use crate::limits::{MAX_KEYWORD_BYTES, MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXTS_BYTES};
 
@@ -46,16 +46,12 @@ pub struct Session {
     /// `None` until a CLI reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
-    /// Written by the CLI. A large value is represented by its excerpt.
-    pub metadata: Option<Json>,
-    #[serde(skip)]
-    pub metadata_large: Option<LargeRef>,
+    /// Written by the CLI.
+    pub metadata: StoredField,
     /// Starts at 1.
     pub metadata_version: u64,
-    /// The state without its completed requests. A large value is represented by its excerpt.
-    pub agent_state: Option<Json>,
-    #[serde(skip)]
-    pub agent_state_large: Option<LargeRef>,
+    /// The state without its completed requests.
+    pub agent_state: StoredField,
     /// Starts at 1.
     pub agent_state_version: u64,
     /// The list in the newest message that has one.
@@ -84,11 +80,9 @@ impl Session {
             active: false,
             thinking: false,
             mode: None,
-            metadata,
-            metadata_large: None,
+            metadata: StoredField::new(metadata, None),
             metadata_version: 1,
-            agent_state: None,
-            agent_state_large: None,
+            agent_state: StoredField::Null,
             agent_state_version: 1,
             todos: None,
             permission_mode: None,
@@ -98,7 +92,7 @@ impl Session {
     }
 
     pub fn metadata_fields(&self) -> MetadataFields<'_> {
-        self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
+        self.metadata.json().and_then(Json::read).unwrap_or_default()
     }
 
     /// Returns the first that is not blank: the name, the summary, the last part of the path, the first eight characters of
@@ -117,7 +111,7 @@ impl Session {
 
     /// Returns the new metadata with the current name, unless the new metadata has a name.
     pub fn metadata_keeping_name(&self, new: &Json) -> Json {
-        let current = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+        let current = self.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
         let mut new = JsonObject::parse(new.text()).unwrap_or_default();
         if let (Some(name), None) = (current.get("name"), new.get("name")) {
             new.set("name", name);

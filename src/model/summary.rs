@@ -58,9 +58,9 @@ impl SummaryFields {
             active_at: s.active_at,
             updated_at: s.updated_at,
             created_at: s.created_at,
-            metadata: s.metadata.as_ref().and_then(ListedMetadata::of),
+            metadata: s.metadata.json().and_then(ListedMetadata::of),
             todo_progress: s.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>).map(|list| todo::progress(&list)),
-            pending_requests_count: agent_state::count_pending(s.agent_state.as_ref()),
+            pending_requests_count: agent_state::count_pending(s.agent_state.json()),
             permission_mode: s.permission_mode.clone(),
             model_mode: s.model_mode.clone(),
             pinned: s.pinned,
@@ -170,6 +170,7 @@ fn cut_text(json: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::large::StoredField;
     use crate::model::namespace::Namespace;
 
     fn session(metadata: &str) -> Session {
@@ -186,7 +187,7 @@ mod tests {
         let mut s = session(
             r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N","agentName":"Zeta"}"#,
         );
-        s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
+        s.agent_state = StoredField::new(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).ok(), None);
         assert_eq!(
             summary(&s),
             r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null,"agentName":"Zeta"},"todoProgress":null,"pendingRequestsCount":2}"#

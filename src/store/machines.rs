@@ -6,7 +6,8 @@ use super::bulk::BulkStatements;
 use super::columns::{Columns, read_owned};
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
-use crate::model::large::LargeRef;
+use crate::model::json::Json;
+use crate::model::large::{LargeRef, StoredField};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
@@ -74,13 +75,13 @@ impl<'a> From<&'a Machine> for MachineRow<'a> {
             updated_at: m.updated_at,
             active: m.active,
             active_at: m.active_at,
-            metadata: m.metadata.as_ref().map(|j| j.text()),
+            metadata: m.metadata.json().map(Json::text),
             metadata_version: m.metadata_version,
-            runner_state: m.runner_state.as_ref().map(|j| j.text()),
+            runner_state: m.runner_state.json().map(Json::text),
             runner_state_version: m.runner_state_version,
-            parts: count_parts([&m.metadata_large, &m.runner_state_large]),
-            metadata_parts: m.metadata_large.as_ref().map(LargeRef::to_string),
-            runner_state_parts: m.runner_state_large.as_ref().map(LargeRef::to_string),
+            parts: count_parts([&m.metadata, &m.runner_state]),
+            metadata_parts: m.metadata.large().map(LargeRef::to_string),
+            runner_state_parts: m.runner_state.large().map(LargeRef::to_string),
         }
     }
 }
@@ -106,22 +107,24 @@ pub async fn find_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> R
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {
     let mut c = Columns::new("machines", row);
-    let mut machine = Machine {
-        id: c.text("id")?,
+    let (id, seq) = (c.text("id")?, c.number("seq")?);
+    let (created_at, updated_at) = (c.number("created_at")?, c.number("updated_at")?);
+    let (active, active_at) = (c.flag("active")?, c.number("active_at")?);
+    let metadata = c.optional("metadata", Columns::json)?;
+    let metadata_version = c.number("metadata_version")?;
+    let runner_state = c.optional("runner_state", Columns::json)?;
+    let runner_state_version = c.number("runner_state_version")?;
+    Ok(Machine {
+        id,
         namespace: namespace.clone(),
-        seq: c.number("seq")?,
-        created_at: c.number("created_at")?,
-        updated_at: c.number("updated_at")?,
-        active: c.flag("active")?,
-        active_at: c.number("active_at")?,
-        metadata: c.optional("metadata", Columns::json)?,
-        metadata_large: None,
-        metadata_version: c.number("metadata_version")?,
-        runner_state: c.optional("runner_state", Columns::json)?,
-        runner_state_large: None,
-        runner_state_version: c.number("runner_state_version")?,
-    };
-    machine.metadata_large = c.large("metadata_parts", machine.metadata_version)?;
-    machine.runner_state_large = c.large("runner_state_parts", machine.runner_state_version)?;
-    Ok(machine)
+        seq,
+        created_at,
+        updated_at,
+        active,
+        active_at,
+        metadata: StoredField::new(metadata, c.large("metadata_parts", metadata_version)?),
+        metadata_version,
+        runner_state: StoredField::new(runner_state, c.large("runner_state_parts", runner_state_version)?),
+        runner_state_version,
+    })
 }

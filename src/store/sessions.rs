@@ -6,7 +6,8 @@ use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement};
-use crate::model::large::LargeRef;
+use crate::model::json::Json;
+use crate::model::large::{LargeRef, StoredField};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
@@ -180,14 +181,14 @@ impl<'a> From<&'a Session> for SessionRow<'a> {
             counters: CounterRow::from(s),
             tag: &s.tag,
             created_at: s.created_at,
-            metadata: s.metadata.as_ref().map(|j| j.text()),
+            metadata: s.metadata.json().map(Json::text),
             metadata_version: s.metadata_version,
-            agent_state: s.agent_state.as_ref().map(|j| j.text()),
+            agent_state: s.agent_state.json().map(Json::text),
             agent_state_version: s.agent_state_version,
-            todos: s.todos.as_ref().map(|j| j.text()),
-            parts: count_parts([&s.metadata_large, &s.agent_state_large]),
-            metadata_parts: s.metadata_large.as_ref().map(LargeRef::to_string),
-            agent_state_parts: s.agent_state_large.as_ref().map(LargeRef::to_string),
+            todos: s.todos.as_ref().map(Json::text),
+            parts: count_parts([&s.metadata, &s.agent_state]),
+            metadata_parts: s.metadata.large().map(LargeRef::to_string),
+            agent_state_parts: s.agent_state.large().map(LargeRef::to_string),
         }
     }
 }
@@ -242,18 +243,17 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
     let metadata_version = c.number("metadata_version")?;
     let agent_state = c.optional("agent_state", Columns::json)?;
     let agent_state_version = c.number("agent_state_version")?;
+    let todos = c.optional("todos", Columns::json)?;
     Ok(Session {
         id,
         namespace: namespace.clone(),
         tag,
         created_at,
-        metadata,
+        metadata: StoredField::new(metadata, c.large("metadata_parts", metadata_version)?),
         metadata_version,
-        agent_state,
+        agent_state: StoredField::new(agent_state, c.large("agent_state_parts", agent_state_version)?),
         agent_state_version,
-        todos: c.optional("todos", Columns::json)?,
-        metadata_large: c.large("metadata_parts", metadata_version)?,
-        agent_state_large: c.large("agent_state_parts", agent_state_version)?,
+        todos,
         seq: c.number("seq")?,
         updated_at: c.number("updated_at")?,
         active_at: c.number("active_at")?,

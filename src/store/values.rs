@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bulk::BulkStatements;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
-use crate::model::large::LargeRef;
+use crate::model::large::{Field, LargeRef, StoredField};
 use crate::model::namespace::Namespace;
 
 /// SQL condition: all parts of the two values of a row exist. The row's member `parts` is their number; it is absent if
@@ -59,6 +59,11 @@ impl LargeValue {
         let large = LargeRef { version, parts: parts::split(text).count(), bytes: text.len(), id };
         Self { owner: owner.to_owned(), large, value }
     }
+
+    /// Returns the field that has this value.
+    pub fn to_field(&self, field: Field) -> StoredField {
+        StoredField::Large { excerpt: field.excerpt(&self.value), large: self.large.clone() }
+    }
 }
 
 #[derive(Serialize)]
@@ -79,8 +84,8 @@ impl<'a> PartRow<'a> {
 }
 
 /// The number of parts of the values of a row; `None` without large values.
-pub(super) fn count_parts(values: [&Option<LargeRef>; 2]) -> Option<usize> {
-    values.into_iter().flatten().map(|large| large.parts).reduce(|one, other| one + other)
+pub(super) fn count_parts(fields: [&StoredField; 2]) -> Option<usize> {
+    fields.into_iter().filter_map(StoredField::large).map(|large| large.parts).reduce(|one, other| one + other)
 }
 
 /// Builds the transactions that must be committed before the rows that refer to the values.

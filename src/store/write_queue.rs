@@ -37,8 +37,6 @@ pub trait CacheView {
     fn session(&self, id: &str) -> Option<&Session>;
     /// The cached machine; `None` if it was deleted.
     fn machine(&self, id: &str) -> Option<&Machine>;
-    /// Called after a batch was sealed: later changes are of the next one.
-    fn on_sealed(&mut self) {}
 }
 
 /// The size of an effect in memory.
@@ -54,7 +52,7 @@ const EFFECT_BYTES: usize = 150;
 
 /// Changes that are not in a batch yet.
 #[derive(Debug, Default)]
-struct Queue {
+struct Queue<B> {
     deleted_sessions: BTreeSet<String>,
     deleted_machines: BTreeSet<String>,
     sessions: BTreeMap<String, SessionColumns>,
@@ -67,21 +65,23 @@ struct Queue {
     values: Vec<LargeValue>,
     /// Sessions and machines that may have unreachable parts of values.
     owners_with_replaced_values: BTreeSet<String>,
+    before_images: B,
     bytes: usize,
 }
 
 /// Changes that are written in one transaction, and the effects that follow it.
 #[derive(Debug)]
-pub struct Batch<E> {
+pub struct Batch<E, B = ()> {
     pub statements: Vec<Statement>,
     /// The effects in the order in which they were queued.
     pub effects: Vec<E>,
     bytes: usize,
+    before_images: B,
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
 }
 
-impl<E> Batch<E> {
+impl<E, B> Batch<E, B> {
     /// Its approximate size in memory.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -103,35 +103,34 @@ enum Lock {
     Exclusive,
 }
 
-/// All changes that are not durable: the queue, sealed batches, and the batch in flight.
+/// All changes that are not durable: the queue, sealed batches, and the batch in flight. `B`: the states before the changes of a
+/// batch, which are dropped with the batch.
 #[derive(Debug)]
-pub struct WriteQueue<E> {
-    queue: Queue,
+pub struct WriteQueue<E, B = ()> {
+    queue: Queue<B>,
     effects: Vec<E>,
-    sealed: VecDeque<Batch<E>>,
-    /// The bytes of `sealed` and of the batch in flight.
-    sealed_bytes: usize,
-    in_flight_bytes: usize,
+    sealed: VecDeque<Batch<E, B>>,
+    /// The bytes and the before-images of the batch that is being written.
+    in_flight: Option<(usize, B)>,
     lock: Lock,
     /// Waits for an exclusive lock until `sealed` is written.
     waiter: Option<oneshot::Sender<()>>,
 }
 
-impl<E> Default for WriteQueue<E> {
+impl<E, B: Default> Default for WriteQueue<E, B> {
     fn default() -> Self {
         Self {
             queue: Queue::default(),
             effects: Vec::new(),
             sealed: VecDeque::new(),
-            sealed_bytes: 0,
-            in_flight_bytes: 0,
+            in_flight: None,
             lock: Lock::Free,
             waiter: None,
         }
     }
 }
 
-impl<E: MemorySize> WriteQueue<E> {
+impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     pub fn queue_session(&mut self, id: &str, extent: SessionColumns) {
         match self.queue.sessions.get_mut(id) {
             Some(queued) => *queued = extent.max(*queued),
@@ -221,7 +220,19 @@ impl<E: MemorySize> WriteQueue<E> {
 
     /// The bytes of everything that is not durable yet.
     pub fn pending_bytes(&self) -> usize {
-        self.queue.bytes + self.sealed_bytes
+        let in_flight_bytes = self.in_flight.iter().map(|(bytes, _)| *bytes);
+        self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
+    }
+
+    /// The states before the queued changes. Each change must add the state before it.
+    pub fn queued_images(&mut self) -> &mut B {
+        &mut self.queue.before_images
+    }
+
+    /// The states before the changes of each batch that is not durable, the oldest first.
+    pub fn before_images(&self) -> impl DoubleEndedIterator<Item = &B> {
+        let in_flight = self.in_flight.iter().map(|(_, images)| images);
+        in_flight.chain(self.sealed.iter().map(|batch| &batch.before_images)).chain([&self.queue.before_images])
     }
 
     /// The number of queued messages and effects, by which a growing burst is recognized.
@@ -241,13 +252,21 @@ impl<E: MemorySize> WriteQueue<E> {
         if is_started {
             self.lock = Lock::Committing;
         }
+        self.drop_unused_images();
         is_started
+    }
+
+    /// Drops images of sessions and machines in which nothing changed that must be written.
+    fn drop_unused_images(&mut self) {
+        if !self.has_pending() {
+            self.queue.before_images = B::default();
+        }
     }
 
     /// Requests an exclusive lock for a write outside of the write queue. The receiver resolves when everything queued so
     /// far is written, which requires a task that [commits](Self::start_committing). Later changes wait for
     /// [`unlock`](Self::unlock). Returns `None` if the lock is held or requested already.
-    pub fn lock(&mut self, namespace: &Namespace, cache: &mut impl CacheView) -> Option<oneshot::Receiver<()>> {
+    pub fn lock(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<oneshot::Receiver<()>> {
         if self.lock == Lock::Exclusive || self.is_lock_requested() {
             return None;
         }
@@ -282,60 +301,63 @@ impl<E: MemorySize> WriteQueue<E> {
     /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be
     /// committed together. Seals nothing while the lock is exclusive or requested, because its holder may change what
     /// the rows must contain.
-    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &mut impl CacheView) {
+    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
         }
     }
 
-    fn seal(&mut self, namespace: &Namespace, cache: &mut impl CacheView) {
+    fn seal(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         let (queue, effects) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.effects));
-        self.sealed_bytes += queue.bytes;
         self.sealed.push_back(queue.into_batch(effects, namespace, cache));
-        cache.on_sealed();
     }
 
-    /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its
-    /// waiter.
-    pub fn take_batch(&mut self, namespace: &Namespace, cache: &mut impl CacheView) -> Option<Batch<E>> {
-        self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
+    /// Drops what remains of the batch in flight, which is written.
+    pub fn finish_batch(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// Takes the next batch, once the previous one is [finished](Self::finish_batch). Without one it releases the lock, or grants
+    /// it to its waiter.
+    pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<Batch<E, B>> {
         if self.sealed.is_empty() {
             if self.grant_lock() {
                 return None;
             }
             if self.is_queue_empty() {
                 self.lock = Lock::Free;
+                self.drop_unused_images();
                 return None;
             }
             self.seal(namespace, cache);
         }
-        let batch = self.sealed.pop_front()?;
-        self.in_flight_bytes = batch.bytes;
+        let mut batch = self.sealed.pop_front()?;
+        self.in_flight = Some((batch.bytes, std::mem::take(&mut batch.before_images)));
         Some(batch)
     }
 
-    /// Drops everything that is not in flight, because it builds on changes that could not be written. Returns the
-    /// effects that can no longer run.
+    /// Drops everything, because it builds on changes that could not be written. Returns the effects that can no longer run.
     pub fn discard(&mut self) -> Vec<E> {
-        self.sealed_bytes = self.in_flight_bytes;
+        self.finish_batch();
         self.queue = Queue::default();
         let sealed = std::mem::take(&mut self.sealed).into_iter().flat_map(|batch| batch.effects);
         sealed.chain(std::mem::take(&mut self.effects)).collect()
     }
 }
 
-impl Queue {
+impl<B> Queue<B> {
     fn is_empty(&self) -> bool {
         let ids = [&self.machines, &self.deleted_sessions, &self.deleted_machines];
         self.sessions.is_empty() && self.messages.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
-    fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl CacheView) -> Batch<E> {
+    fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl CacheView) -> Batch<E, B> {
         let statements = self.statements(namespace, cache);
         let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // A value that was replaced in the meantime is not written.
         let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();
-        Batch { statements, effects, bytes: self.bytes, large_messages, values }
+        let (bytes, before_images) = (self.bytes, self.before_images);
+        Batch { statements, effects, bytes, before_images, large_messages, values }
     }
 
     /// Deletions come first, because a new session may have the tag of a deleted one; then sessions, and then the messages
@@ -364,7 +386,7 @@ impl Queue {
 
 /// Whether the session or machine still has this value.
 fn is_current(value: &LargeValue, cache: &impl CacheView) -> bool {
-    let session = cache.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
-    let machine = cache.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
-    session.into_iter().chain(machine).flatten().flatten().any(|large| *large == value.large)
+    let session = cache.session(&value.owner).map(|s| [&s.metadata, &s.agent_state]);
+    let machine = cache.machine(&value.owner).map(|m| [&m.metadata, &m.runner_state]);
+    session.into_iter().chain(machine).flatten().any(|field| field.large() == Some(&value.large))
 }

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
+use crate::hub::base::state::evictions::Key;
 use crate::hub::write::large::{ResponseText, machine_segments, without_large};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -17,25 +18,21 @@ use crate::store::{Found, machines as store};
 impl Hub {
     /// Loads the machines of the namespace, unless they are cached.
     pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        let (mut machines, mut turn) = loop {
+        loop {
             if self.turn().cache.machines().is_some() {
                 return Ok(());
             }
-            self.flushed().await?;
-            let generation = self.turn().cache.evictions.generation();
-            let machines = store::load_all(&self.db, &self.config.namespace).await?;
-            let turn = self.turn();
-            if !turn.cache.evictions.cleared_since(generation) {
-                break (machines, turn);
+            let ticket = self.begin_read().await?;
+            let mut machines = store::load_all(&self.db, &self.config.namespace).await?;
+            let mut turn = self.turn();
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
+            for machine in machines.iter_mut().filter(|machine| machine.active) {
+                let owner = Owner::Machine(machine.id.clone());
+                machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
+                turn.start_timeout(owner);
             }
-        };
-        for machine in machines.iter_mut().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(turn.liveness.active_at(&owner));
-            turn.start_timeout(owner);
+            turn.cache.insert_loaded_machines(read, machines);
         }
-        turn.cache.insert_loaded_machines(machines);
-        Ok(())
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
@@ -43,15 +40,15 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_machines().await?;
-                let generation = {
+                let ticket = {
                     let turn = self.turn();
                     if turn.cache.machine(id).is_ok() {
                         return Ok(());
                     }
-                    turn.cache.evictions.generation()
+                    turn.cache.evictions.take_ticket()
                 };
                 let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
-                if self.turn().cache.evictions.cleared_since(generation) {
+                if self.turn().cache.evictions.redeem(&ticket, Key::Namespace).is_none() {
                     continue;
                 }
                 return match owner {
@@ -66,7 +63,7 @@ impl Hub {
     /// stalled, these are the last committed states. Of large values, only the length is included.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let has_changes = self.turn().cache.has_changed_machine();
+        let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
             self.flushed_or_stalled().await?;
         }
@@ -78,14 +75,14 @@ impl Hub {
         let mut unread = Vec::new();
         let split = |machine: &Machine| Some(machine_segments(machine));
         loop {
-            let changed = self.serialize_changed(Kind::Machine, |cache| cache.committed_machine(id), split);
+            let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_machine(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.machine(id).map(machine_segments)?, cache.committed_machine(id).is_some())
+                let turn = self.turn();
+                (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);
@@ -96,10 +93,10 @@ impl Hub {
 
 impl State {
     pub(in crate::hub) fn list_online_machines(&self) -> Vec<Json> {
-        let mut online: Vec<&Machine> = self.cache.list_machines().filter(|machine| machine.active).collect();
+        let mut online: Vec<&Machine> =
+            self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        let to_json =
-            |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
+        let to_json = |m: &Machine| without_large(m, [("metadata", &m.metadata), ("runnerState", &m.runner_state)]);
         online.into_iter().map(to_json).collect()
     }
 }

@@ -37,12 +37,13 @@ impl Hub {
             if is_new {
                 turn.make_room_for_machine()?;
                 let machine = Machine::new(id.to_owned(), self.config.namespace.clone(), now);
-                turn.cache.insert_machine(machine);
+                let State { cache, write_queue, .. } = &mut *turn;
+                cache.insert_machine(machine, write_queue.queued_images());
             }
             for (field, value) in fields {
                 let current = field.get(turn.cache.machine(id)?);
                 // A large value is not in memory, so it can't be compared and counts as changed.
-                if current.value != Some(&value) || current.large.is_some() {
+                if current.stored.inline() != Some(&value) {
                     let version = current.version + u64::from(!is_new);
                     turn.set_machine_field(id, field, version, Some(value))?;
                 }
@@ -66,7 +67,7 @@ impl State {
             |m: &&Machine| !m.active && connections.clis_of_owner(&Owner::Machine(m.id.clone())).is_empty();
         let longest_offline = machines.values().filter(is_offline).min_by_key(|m| (m.active_at, &m.id));
         let id = longest_offline.map(|m| m.id.clone()).ok_or(Error::TooManyMachines(MAX_MACHINES))?;
-        cache.remove_machine(&id);
+        cache.remove_machine(&id, write_queue.queued_images());
         write_queue.delete_machine(&id);
         Ok(())
     }

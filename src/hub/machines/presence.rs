@@ -26,7 +26,7 @@ impl Hub {
         let timing = {
             let mut turn = self.turn();
             turn.record_keep_alive(owner, from, at);
-            let machine = turn.cache.machine_mut(id)?;
+            let machine = turn.machine_mut(id)?;
             machine.active_at = machine.active_at.max(at);
             let was_active = std::mem::replace(&mut machine.active, true);
             if !was_active {
@@ -46,7 +46,7 @@ impl Hub {
         if !turn.liveness.is_expired(&owner) {
             return Ok(());
         }
-        let machine = turn.cache.machine_mut(id)?;
+        let machine = turn.machine_mut(id)?;
         let was_active = std::mem::replace(&mut machine.active, false);
         turn.liveness.stop(&owner);
         if was_active {

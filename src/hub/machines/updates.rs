@@ -16,7 +16,7 @@ use crate::hub::write::large::{FieldValue, incomplete_value};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::{Field, LargeRef};
+use crate::model::large::{Field, StoredField};
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
@@ -46,17 +46,16 @@ impl MachineField {
     }
 
     pub(super) fn get(self, m: &Machine) -> FieldValue<'_> {
-        let (value, large, version) = match self {
-            Self::Metadata => (&m.metadata, &m.metadata_large, m.metadata_version),
-            Self::RunnerState => (&m.runner_state, &m.runner_state_large, m.runner_state_version),
-        };
-        FieldValue { value: value.as_ref(), large: large.as_ref(), version }
+        match self {
+            Self::Metadata => FieldValue { stored: &m.metadata, version: m.metadata_version },
+            Self::RunnerState => FieldValue { stored: &m.runner_state, version: m.runner_state_version },
+        }
     }
 
-    fn get_mut(self, m: &mut Machine) -> (&mut Option<Json>, &mut Option<LargeRef>, &mut u64) {
+    fn get_mut(self, m: &mut Machine) -> (&mut StoredField, &mut u64) {
         match self {
-            Self::Metadata => (&mut m.metadata, &mut m.metadata_large, &mut m.metadata_version),
-            Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_large, &mut m.runner_state_version),
+            Self::Metadata => (&mut m.metadata, &mut m.metadata_version),
+            Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
         }
     }
 }
@@ -85,11 +84,11 @@ impl<'a> Changes<'a> {
         Self {
             active: m.active,
             active_at: m.active_at,
-            metadata: m.metadata.as_ref().filter(|_| m.metadata_large.is_none()),
-            metadata_bytes: m.metadata_large.as_ref().map(|large| large.bytes),
+            metadata: m.metadata.inline(),
+            metadata_bytes: m.metadata.large().map(|large| large.bytes),
             metadata_version: m.metadata_version,
-            runner_state: m.runner_state.as_ref().filter(|_| m.runner_state_large.is_none()),
-            runner_state_bytes: m.runner_state_large.as_ref().map(|large| large.bytes),
+            runner_state: m.runner_state.inline(),
+            runner_state_bytes: m.runner_state.large().map(|large| large.bytes),
             runner_state_version: m.runner_state_version,
         }
     }
@@ -120,10 +119,10 @@ impl Hub {
                 let result = turn.apply_machine_update(id, field, version + 1, value, from)?;
                 make_reply(&result).into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
                 None
-            } else if let Some(large) = current.large {
+            } else if let Some(large) = current.stored.large() {
                 Some((large.clone(), version))
             } else {
-                let value = TextParts::value(current.value.cloned());
+                let value = TextParts::value(current.stored.json().cloned());
                 let reply = make_reply(&UpdateResult::Mismatch { version, value });
                 reply.into_iter().for_each(|reply| turn.write_queue.on_commit(Effect::Reply(reply)));
                 None
@@ -183,10 +182,10 @@ impl Turn<'_> {
         let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
-        let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
+        let (current, version) = field.get_mut(cache.machine_mut(id, write_queue)?);
         *version = new_version;
         let owner = (id, field.field());
-        self.hub.set_value_within(max_inline_bytes, write_queue, owner, new_version, (value, large), new_value);
+        self.hub.set_value_within(max_inline_bytes, write_queue, owner, new_version, current, new_value);
         Ok(())
     }
 }
@@ -194,7 +193,7 @@ impl Turn<'_> {
 impl State {
     /// Queues the write of a changed machine and the `machine-updated` event.
     pub(super) fn record_machine_change(&mut self, id: &str, now: u64) -> Result<(), Error> {
-        let machine = self.cache.machine_mut(id)?;
+        let machine = self.machine_mut(id)?;
         machine.seq += 1;
         machine.updated_at = now;
         let event = Event::machine_updated(id, &Changes::of(machine));

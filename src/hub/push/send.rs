@@ -146,7 +146,7 @@ impl Hub {
         if let Some(request) = &notification.request_id {
             let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
-                let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
+                let requests = agent_state::find_pending(session.agent_state.json(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };

@@ -38,8 +38,8 @@ impl State {
 impl Turn<'_> {
     pub(in crate::hub) fn deactivate(&mut self, id: &str) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
-        let State { cache, liveness, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let State { cache, liveness, write_queue, .. } = &mut *self.state;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         liveness.stop(&owner);
         if s.active || s.thinking {
             s.thinking_at = if s.thinking { now } else { s.thinking_at };
@@ -67,7 +67,7 @@ impl Turn<'_> {
     /// Starts the time for which pending requests are kept, if the session is inactive and has any.
     pub(in crate::hub) fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
-        if !session.active && count_pending(session.agent_state.as_ref()) > 0 {
+        if !session.active && count_pending(session.agent_state.json()) > 0 {
             let until = self.state.kept_requests.keep(id, self.hub.rt.now());
             self.hub.rt.kv_put(&kept_requests_key(id), &until.to_string());
             self.request_alarm(Some(until));

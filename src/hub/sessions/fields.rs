@@ -31,20 +31,27 @@ impl Turn<'_> {
     pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let now = self.hub.rt.now();
         let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
-        let current = (&mut s.metadata, &mut s.metadata_large);
         let stored = Some(value.clone()).filter(|value| !value.is_null());
-        self.hub.set_value(write_queue, (id, Field::Metadata), version, current, stored);
-        let large = s.metadata_large.as_ref();
+        self.hub.set_value(write_queue, (id, Field::Metadata), version, &mut s.metadata, stored);
+        self.state.write_queue.queue_session(id, SessionColumns::All);
+        self.queue_metadata_update(id, value, from)
+    }
+
+    /// Queues the update for the session's CLIs and the event, of metadata that is set. Returns its version.
+    pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
+        let now = self.hub.rt.now();
+        let s = &self.state.cache.require_entry(id)?.session;
+        let (version, large) = (s.metadata_version, s.metadata.large());
         // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
             metadata: Some(&value).filter(|_| large.is_none()),
             metadata_bytes: large.map(|large| large.bytes),
             metadata_version: Some(version),
-            updated_at: Some(now),
+            updated_at: Some(s.updated_at),
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
@@ -52,7 +59,7 @@ impl Turn<'_> {
         let versioned = Some(Versioned::new(version));
         let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
-        let text = TextParts::queued_value(Field::Metadata, Some(value.clone()));
+        let text = TextParts::queued_value(Field::Metadata, Some(value));
         self.queue_update(id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
@@ -68,7 +75,7 @@ impl Turn<'_> {
         let now = self.hub.rt.now();
         let changed = self.state.add_completed_requests(id, parts.completed, now);
         let State { cache, write_queue, .. } = &mut *self.state;
-        let s = &mut cache.require_entry_mut(id)?.session;
+        let s = &mut cache.require_entry_mut(id, write_queue)?.session;
         s.agent_state_version += 1;
         // Only a CLI can request a permission; a change by the hub completes or cancels requests.
         let notification = from.and_then(|_| self.hub.permission_notification(s, parts.base.as_ref()));
@@ -82,8 +89,8 @@ impl Turn<'_> {
         };
         // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the self.
         let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        let current = (&mut s.agent_state, &mut s.agent_state_large);
-        self.hub.set_value(write_queue, (id, Field::AgentState), version, current, parts.base);
+        self.hub.set_value(write_queue, (id, Field::AgentState), version, &mut s.agent_state, parts.base);
+        write_queue.queue_session(id, SessionColumns::All);
         let changes = Changes {
             agent_state: inline_value.as_ref().map(Option::as_ref),
             agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
@@ -103,9 +110,8 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the write of a session, the update frame for its CLIs except `from`, and the event.
-    pub(in crate::hub) fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
-        self.state.write_queue.queue_session(id, SessionColumns::All);
+    /// Queues the update frame for a session's CLIs except `from`, and the event.
+    fn queue_update(&mut self, id: &str, from: Option<ConnId>, parts: TextParts, event: Event) {
         self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, parts });
         self.state.write_queue.on_commit(Effect::Publish(event));
     }
@@ -125,7 +131,7 @@ impl State {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
-        known.select(received_entries(received), session.agent_state.as_ref(), now)
+        known.select(received_entries(received), session.agent_state.json(), now)
     }
 
     /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
@@ -140,7 +146,8 @@ impl State {
             return completed;
         }
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut(session);
+        let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
+        let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
         // Without the earlier ones in memory, the limit is enforced when they are loaded.
         let mut unknown = CompletedRequests::default();
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
@@ -154,6 +161,9 @@ impl State {
         if known.trim() {
             changed.retain(|(id, _)| known.contains(id));
             self.write_queue.trim_completed_requests(session);
+        }
+        if !is_loaded {
+            self.cache.evictions.invalidate_reads(session);
         }
         for (request_id, value) in &changed {
             self.write_queue.queue_completed_request(CompletedRequest {

@@ -45,7 +45,7 @@ impl Hub {
         self.require_active(id).await?;
         self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
         self.with_session(id, |turn| {
-            turn.cache.require_entry_mut(id)?.session.mode = Some(ControlMode::Remote);
+            turn.session_mut(id)?.session.mode = Some(ControlMode::Remote);
             turn.record_presence(id)
         })
         .await

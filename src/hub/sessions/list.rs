@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
-use crate::hub::base::state::evictions::{Generation, Key};
+use crate::hub::base::state::State;
+use crate::hub::base::state::evictions::{Key, ReadTicket};
 use crate::hub::base::state::session_list::ListRequest;
 use crate::hub::turn::Turn;
 use crate::limits::{LIST_READ_BYTES, MEMORY_TIMEOUT_MS};
@@ -20,9 +21,11 @@ impl Hub {
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json) = (None, None);
         loop {
-            let generation = self.turn().cache.evictions.generation();
             self.flushed_or_stalled().await?;
-            let listed = self.turn().cache.list_page(request);
+            let listed = {
+                let State { cache, write_queue, .. } = &mut *self.turn();
+                cache.list_page(request, write_queue)
+            };
             let selection = match listed {
                 Ok(page) => {
                     drop(keep_json);
@@ -47,18 +50,18 @@ impl Hub {
             }
             // The memory of the rows and of the summaries made from them.
             let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
-            self.flushed().await?;
+            let ticket = self.begin_read().await?;
             let read = summaries::load(&self.db, &self.config.namespace, &selection).await;
             let read = read.inspect_err(|error| **last_failure = Some((self.rt.now(), error.clone())))?;
-            self.turn().insert_summaries(generation, selection, read);
+            self.turn().insert_summaries(&ticket, selection, read);
         }
     }
 }
 
 impl Turn<'_> {
-    /// Adds summaries that were read from the database in the given generation to the list.
-    fn insert_summaries(&mut self, generation: Generation, selection: Selection, read: Summaries) {
-        if self.state.cache.evictions.forgotten_since(generation) {
+    /// Adds summaries that were read from the database to the list.
+    fn insert_summaries(&mut self, ticket: &ReadTicket, selection: Selection, read: Summaries) {
+        if self.state.cache.evictions.redeem(ticket, Key::Namespace).is_none() {
             return;
         }
         for mut fields in read.fields {
@@ -68,12 +71,15 @@ impl Turn<'_> {
                 self.start_timeout(owner);
             }
             let summary = SessionSummary::of(&fields);
-            self.state.cache.insert_summary(generation, fields.id, summary);
+            // A session that was evicted meanwhile, and left no summary, was deleted.
+            if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
+                self.state.cache.insert_summary(read, fields.id, summary);
+            }
         }
         match selection {
             Selection::After(_) => self.state.cache.list.set_read(read.last_tag, read.is_complete),
             Selection::Ids(ids) if read.is_complete => {
-                let is_deleted = |id: &&String| !self.state.cache.evictions.contains_since(generation, Key::Id(id));
+                let is_deleted = |id: &&String| self.state.cache.evictions.redeem(ticket, Key::Id(id)).is_some();
                 let deleted: Vec<&String> = ids.iter().filter(is_deleted).collect();
                 deleted.into_iter().for_each(|id| self.state.cache.list.remove_unread(id));
             }

@@ -1,7 +1,7 @@
 //! Loading sessions from the database into the cache.
 //!
-//! The database lacks what is still queued in the write queue, so the write queue is flushed before each read. If the session changes
-//! or is evicted during the read, the result may be stale, and the read is repeated.
+//! Each read begins with a [ticket](crate::hub::base::state::evictions::ReadTicket). If the session is evicted during the read, the
+//! result may be stale: the ticket is not redeemed, and the read is repeated.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
 use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::completed_requests::CompletedRequests;
-use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::evictions::{CurrentRead, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
@@ -52,12 +52,12 @@ impl Details {
 }
 
 impl Hub {
-    /// Loads a session, and waits while a merge locks its seqs.
+    /// Loads a session, and waits while a merge locks it.
     pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.load_session_with(id, Details::None)
     }
 
-    /// Loads a session, and details if it is not in memory. Waits while a merge locks its seqs.
+    /// Loads a session, and details if it is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
         self: &'a Arc<Self>,
         id: &'a str,
@@ -66,7 +66,7 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.read_session(id, details).await?;
-                let unlocked = self.turn().in_flight.until_seqs_unlocked(id);
+                let unlocked = self.turn().in_flight.until_unlocked(id);
                 match unlocked {
                     // A merge may have deleted the session, so it is loaded again.
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
@@ -76,7 +76,7 @@ impl Hub {
         })
     }
 
-    /// Loads a session without waiting for a merge: an operation that needs the seqs waits for the lock itself.
+    /// Loads a session without waiting for a merge: an operation that changes the session waits for the lock itself.
     pub fn load_session_unlocked<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.read_session(id, Details::None)
     }
@@ -93,8 +93,7 @@ impl Hub {
                 if self.turn().cache.touch(id) {
                     return Ok(());
                 }
-                let generation = self.turn().cache.evictions.generation();
-                self.flushed().await?;
+                let ticket = self.begin_read().await?;
                 let namespace = &self.config.namespace;
                 let mut statements = Vec::from(store::select_by_id(namespace, id));
                 statements.extend(details.select(namespace, id));
@@ -117,14 +116,11 @@ impl Hub {
                 let mut results = results?.into_iter();
                 let found = store::read_found(namespace, &mut results)?;
                 let mut turn = self.turn();
-                if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
-                    continue;
-                }
+                let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
                 return match found {
                     Found::Owned(session) => {
-                        let is_new = turn.cache.entry(id).is_none();
-                        turn.insert_loaded(session);
-                        if is_new { insert_details(&mut turn, id, details, results) } else { Ok(()) }
+                        turn.insert_loaded(&read, session);
+                        insert_details(&mut turn, read, id, details, results)
                     }
                     Found::Foreign => Err(Error::Forbidden(Kind::Session)),
                     Found::Missing => Err(Error::NotFound(Kind::Session)),
@@ -133,21 +129,20 @@ impl Hub {
         })
     }
 
-    /// Loads the session of a tag, if there is one, and waits while its seqs are locked. Without such a session, also
+    /// Loads the session of a tag, if there is one, and waits while a merge locks it. Without such a session, also
     /// counts the sessions of the namespace if that was not done before.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.turn().in_flight.until_seqs_unlocked(&id);
+                let unlocked = self.turn().in_flight.until_unlocked(&id);
                 match unlocked {
                     Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                     None => return Ok(()),
                 }
                 continue;
             }
-            let generation = self.turn().cache.evictions.generation();
-            self.flushed().await?;
+            let ticket = self.begin_read().await?;
             let namespace = &self.config.namespace;
             let mut statements = vec![store::select_by_tag(namespace, tag)];
             if self.turn().cache.session_count().is_none() {
@@ -157,18 +152,15 @@ impl Hub {
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
             let count = results.next().map(summaries::read_count).transpose()?;
             let mut turn = self.turn();
-            if turn.cache.evictions.contains_since(generation, Key::Tag(tag)) {
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Tag(tag)) else { continue };
+            if let Some(session) = found {
+                turn.insert_loaded(&read, session);
                 continue;
             }
-            match found {
-                Some(session) => turn.insert_loaded(session),
-                None => {
-                    if let Some(count) = count {
-                        turn.cache.set_session_count(count);
-                    }
-                    return Ok(());
-                }
+            if let Some(count) = count {
+                turn.cache.set_session_count(read, count);
             }
+            return Ok(());
         }
     }
 
@@ -176,27 +168,16 @@ impl Hub {
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, Details::CompletedRequests).await?;
-            let (version, generation) = {
-                let turn = self.turn();
-                match turn.cache.entry(id) {
-                    Some(entry) if entry.completed.is_some() => return Ok(()),
-                    Some(entry) => (entry.session.agent_state_version, turn.cache.evictions.generation()),
-                    None => continue,
-                }
-            };
-            self.flushed().await?;
+            match self.turn().cache.entry(id) {
+                Some(entry) if entry.completed.is_some() => return Ok(()),
+                Some(_) => {}
+                None => continue,
+            }
+            let ticket = self.begin_read().await?;
             let rows = query(&self.db, completed_requests::select(&self.config.namespace, id)).await?;
             let mut turn = self.turn();
-            // A merge adds completed requests without a new version, and counts as an eviction.
-            if turn.cache.evictions.contains_since(generation, Key::Id(id)) {
-                continue;
-            }
-            if turn
-                .cache
-                .entry(id)
-                .is_some_and(|entry| entry.session.agent_state_version == version && entry.completed.is_none())
-            {
-                insert_details(&mut turn, id, Details::CompletedRequests, vec![rows])?;
+            if let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
+                insert_details(&mut turn, read, id, Details::CompletedRequests, vec![rows])?;
             }
         }
     }
@@ -225,12 +206,13 @@ impl Hub {
             return Ok(false);
         }
         let todos = self.search_todos(id).await?;
+        self.load_session(id).await?;
         {
             let mut turn = self.turn();
             let Some(entry) = turn.cache.entry_mut_keeping_summary(id) else { return Ok(true) };
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
-            let Some(entry) = turn.cache.entry_mut(id) else { return Ok(true) };
+            let Ok(entry) = turn.session_mut(id) else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
             turn.write_queue.queue_session(id, SessionColumns::All);
         }
@@ -259,18 +241,13 @@ impl Hub {
 
     /// Loads the local ids of a session's last messages.
     pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        let generation = self.turn().cache.evictions.generation();
-        self.flushed().await?;
+        let ticket = self.begin_read().await?;
         let select = messages::select_local_ids(&self.config.namespace, session, MAX_LOCAL_IDS as u64);
         let rows = query(&self.db, select).await?;
         let mut turn = self.turn();
-        if turn.cache.evictions.contains_since(generation, Key::Id(session)) {
-            return Ok(());
-        }
-        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
-        match turn.cache.entry(session).is_some_and(|entry| entry.local_ids.is_none()) {
-            true => insert_details(&mut turn, session, Details::LocalIds, vec![rows]),
-            false => Ok(()),
+        match turn.cache.evictions.redeem(&ticket, Key::Id(session)) {
+            Some(read) => insert_details(&mut turn, read, session, Details::LocalIds, vec![rows]),
+            None => Ok(()),
         }
     }
 
@@ -290,8 +267,8 @@ impl Hub {
         Ok(result)
     }
 
-    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
-    /// read again.
+    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, or a merge
+    /// locks the session, it is read again.
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
@@ -304,18 +281,18 @@ impl Hub {
                 let mut turn = self.turn();
                 let Some(entry) = turn.cache.entry(id) else { continue };
                 let current = field(&entry.session);
-                match current.large {
+                match current.stored.large() {
                     Some(large) => large.clone(),
                     None => {
-                        let value = current.value.cloned();
+                        let value = current.stored.json().cloned();
                         return change(&mut turn, value);
                     }
                 }
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            let entry = turn.cache.entry(id);
-            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
+            let entry = turn.cache.entry(id).filter(|_| !turn.in_flight.is_locked(id));
+            if entry.is_some_and(|entry| field(&entry.session).stored.large() == Some(&large)) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
         }
@@ -327,14 +304,14 @@ impl Hub {
         let mut unread = Vec::new();
         let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
         loop {
-            let changed = self.serialize_changed(Kind::Session, |cache| cache.committed_session(id), split);
+            let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
             self.load_shown(id).await?;
             let (segments, is_changed) = {
-                let cache = &self.turn().cache;
-                (cache.require_entry(id).map(session_segments)?, cache.committed_session(id).is_some())
+                let turn = self.turn();
+                (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
             };
             if let Some(text) = self.read_segments(id, segments, is_changed, &mut unread).await? {
                 return Ok(text);
@@ -344,20 +321,21 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    fn insert_loaded(&mut self, mut session: Session) {
+    pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
             self.start_timeout(owner);
         }
-        self.state.cache.insert_loaded(session);
+        self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();
     }
 }
 
-/// Inserts the results of [`Details::select`] into a cached session.
+/// Inserts the results of [`Details::select`] into a cached session that lacks them.
 fn insert_details(
     state: &mut State,
+    _: CurrentRead,
     id: &str,
     details: Details,
     results: impl IntoIterator<Item = Vec<Row>>,
@@ -366,11 +344,11 @@ fn insert_details(
     let mut results = results.into_iter();
     let mut next = || results.next().unwrap_or_default();
     match details {
-        Details::None => return Ok(()),
-        Details::LocalIds => {
+        // Until the local ids are loaded, only messages without one are added, so the result is still complete.
+        Details::LocalIds if entry.local_ids.is_none() => {
             entry.local_ids = Some(LocalIds::loaded(messages::read_local_ids(next())?, entry.session.seq));
         }
-        Details::CompletedRequests | Details::Shown => {
+        Details::CompletedRequests | Details::Shown if entry.completed.is_none() => {
             let loaded = completed_requests::read(next())?;
             entry.completed = Some(Arc::new(CompletedRequests::loaded(loaded.entries)));
             entry.todos_searched |= details == Details::Shown && next().is_empty();
@@ -378,6 +356,7 @@ fn insert_details(
                 state.write_queue.trim_completed_requests(id);
             }
         }
+        _ => return Ok(()),
     }
     state.evict_sessions();
     Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
+use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
@@ -75,7 +76,7 @@ impl Hub {
     pub async fn set_pinned(self: &Arc<Self>, id: &str, pinned: bool) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
-            let session = &mut turn.cache.require_entry_mut(id)?.session;
+            let session = &mut turn.session_mut(id)?.session;
             let version = session.metadata_version;
             if session.pinned != pinned {
                 session.pinned = pinned;
@@ -97,7 +98,8 @@ impl Hub {
             if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            turn.cache.remove(id);
+            let State { cache, write_queue, .. } = &mut **turn;
+            cache.remove(id, write_queue.queued_images());
             turn.clear_reactivation(id);
             turn.write_queue.delete_session(id);
             turn.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
@@ -132,21 +134,16 @@ impl Turn<'_> {
         let namespace = self.hub.config.namespace.clone();
         let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
         let (id, write_queue) = (session.id.clone(), &mut self.state.write_queue);
-        let metadata = (&mut session.metadata, &mut session.metadata_large);
+        let (metadata, state) = (&mut session.metadata, &mut session.agent_state);
         self.hub.set_value(write_queue, (&id, Field::Metadata), session.metadata_version, metadata, Some(new_metadata));
-        let current = (&mut session.agent_state, &mut session.agent_state_large);
-        self.hub.set_value(
-            write_queue,
-            (&id, Field::AgentState),
-            session.agent_state_version,
-            current,
-            agent_state.base.clone(),
-        );
+        let version = session.agent_state_version;
+        self.hub.set_value(write_queue, (&id, Field::AgentState), version, state, agent_state.base.clone());
         session.model_mode.clone_from(&new.model);
         self.state.write_queue.queue_session(&id, SessionColumns::All);
-        let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
-        self.state.cache.insert_created(session);
+        let fields = [("metadata", &session.metadata), ("agentState", &session.agent_state)];
+        self.state.write_queue.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, fields))));
+        let State { cache, write_queue, .. } = &mut *self.state;
+        cache.insert_created(session, write_queue.queued_images());
         let now = self.hub.rt.now();
         let completed = self.state.select_completed_requests(&id, agent_state, now);
         self.state.add_completed_requests(&id, completed, now);

@@ -10,7 +10,7 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
-use crate::hub::base::state::evictions::Key;
+use crate::hub::base::state::evictions::{Key, ReadTicket};
 use crate::hub::base::storage_keys::alive_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
@@ -18,11 +18,10 @@ use crate::hub::write::large::{self, incomplete_value};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{Field, LargeRef};
+use crate::model::large::{Field, LargeRef, StoredField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
-use crate::store::write_queue::SessionColumns;
 use crate::store::{DbError, Found, removals, sessions as store};
 
 impl Hub {
@@ -36,11 +35,11 @@ impl Hub {
         }
         let memory = self.reserve_for_metadata(new).await?;
         for id in [old, new] {
-            self.turn().in_flight.lock_seqs(id);
+            self.turn().in_flight.lock(id);
         }
         let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
-            self.turn().in_flight.unlock_seqs(id, None);
+            self.turn().in_flight.unlock(id, None);
         }
         self.start_commit();
         merged
@@ -52,7 +51,7 @@ impl Hub {
         self.load_session(id).await?;
         let bytes = {
             let turn = self.turn();
-            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata_large.as_ref());
+            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata.large());
             large.map_or(0, |large| large.bytes)
         };
         self.wait_for_memory(bytes).await
@@ -117,25 +116,27 @@ impl Hub {
             ));
             return Ok(());
         };
-        let metadata = match &new.metadata_large {
+        let metadata = match new.metadata.large() {
             Some(large) => Some(self.read_large_metadata(&new_id, large, memory).await?),
-            None => new.metadata.clone(),
+            None => new.metadata.json().cloned(),
         };
-        let (new, large) = self.with_old_fields(old, new, metadata.as_ref());
+        let metadata = merge_metadata(old, metadata.as_ref());
+        let (new, large) = self.with_old_fields(old, new, metadata.clone());
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
         let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so no client may resume from them.
-        let (removal, gap) = self.log_gap(&mut batch).await?;
+        let event_numbers = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;
         let may_have_committed = committed.as_ref().err().is_none_or(DbError::may_have_committed);
+        let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
             Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
             Err(error) => Err(error),
         };
         match merged {
-            Ok(Found::Owned(merged)) => self.turn().apply_merge(old, &merged, metadata, large, (removal, gap)),
+            Ok(Found::Owned(merged)) => self.turn().apply_merge(&ticket, old, merged, metadata, event_numbers),
             Ok(_) => Err(Error::NotFound(Kind::Session)),
             Err(error) => {
                 self.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
@@ -150,33 +151,30 @@ impl Hub {
     }
 
     async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {
-        // A change may have been queued while the merge waited for the lock.
-        if let Some(queued) = self.turn().write_queue.find_queued_value(large) {
-            return Ok(queued);
-        }
+        // The metadata may have changed before the session was locked.
         if large.bytes > memory.bytes() {
             *memory = self.reserve_memory(large.bytes)?;
         }
         self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
     }
 
-    /// Returns the new session with the fields it takes from the old one, and its metadata as a large value if it is
-    /// one.
-    fn with_old_fields(&self, old: &Session, new: Session, metadata: Option<&Json>) -> (Session, Option<LargeValue>) {
+    /// Returns the new session with the merged metadata and the fields it takes from the old one, and its metadata as a large
+    /// value if it is one.
+    fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
-        let metadata = merge_metadata(old, metadata);
-        let (head, large) = match Field::Metadata.is_large(&metadata) {
+        let (metadata, large) = match Field::Metadata.is_large(&metadata) {
             true => {
-                (Field::Metadata.excerpt(&metadata), Some(LargeValue::new(&new.id, version, self.new_id(), metadata)))
+                let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
+                (large.to_field(Field::Metadata), Some(large))
             }
-            false => (metadata, None),
+            false => (StoredField::Inline(metadata), None),
         };
         let session = Session {
-            metadata: Some(head),
-            metadata_large: large.as_ref().map(|value| value.large.clone()),
+            metadata,
             metadata_version: version,
             todos: new.todos.clone().or(old.todos.clone()),
             pinned: new.pinned || old.pinned,
+            updated_at: self.rt.now(),
             ..new
         };
         (session, large)
@@ -184,56 +182,51 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Updates the cache and publishes the merge, which is durable. `event_numbers` are those of the removal event and of
-    /// the gap in the log.
+    /// Replaces both sessions in the cache by the merged one, which was read with the ticket, and publishes the merge.
+    /// `event_numbers` are those of the removal event and of the gap in the log.
     fn apply_merge(
         &mut self,
+        ticket: &ReadTicket,
         old: &Session,
-        merged: &Session,
-        metadata: Option<Json>,
-        large: Option<LargeValue>,
-        event_numbers: (u64, u64),
+        merged: Session,
+        metadata: Json,
+        (removal, gap): (u64, u64),
     ) -> Result<(), Error> {
-        let new = &merged.id;
-        // Drops what is queued for the old session, whose row is gone.
-        self.state.write_queue.delete_session(&old.id);
-        self.state.cache.remove(&old.id);
+        let new = merged.id.clone();
+        let read = self.state.cache.evictions.redeem(ticket, Key::Id(&new));
+        let State { cache, write_queue, .. } = &mut *self.state;
+        // Deletes the large values of the old session, whose row is gone.
+        write_queue.delete_session(&old.id);
+        write_queue.delete_replaced_values(&new);
+        write_queue.trim_completed_requests(&new);
+        cache.remove(&old.id, write_queue.queued_images());
+        for id in [&old.id, &new] {
+            cache.evict_written(id, write_queue.queued_images());
+        }
         let owner = Owner::Session(old.id.clone());
         self.state.liveness.stop(&owner);
         self.hub.rt.kv_delete(&alive_key(&owner));
-        let (removal, gap) = event_numbers;
         self.publish(Some(removal), || Event::session_removed(&old.id));
         self.state.events.cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
-        self.send_gap_notice(gap, Some(new));
-        self.state.cache.evictions.record(&[Key::Id(new)]);
-        let State { cache, write_queue, .. } = &mut *self.state;
-        let entry = cache.require_entry_mut(new)?;
-        entry.session.seq = merged.seq;
-        (entry.local_ids, entry.completed) = (None, None);
-        write_queue.trim_completed_requests(new);
-        entry.session.todos = entry.session.todos.take().or(old.todos.clone());
-        entry.session.pinned |= old.pinned;
-        // The metadata may have been updated while the merge was written.
-        let s = &mut entry.session;
-        let queued = s.metadata_large.as_ref().and_then(|large| write_queue.find_queued_value(large));
-        let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
-        let metadata = merge_metadata(old, current.as_ref());
-        s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
+        self.send_gap_notice(gap, Some(&new));
+        if let Some(read) = read {
+            self.insert_loaded(&read, merged);
+        }
+        let now = self.hub.rt.now();
+        let Some(entry) = self.state.cache.entry_mut_keeping_summary(&new) else { return Ok(()) };
+        entry.presence_published_at = now;
         let pinned = entry.session.pinned.then_some(true);
-        let event = Event::session_updated(new, &Changes { pinned, ..Changes::presence(&entry.session) });
-        self.state.write_queue.queue_session(new, SessionColumns::All);
+        let event = Event::session_updated(&new, &Changes { pinned, ..Changes::presence(&entry.session) });
         self.state.write_queue.on_commit(Effect::Publish(event));
-        self.set_metadata(new, metadata, None)?;
-        self.state.cache.record_merged(&old.id, merged);
-        Ok(())
+        self.queue_metadata_update(&new, metadata, None).map(drop)
     }
 }
 
 /// Returns the metadata of the new session with the name and worktree of the old one, unless it has its own, and with the
 /// newer of the two summaries.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
-    let old = old.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
         if let (Some(value), None) = (old.get(name), new.get(name)) {

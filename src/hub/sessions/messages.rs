@@ -8,7 +8,6 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, check_size};
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::effect::{Effect, Reply};
-use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::Seen;
 use crate::hub::base::state::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
@@ -96,7 +95,7 @@ enum Attempt {
     /// The local id is new, or older than those in memory.
     NeedsLookup(UnknownLocalId),
     /// A merge is in progress.
-    SeqsLocked(oneshot::Receiver<Result<(), Error>>),
+    Locked(oneshot::Receiver<Result<(), Error>>),
 }
 
 /// Returns the acknowledgement of a message.
@@ -120,7 +119,7 @@ impl Hub {
                 }
                 Attempt::NeedsSession => self.load_session(&draft.session).await?,
                 Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                Attempt::SeqsLocked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
+                Attempt::Locked(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
                 Attempt::NeedsLookup(_) if lookups == MAX_LOOKUPS => {
                     return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
                 }
@@ -156,8 +155,8 @@ impl Hub {
 
 impl Turn<'_> {
     fn try_append(&mut self, draft: &Draft) -> Result<Attempt, Error> {
-        if let Some(unlocked) = self.state.in_flight.until_seqs_unlocked(&draft.session) {
-            return Ok(Attempt::SeqsLocked(unlocked));
+        if let Some(unlocked) = self.state.in_flight.until_unlocked(&draft.session) {
+            return Ok(Attempt::Locked(unlocked));
         }
         let Some(entry) = self.state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {
@@ -183,7 +182,7 @@ impl Turn<'_> {
     /// Assigns the message its seq, and queues its write and its effects.
     fn queue_message(&mut self, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.hub.rt.now();
-        let entry = self.state.cache.require_entry_mut(&draft.session)?;
+        let entry = self.state.session_mut(&draft.session)?;
         entry.session.seq += 1;
         entry.session.updated_at = now;
         let message = Message {
@@ -197,7 +196,7 @@ impl Turn<'_> {
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
             && ids.insert(local_id.clone(), Some(message_ref.clone()))
         {
-            self.state.cache.evictions.record(&[Key::Id(&draft.session)]);
+            self.state.cache.evictions.invalidate_reads(&draft.session);
         }
         if draft.from.is_some() {
             self.update_todos(draft, now)?;
@@ -220,7 +219,7 @@ impl Turn<'_> {
         let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
         let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
         let event = Event::session_updated(&draft.session, &changes);
-        self.state.cache.require_entry_mut(&draft.session)?.session.todos = Some(todos);
+        self.state.session_mut(&draft.session)?.session.todos = Some(todos);
         self.state.write_queue.queue_session(&draft.session, SessionColumns::All);
         self.state.write_queue.on_commit(Effect::Publish(event));
         Ok(())

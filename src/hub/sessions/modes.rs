@@ -58,7 +58,7 @@ impl Hub {
         }
         let applied = self.apply(id, &setting).await?;
         self.with_session(id, |turn| {
-            let s = &mut turn.cache.require_entry_mut(id)?.session;
+            let s = &mut turn.session_mut(id)?.session;
             s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
             s.model_mode = applied.model_mode.or(s.model_mode.take());
             s.updated_at = self.rt.now();

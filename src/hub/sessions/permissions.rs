@@ -124,7 +124,7 @@ impl Turn<'_> {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let session = &mut self.state.cache.require_entry_mut(id)?.session;
+        let session = &mut self.state.session_mut(id)?.session;
         if answer.approved && answer.mode.is_some() && session.permission_mode != answer.mode {
             session.permission_mode.clone_from(&answer.mode);
             session.updated_at = self.hub.rt.now();

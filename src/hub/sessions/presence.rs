@@ -144,7 +144,7 @@ impl Turn<'_> {
             self.set_metadata(id, mark_running(Some(&metadata), now), None)?;
         }
         let is_reminder_allowed = self.state.reminders.is_allowed(now);
-        let entry = self.state.cache.require_entry_mut(id)?;
+        let entry = self.state.session_mut(id)?;
         let is_changed = update_presence(&mut entry.session, alive, at, now);
         let is_reminder =
             !is_changed && is_reminder_allowed && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;

@@ -164,8 +164,8 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
-    let machine_id = text(session.metadata.as_ref(), "machineId");
-    let host = text(session.metadata.as_ref(), "host");
+    let machine_id = text(session.metadata.json(), "machineId");
+    let host = text(session.metadata.json(), "host");
     let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
     let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
@@ -174,7 +174,7 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
         let machines = state.cache.machines().into_iter().flat_map(|machines| machines.values());
         let online = || machines.clone().filter(|m| m.active && has_runner(&Owner::Machine(m.id.clone())));
         let same_machine = online().find(|m| Some(&m.id) == machine_id.as_ref());
-        let same_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
+        let same_host = || online().filter(|m| host.is_some() && text(m.metadata.json(), "host") == host);
         same_machine.or_else(|| same_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
     })
 }
@@ -183,7 +183,7 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
 fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let metadata = session.metadata_fields();
     let agent = metadata.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
-    let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
+    let object = JsonObject::parse(session.metadata.json()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
     let resume_session_id = match vocabulary.flavor(Some(&agent)) {
         Flavor::Agent(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),

@@ -113,9 +113,9 @@ impl Hub {
             let result = if version == expected_version {
                 turn.ensure_write_queue_has_room(bytes)?;
                 Some(apply(&mut turn)?)
-            } else if current.large.is_none() {
+            } else if current.stored.large().is_none() {
                 turn.ensure_write_queue_has_room(0)?;
-                Some(UpdateResult::Mismatch { version, value: (field.to_text)(entry, current.value.cloned()) })
+                Some(UpdateResult::Mismatch { version, value: (field.to_text)(entry, current.stored.json().cloned()) })
             } else {
                 // The value must be read from the database.
                 None
@@ -168,7 +168,7 @@ fn try_reply_with_current_value(
         return ReplyAttempt::Evicted;
     };
     let latest = (field.get)(&entry.session);
-    let (version, is_large) = (latest.version, latest.large.is_some());
+    let (version, is_large) = (latest.version, latest.stored.large().is_some());
     let reply = make_reply(&UpdateResult::Mismatch { version, value: (field.to_text)(entry, current) });
     // A large value is durable, because `with_field` reads it after a flush. A small one may still be in the queue, behind
     // which the reply must wait.

@@ -3,7 +3,7 @@
 //! its own.
 
 use crate::hub::base::state::State;
-use crate::hub::base::state::committed::Committed;
+use crate::hub::base::state::before_images::Committed;
 use crate::hub::base::state::evictions::Key;
 use crate::hub::base::state::local_ids::{LocalIds, Seen};
 use crate::hub::base::state::lookup::{LocalIdLookup, UnknownLocalId};
@@ -27,14 +27,14 @@ impl Turn<'_> {
             Err(error) => return self.hub.rt.log_debug(&error.to_string()),
         };
         for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
-            if self.state.cache.evictions.contains_since(lookup.generation, Key::Id(&session)) {
+            if self.state.cache.evictions.redeem(&lookup.ticket, Key::Id(&session)).is_none() {
                 continue;
             }
             if let Some(local_ids) = self.state.local_ids_mut(&session)
                 && local_ids.look_up(&local_id) == Seen::Unknown
                 && local_ids.insert(local_id, message)
             {
-                self.state.cache.evictions.record(&[Key::Id(&session)]);
+                self.state.cache.evictions.invalidate_reads(&session);
             }
         }
     }
@@ -61,14 +61,14 @@ impl State {
             }
         }
         pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
-        LocalIdLookup { pairs, generation: self.cache.evictions.generation() }
+        LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
     /// Whether a lookup in the database can decide about a local id that memory does not know. The database lacks the messages that
     /// are not durable; their local ids are in memory unless there are too many.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
-        let durable_seq = match self.cache.committed_session(session) {
+        let durable_seq = match self.write_queue.committed_session(session) {
             Some(Committed::Present(committed)) => committed.session.seq,
             Some(Committed::Absent) => 0,
             None => entry.session.seq,

@@ -76,7 +76,7 @@ impl Hub {
         session: &Session,
         state: Option<&Json>,
     ) -> Option<Notification> {
-        let requests = agent_state::new_requests(session.agent_state.as_ref(), state);
+        let requests = agent_state::new_requests(session.agent_state.json(), state);
         session.active.then(|| notification_for(session, &requests)).flatten()
     }
 }

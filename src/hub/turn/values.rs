@@ -1,20 +1,19 @@
 //! Values of versioned fields, which are large above a limit.
 
 use crate::hub::Hub;
-use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::before_images::HubQueue;
 use crate::model::json::Json;
-use crate::model::large::{Field, LargeRef};
+use crate::model::large::{Field, StoredField};
 use crate::store::values::LargeValue;
-use crate::store::write_queue::WriteQueue;
 
 impl Hub {
     /// Replaces the value of a field. A large value is queued in the write queue, and only its excerpt is cached.
     pub(in crate::hub) fn set_value(
         &self,
-        write_queue: &mut WriteQueue<Effect>,
+        write_queue: &mut HubQueue,
         (owner, field): (&str, Field),
         version: u64,
-        current: (&mut Option<Json>, &mut Option<LargeRef>),
+        current: &mut StoredField,
         value: Option<Json>,
     ) {
         self.set_value_within(field.max_inline_bytes(), write_queue, (owner, field), version, current, value);
@@ -24,24 +23,24 @@ impl Hub {
     pub(in crate::hub) fn set_value_within(
         &self,
         max_inline_bytes: usize,
-        write_queue: &mut WriteQueue<Effect>,
+        write_queue: &mut HubQueue,
         (owner, field): (&str, Field),
         version: u64,
-        (current, large): (&mut Option<Json>, &mut Option<LargeRef>),
+        current: &mut StoredField,
         value: Option<Json>,
     ) {
         let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
-        if is_large || large.is_some() {
+        if is_large || current.large().is_some() {
             write_queue.delete_replaced_values(owner);
         }
-        (*current, *large) = match value {
+        *current = match value {
             Some(value) if is_large => {
                 let value = LargeValue::new(owner, version, self.new_id(), value);
-                let cached = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
+                let stored = value.to_field(field);
                 write_queue.queue_value(value);
-                cached
+                stored
             }
-            value => (value, None),
+            value => StoredField::new(value, None),
         };
     }
 }

@@ -13,7 +13,9 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
+use crate::hub::base::state::before_images::BeforeImages;
 use crate::hub::base::state::effect::Effect;
+use crate::hub::base::state::evictions::ReadTicket;
 use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::others;
@@ -37,8 +39,15 @@ impl Hub {
         })
     }
 
-    /// Waits until all writes queued so far are durable, or the database is stalled. Then the [`Cache`](crate::hub::base::state::cache::Cache)
-    /// has committed states for reads.
+    /// Takes a ticket for a read of the database, and flushes the write queue: the database lacks what is queued.
+    pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
+        let ticket = self.turn().cache.evictions.take_ticket();
+        self.flushed().await?;
+        Ok(ticket)
+    }
+
+    /// Waits until all writes queued so far are durable, or the database is stalled. Then the write queue has
+    /// [before-images](BeforeImages) for reads.
     pub(in crate::hub) async fn flushed_or_stalled(self: &Arc<Self>) -> Result<(), Error> {
         let mut flushed = self.flushed();
         loop {
@@ -71,9 +80,6 @@ impl Hub {
             let State { write_queue, cache, reservations, .. } = &mut *turn;
             reservations.write_queue.resize(write_queue.pending_bytes());
             write_queue.seal_if_full(&self.config.namespace, cache);
-            if !write_queue.has_pending() {
-                cache.on_write_queue_empty();
-            }
             write_queue.start_committing()
         };
         if must_commit {
@@ -94,9 +100,6 @@ impl Hub {
                 let State { write_queue, cache, reservations, .. } = &mut *turn;
                 let batch = write_queue.take_batch(&self.config.namespace, cache);
                 reservations.write_queue.resize(write_queue.pending_bytes());
-                if !write_queue.has_pending() {
-                    cache.on_write_queue_empty();
-                }
                 // Without a batch, the lookups wait for the next one.
                 let Some(batch) = batch else { return };
                 (batch, turn.take_local_id_lookup())
@@ -105,7 +108,7 @@ impl Hub {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     // Before the effects: a client that receives one must read the change.
-                    self.turn().cache.on_batch_written();
+                    self.turn().write_queue.finish_batch();
                     self.turn().run_effects(batch.effects, event_numbers);
                     if is_large {
                         // The batch kept its sessions in the cache until now.
@@ -124,7 +127,11 @@ impl Hub {
 
     /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
     /// the numbers of the events.
-    async fn write(&self, batch: &mut Batch<Effect>, lookup: LocalIdLookup) -> Result<Range<u64>, DbError> {
+    async fn write(
+        &self,
+        batch: &mut Batch<Effect, BeforeImages>,
+        lookup: LocalIdLookup,
+    ) -> Result<Range<u64>, DbError> {
         for statements in batch.part_writes(&self.config.namespace) {
             self.commit(statements).await?;
         }

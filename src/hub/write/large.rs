@@ -7,13 +7,12 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::state::cache::Cache;
+use crate::hub::base::state::before_images::{Committed, HubQueue};
 use crate::hub::base::state::cached_session::CachedSession;
-use crate::hub::base::state::committed::Committed;
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::LargeRef;
+use crate::model::large::{LargeRef, StoredField};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::values;
@@ -28,9 +27,7 @@ pub struct ResponseText {
 
 /// The current value of a versioned field.
 pub(in crate::hub) struct FieldValue<'a> {
-    /// Only the excerpt of a large value.
-    pub value: Option<&'a Json>,
-    pub large: Option<&'a LargeRef>,
+    pub stored: &'a StoredField,
     pub version: u64,
 }
 
@@ -38,18 +35,18 @@ pub(in crate::hub) struct FieldValue<'a> {
 pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
 
 pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
-    FieldValue { value: s.metadata.as_ref(), large: s.metadata_large.as_ref(), version: s.metadata_version }
+    FieldValue { stored: &s.metadata, version: s.metadata_version }
 }
 
 /// Returns the agent state without the completed requests.
 pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
-    FieldValue { value: s.agent_state.as_ref(), large: s.agent_state_large.as_ref(), version: s.agent_state_version }
+    FieldValue { stored: &s.agent_state, version: s.agent_state_version }
 }
 
 /// Returns the agent state like [`agent_state`], but only if it has pending requests: others need not be read.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
-    match agent_state::count_pending(s.agent_state.as_ref()) {
-        0 => FieldValue { value: None, large: None, version: s.agent_state_version },
+    match agent_state::count_pending(s.agent_state.json()) {
+        0 => FieldValue { stored: &StoredField::Null, version: s.agent_state_version },
         _ => agent_state(s),
     }
 }
@@ -112,14 +109,14 @@ impl Hub {
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
-        committed: impl Fn(&Cache) -> Option<&Committed<T>>,
+        committed: impl Fn(&HubQueue) -> Option<&Committed<T>>,
         split: impl Fn(&T) -> Option<Vec<Segment>>,
     ) -> Result<Option<ResponseText>, Error> {
-        if committed(&self.turn().cache).is_none() {
+        if committed(&self.turn().write_queue).is_none() {
             return Ok(None);
         }
         self.flushed_or_stalled().await?;
-        let segments = match committed(&self.turn().cache) {
+        let segments = match committed(&self.turn().write_queue) {
             Some(Committed::Absent) => return Err(Error::NotFound(kind)),
             Some(Committed::Present(state)) => split(state),
             None => None,
@@ -189,23 +186,23 @@ impl Segment {
 /// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
 pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Vec<Segment> {
     let s = &entry.session;
-    let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
+    let completed = entry.completed.iter().filter(|_| s.agent_state.large().is_some());
     let completed = agent_state::completed_to_json(
         completed.flat_map(|completed| completed.oldest_first()).map(|(id, entry)| (id, entry.raw())),
     );
     let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
-    let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, completed)];
+    let larges = [("metadata", &s.metadata, None), ("agentState", &s.agent_state, completed)];
     split_at_large(&entry.with_completed_requests(), larges)
 }
 
 pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
-    split_at_large(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
+    split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)])
 }
 
 /// Serializes an object, and splits the text at its large members: name, value, and text in place of the closing brace.
-fn split_at_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>, Option<String>); 2]) -> Vec<Segment> {
+fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &StoredField, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
-    if larges.iter().all(|(_, large, _)| large.is_none()) {
+    if fields.iter().all(|(_, field, _)| field.large().is_none()) {
         return vec![Segment::Text(json)];
     }
     let (mut segments, mut text) = (Vec::new(), String::new());
@@ -213,8 +210,8 @@ fn split_at_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>, O
         text.push_str(if text.is_empty() && segments.is_empty() { "{\"" } else { ",\"" });
         text.push_str(name);
         text.push_str("\":");
-        let large = larges.iter().find(|(large_name, ..)| *large_name == name);
-        match large.and_then(|(_, large, end)| Some((large.as_ref()?.clone(), end.as_deref()))) {
+        let field = fields.iter().find(|(field_name, ..)| *field_name == name);
+        match field.and_then(|(_, field, end)| Some((field.large()?.clone(), end.as_deref()))) {
             Some((large, end)) => {
                 segments.push(Segment::Text(std::mem::take(&mut text)));
                 segments.push(Segment::Large { large, is_open: end.is_some() });
@@ -229,12 +226,12 @@ fn split_at_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>, O
 }
 
 /// Serializes an object with the lengths of large members in their place: `metadataBytes` for `metadata`.
-pub(in crate::hub) fn without_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>); 2]) -> Json {
+pub(in crate::hub) fn without_large<T: Serialize>(object: &T, fields: [(&str, &StoredField); 2]) -> Json {
     let json = Json::of(object);
-    if larges.iter().all(|(_, large)| large.is_none()) {
+    if fields.iter().all(|(_, field)| field.large().is_none()) {
         return json;
     }
-    let lengths = larges.map(|(name, large)| (name, large.as_ref().map(|large| Json::of(&large.bytes))));
+    let lengths = fields.map(|(name, field)| (name, field.large().map(|large| Json::of(&large.bytes))));
     let mut shortened = JsonObject::default();
     for (name, value) in JsonObject::parse(json.text()).unwrap_or_default().members() {
         match lengths.iter().find_map(|(large_name, length)| length.as_ref().filter(|_| *large_name == name)) {

@@ -51,6 +51,19 @@ async fn a_session_that_was_resumed_under_a_new_id_gets_the_old_messages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_merged_session_is_written_once() {
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+    let before = world.db.write_batches().len();
+    cli.send_keep_alive(&world, &new).await;
+    reply.reply().await.ok();
+    run_until_idle().await;
+    let batches = world.db.write_batches();
+    let writes = batches[before..].iter().flatten().filter(|statement| statement.sql.contains("INSERT INTO sessions"));
+    assert_eq!(writes.count(), 1);
+    assert_eq!(world.get_session(&new).await["metadata"]["name"], "Mine");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_merged_session_has_the_metadata_that_users_set_in_the_old_session() {
     let old_metadata = json!({
         "name": "Mine", "worktree": {"basePath": "/w", "branch": "b", "name": "n"},

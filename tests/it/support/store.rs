@@ -100,7 +100,7 @@ pub async fn commit_as(
     mut write_queue: WriteQueue<NoEffect>,
     cache: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = write_queue.take_batch(namespace, &mut &*cache).expect("the write queue is empty");
+    let mut batch = write_queue.take_batch(namespace, &cache).expect("the write queue is empty");
     for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }

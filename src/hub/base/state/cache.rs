@@ -8,14 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::hub::base::error::{Error, Kind};
+use crate::hub::base::state::before_images::{BeforeImages, Committed, HubQueue, record};
 use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
-use crate::hub::base::state::committed::{Committed, CommittedStates};
-use crate::hub::base::state::evictions::{Evictions, Generation, Key};
+use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
 use crate::limits::{
     MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
 };
+use crate::model::large::StoredField;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -46,9 +47,6 @@ pub struct Cache {
     /// The number of sessions in the namespace; `None` until they are counted.
     session_count: Option<usize>,
     pub evictions: Evictions,
-    /// The states before changes that are not durable.
-    committed_sessions: CommittedStates<CachedSession>,
-    committed_machines: CommittedStates<Machine>,
     use_count: u64,
     /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
@@ -60,9 +58,9 @@ impl Cache {
     }
 
     /// Returns a cached session for a change, and discards its summary.
-    pub fn entry_mut(&mut self, id: &str) -> Option<&mut CachedSession> {
+    pub fn entry_mut(&mut self, id: &str, images: &mut BeforeImages) -> Option<&mut CachedSession> {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
-        self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
+        record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
         entry.summary.take();
         self.list.invalidate();
         Some(entry)
@@ -74,8 +72,8 @@ impl Cache {
     }
 
     /// Returns a cached session to change it, or the not-found error.
-    pub fn require_entry_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
-        self.entry_mut(id).ok_or(Error::NotFound(Kind::Session))
+    pub fn require_entry_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut CachedSession, Error> {
+        self.entry_mut(id, write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session for a change that its summary does not show.
@@ -112,7 +110,11 @@ impl Cache {
     }
 
     /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.
-    pub fn insert_loaded(&mut self, session: Session) {
+    pub fn insert_loaded(&mut self, _: &CurrentRead, session: Session) {
+        self.insert(session);
+    }
+
+    fn insert(&mut self, session: Session) {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
             self.id_by_tag.insert(session.tag.clone(), id.clone());
@@ -128,11 +130,11 @@ impl Cache {
     }
 
     /// Inserts a new session, which has no messages and no completed requests.
-    pub fn insert_created(&mut self, session: Session) {
+    pub fn insert_created(&mut self, session: Session, images: &mut BeforeImages) {
         let id = session.id.clone();
-        self.committed_sessions.record(&id, || Committed::Absent);
+        record(&mut images.sessions, &id, || Committed::Absent);
         self.session_count = self.session_count.map(|count| count + 1);
-        self.insert_loaded(session);
+        self.insert(session);
         if let Some(entry) = self.entry_mut_keeping_summary(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new(), 0));
             entry.completed = Some(Arc::default());
@@ -140,9 +142,16 @@ impl Cache {
         }
     }
 
-    pub fn remove(&mut self, id: &str) {
+    /// Evicts a session that a write outside of the write queue has changed. The caller has flushed the write queue.
+    pub fn evict_written(&mut self, id: &str, images: &mut BeforeImages) {
+        self.evict_entry(id);
+        images.sessions.remove(id);
+        self.list.invalidate();
+    }
+
+    pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
-            self.committed_sessions.record(id, || Committed::present(entry.take_committed()));
+            record(&mut images.sessions, id, || Committed::present(entry.take_committed()));
             self.session_count = self.session_count.map(|count| count.saturating_sub(1));
             self.list.invalidate();
         }
@@ -154,7 +163,7 @@ impl Cache {
     }
 
     /// Sets the number of sessions in the namespace, unless they were counted before.
-    pub fn set_session_count(&mut self, count: usize) {
+    pub fn set_session_count(&mut self, _: CurrentRead, count: usize) {
         self.session_count.get_or_insert(count);
     }
 
@@ -248,57 +257,27 @@ impl Cache {
         self.counted_bytes
     }
 
-    /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
-    pub fn committed_bytes(&self) -> usize {
-        let sessions = self.committed_sessions.iter();
+    /// Returns the estimated memory of the before-images besides what they share with the current states, in bytes.
+    pub fn committed_bytes(&self, write_queue: &HubQueue) -> usize {
+        let sessions =
+            write_queue.before_images().flat_map(|images| images.sessions.values()).filter_map(Committed::state);
         let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
-        session_bytes + self.committed_machines.iter().map(machine_bytes).sum::<usize>()
+        let machines =
+            write_queue.before_images().flat_map(|images| images.machines.values()).filter_map(Committed::state);
+        session_bytes + machines.map(machine_bytes).sum::<usize>()
     }
 
-    /// Returns the committed state of a session; `None` if it has not changed since it was committed.
-    pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
-        self.committed_sessions.get(id)
-    }
-
-    /// Returns the committed state of a machine; `None` if it has not changed since it was committed.
-    pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
-        self.committed_machines.get(id)
-    }
-
-    /// Drops the committed states that the oldest sealed batch replaced.
-    pub fn on_batch_written(&mut self) {
-        self.committed_sessions.drop_oldest();
-        self.committed_machines.drop_oldest();
-        self.list.invalidate();
-    }
-
-    /// Drops all committed states, because the current ones are committed.
-    pub fn on_write_queue_empty(&mut self) {
-        self.committed_machines = CommittedStates::default();
-        if !self.committed_sessions.is_empty() {
-            self.committed_sessions = CommittedStates::default();
-            self.list.invalidate();
-        }
-    }
-
-    /// Records the sessions that a merge has written. `old` no longer exists.
-    pub fn record_merged(&mut self, old: &str, merged: &Session) {
-        self.committed_sessions.replace(old, None);
-        self.committed_sessions.replace(&merged.id, Some(Committed::present(CachedSession::new(merged.clone()))));
-    }
-
-    /// Adds the summary of a session that was read from the database in the given generation, unless a newer one is in memory.
-    pub fn insert_summary(&mut self, generation: Generation, id: String, summary: SessionSummary) {
+    /// Adds the summary of a session that was read from the database, unless a newer one is in memory.
+    pub fn insert_summary(&mut self, _: CurrentRead, id: String, summary: SessionSummary) {
         let is_known = self.sessions.contains_key(&id) || self.list.get(&id).is_some_and(|known| known.json.is_some());
-        // A session that was evicted since, and left no summary, was deleted.
-        if !is_known && !self.evictions.contains_since(generation, Key::Id(&id)) {
+        if !is_known {
             self.list.insert(id, summary);
         }
     }
 
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If
     /// not everything that it needs is in memory, returns what must be read.
-    pub fn list_page(&mut self, request: &ListRequest) -> Result<Arc<str>, Selection> {
+    pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
         if let Some(tag) = self.list.unread_after() {
             return Err(Selection::After(tag.to_owned()));
         }
@@ -311,10 +290,14 @@ impl Cache {
             }
         }
         let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
-        let unchanged = current.filter(|(id, _)| self.committed_sessions.get(id).is_none());
-        let changed = self.committed_sessions.iter().map(|entry| (entry.session.id.as_str(), entry.summary()));
+        let committed = write_queue.committed_sessions();
+        let unchanged = current.filter(|(id, _)| !committed.contains_key(id));
+        let changed = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?.summary())));
         let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
-        self.list.set_last_page(request, &page);
+        // A commit changes the page.
+        if committed.is_empty() {
+            self.list.set_last_page(request, &page);
+        }
         Ok(page)
     }
 
@@ -329,36 +312,32 @@ impl Cache {
     }
 
     /// Returns a machine for a change.
-    pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
+    pub fn machine_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
-        self.committed_machines.record(id, || Committed::present(machine.clone()));
+        record(&mut write_queue.queued_images().machines, id, || Committed::present(machine.clone()));
         Ok(machine)
     }
 
-    /// Whether a machine has changes that are not durable.
-    pub fn has_changed_machine(&self) -> bool {
-        !self.committed_machines.is_empty()
-    }
-
     /// Returns the committed machines.
-    pub fn list_machines(&self) -> impl Iterator<Item = &Machine> {
+    pub fn list_machines<'a>(&'a self, write_queue: &'a HubQueue) -> impl Iterator<Item = &'a Machine> {
+        let committed = write_queue.committed_machines();
+        let changed: Vec<&Machine> = committed.values().filter_map(|state| state.state()).collect();
         let current = self.machines.iter().flat_map(HashMap::values);
-        let unchanged = current.filter(|machine| self.committed_machines.get(&machine.id).is_none());
-        unchanged.chain(self.committed_machines.iter())
+        current.filter(move |machine| !committed.contains_key(machine.id.as_str())).chain(changed)
     }
 
     /// Inserts a new machine. Does nothing while the machines are not loaded.
-    pub fn insert_machine(&mut self, machine: Machine) {
+    pub fn insert_machine(&mut self, machine: Machine, images: &mut BeforeImages) {
         if let Some(machines) = &mut self.machines {
-            self.committed_machines.record(&machine.id, || Committed::Absent);
+            record(&mut images.machines, &machine.id, || Committed::Absent);
             machines.insert(machine.id.clone(), machine);
         }
     }
 
-    pub fn remove_machine(&mut self, id: &str) {
+    pub fn remove_machine(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
-            self.committed_machines.record(id, || Committed::present(machine));
+            record(&mut images.machines, id, || Committed::present(machine));
         }
     }
 
@@ -368,7 +347,7 @@ impl Cache {
     }
 
     /// Inserts the machines that were read from the database, unless they were loaded before.
-    pub fn insert_loaded_machines(&mut self, machines: Vec<Machine>) {
+    pub fn insert_loaded_machines(&mut self, _: CurrentRead, machines: Vec<Machine>) {
         self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
     }
 
@@ -395,7 +374,7 @@ fn uncount<'a>(
 }
 
 fn machine_bytes(m: &Machine) -> usize {
-    let values = [&m.metadata, &m.runner_state].into_iter().flatten();
+    let values = [&m.metadata, &m.runner_state].into_iter().filter_map(StoredField::json);
     ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
 }
 
@@ -406,11 +385,6 @@ impl CacheView for Cache {
 
     fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.as_ref()?.get(id)
-    }
-
-    fn on_sealed(&mut self) {
-        self.committed_sessions.seal();
-        self.committed_machines.seal();
     }
 }
 

@@ -23,7 +23,7 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
         let (mut cache, examined) = (Cache::default(), Cell::new(0));
         let insertions = 5 * MAX_CACHED_SESSIONS;
         for n in 0..insertions {
-            cache.insert_created(session(n));
+            cache.insert_created(session(n), &mut BeforeImages::default());
             cache.evict(
                 UNLIMITED,
                 |_| true,
@@ -43,7 +43,7 @@ fn an_insertion_into_a_full_cache_examines_few_sessions() {
 fn sessions_that_become_idle_together_are_evicted_with_the_next_call() {
     let mut cache = Cache::default();
     for n in 0..3 * MAX_CACHED_SESSIONS {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
         cache.evict(UNLIMITED, |_| true, |_| true);
     }
     cache.record_inactive(3 * MAX_CACHED_SESSIONS);
@@ -55,7 +55,7 @@ fn sessions_that_become_idle_together_are_evicted_with_the_next_call() {
 fn the_least_recently_used_sessions_are_evicted_first_but_none_in_use_or_with_work_in_progress() {
     let mut cache = Cache::default();
     for n in 0..=MAX_CACHED_SESSIONS {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
         cache.touch("0");
         cache.evict(UNLIMITED, |id| id != "1", |id| id == "2");
     }
@@ -67,7 +67,7 @@ fn the_least_recently_used_sessions_are_evicted_first_but_none_in_use_or_with_wo
 fn sessions_in_use_are_evicted_after_idle_ones_and_immediately_to_free_memory() {
     let mut cache = Cache::default();
     for n in 0..2_000 {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
     }
     let limit = MIN_CACHED_BYTES + ENTRY_BYTES * 200;
     let bytes = cache.evict(limit, |_| true, |id| id.len() < 4);
@@ -86,20 +86,21 @@ fn the_counted_bytes_follow_every_change() {
         assert_eq!(cache.session_bytes(), sum);
     };
     for n in 0..4 {
-        cache.insert_loaded(session(n));
+        cache.insert(session(n));
     }
-    cache.insert_created(session(4));
+    let images = &mut BeforeImages::default();
+    cache.insert_created(session(4), images);
     check(&mut cache);
     for length in [500, 20] {
         let text = Some(Json::of(&"x".repeat(length)));
-        cache.entry_mut("1").unwrap().session.metadata.clone_from(&text);
+        cache.entry_mut("1", images).unwrap().session.metadata = StoredField::new(text.clone(), None);
         cache.entry_mut_keeping_summary("2").unwrap().session.todos = text;
         check(&mut cache);
     }
-    cache.entry_mut("1").unwrap().session.metadata = None;
-    cache.remove("1");
-    cache.remove("2");
-    cache.insert_loaded(session(1));
+    cache.entry_mut("1", images).unwrap().session.metadata = StoredField::Null;
+    cache.remove("1", images);
+    cache.remove("2", images);
+    cache.insert(session(1));
     check(&mut cache);
     cache.clear();
     check(&mut cache);

@@ -8,6 +8,7 @@ use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
+use crate::model::large::StoredField;
 use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
 
@@ -36,7 +37,7 @@ pub struct CachedSession {
 }
 
 impl CachedSession {
-    pub(super) fn new(session: Session) -> Self {
+    pub(in crate::hub) fn new(session: Session) -> Self {
         Self {
             session,
             summary: OnceCell::new(),
@@ -59,8 +60,8 @@ impl CachedSession {
     pub fn with_completed_requests(&self) -> Session {
         let entries = self.completed.iter().flat_map(|completed| completed.oldest_first());
         let entries = entries.map(|(id, entry)| (id, entry.raw()));
-        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
-        Session { agent_state, ..self.session.clone() }
+        let joined = agent_state::join(self.session.agent_state.json(), entries);
+        Session { agent_state: StoredField::new(joined, None), ..self.session.clone() }
     }
 
     pub(super) fn summary(&self) -> &SessionSummary {
@@ -82,7 +83,7 @@ impl CachedSession {
 
     fn texts(&self) -> impl Iterator<Item = &str> {
         let s = &self.session;
-        [&s.metadata, &s.agent_state, &s.todos].into_iter().flatten().map(Json::text)
+        [s.metadata.json(), s.agent_state.json(), s.todos.as_ref()].into_iter().flatten().map(Json::text)
     }
 
     /// Returns the estimated memory of a committed state besides what it shares with the current one, in bytes.

@@ -1,15 +1,18 @@
-//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale.
+//! The latest evictions of sessions, by id and by tag. They show whether the result of a database read is stale: what was evicted
+//! since may have been loaded and changed in between.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::limits::MAX_TRACKED_EVICTIONS;
 
-/// What identifies an evicted session. Two sessions with the same hash only cause a needless read.
+/// What was read. Two sessions with the same hash only cause a needless read.
 #[derive(Debug, Clone, Copy, Hash)]
 pub enum Key<'a> {
     Id(&'a str),
     Tag(&'a str),
+    /// Data that is not evicted alone: the list, or the machines.
+    Namespace,
 }
 
 impl Key<'_> {
@@ -20,19 +23,17 @@ impl Key<'_> {
     }
 }
 
-/// The state of the cache when a database read begins. The result is stale if the cache has evicted the session since
-/// then, or was cleared: the session may have been loaded and changed in between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generation {
-    evictions: u64,
-    clears: u64,
-}
+/// Taken from the cache before a read of the database begins: the number of evictions before the read.
+#[derive(Debug)]
+pub struct ReadTicket(u64);
+
+/// Proof that the result of a read is current. Only [`Evictions::redeem`] creates it, and inserts into the cache require it.
+pub struct CurrentRead(());
 
 /// The last evictions.
 #[derive(Debug, Default)]
 pub struct Evictions {
     count: u64,
-    clears: u64,
     /// The number of the last eviction of each key.
     last: HashMap<u64, u64>,
     /// Numbers and keys, oldest first.
@@ -42,8 +43,19 @@ pub struct Evictions {
 }
 
 impl Evictions {
-    pub fn generation(&self) -> Generation {
-        Generation { evictions: self.count, clears: self.clears }
+    pub fn take_ticket(&self) -> ReadTicket {
+        ReadTicket(self.count)
+    }
+
+    /// Returns `None` if the result is stale: since the ticket was taken, the session was evicted, or may have been.
+    pub fn redeem(&self, ticket: &ReadTicket, key: Key<'_>) -> Option<CurrentRead> {
+        let last = self.last.get(&key.digest()).copied().unwrap_or_default();
+        (self.forgotten.max(last) <= ticket.0).then_some(CurrentRead(()))
+    }
+
+    /// Makes the reads of a session that are in progress stale.
+    pub fn invalidate_reads(&mut self, id: &str) {
+        self.record(&[Key::Id(id)]);
     }
 
     /// Records an eviction. At [`MAX_TRACKED_EVICTIONS`] keys, the oldest is forgotten.
@@ -66,22 +78,7 @@ impl Evictions {
     /// Makes everything that was read before stale.
     pub fn clear(&mut self) {
         let count = self.count + 1;
-        *self = Self { count, clears: self.clears + 1, forgotten: count, ..Self::default() };
-    }
-
-    /// Whether a session was evicted after the generation, or may have been.
-    pub fn contains_since(&self, generation: Generation, key: Key<'_>) -> bool {
-        self.forgotten_since(generation) || self.last.get(&key.digest()).is_some_and(|at| *at > generation.evictions)
-    }
-
-    /// Whether some evictions after the generation are no longer tracked.
-    pub fn forgotten_since(&self, generation: Generation) -> bool {
-        self.forgotten > generation.evictions
-    }
-
-    /// Whether [`clear`](Self::clear) was called after the generation.
-    pub fn cleared_since(&self, generation: Generation) -> bool {
-        self.clears != generation.clears
+        *self = Self { count, forgotten: count, ..Self::default() };
     }
 }
 
@@ -89,42 +86,52 @@ impl Evictions {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_eviction_concerns_its_own_id_and_tag_only() {
-        let mut evictions = Evictions::default();
-        let before = evictions.generation();
-        evictions.record(&[Key::Id("s"), Key::Tag("/code")]);
-        for (key, is_evicted) in
-            [(Key::Id("s"), true), (Key::Tag("/code"), true), (Key::Tag("s"), false), (Key::Id("t"), false)]
-        {
-            assert_eq!(evictions.contains_since(before, key), is_evicted, "{key:?}");
-            assert!(!evictions.contains_since(evictions.generation(), key), "{key:?}");
-        }
-        assert!(!evictions.cleared_since(before) && !evictions.forgotten_since(before));
+    fn is_current(evictions: &Evictions, ticket: &ReadTicket, key: Key<'_>) -> bool {
+        evictions.redeem(ticket, key).is_some()
     }
 
     #[test]
-    fn every_id_counts_as_evicted_after_more_evictions_than_are_tracked() {
+    fn an_eviction_makes_earlier_reads_of_its_own_id_and_tag_stale() {
+        let mut evictions = Evictions::default();
+        let before = evictions.take_ticket();
+        evictions.record(&[Key::Id("s"), Key::Tag("/code")]);
+        for (key, is_evicted) in [
+            (Key::Id("s"), true),
+            (Key::Tag("/code"), true),
+            (Key::Tag("s"), false),
+            (Key::Id("t"), false),
+            (Key::Namespace, false),
+        ] {
+            assert_eq!(is_current(&evictions, &before, key), !is_evicted, "{key:?}");
+            assert!(is_current(&evictions, &evictions.take_ticket(), key), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn every_earlier_read_is_stale_after_more_evictions_than_are_tracked() {
         let mut evictions = Evictions::default();
         evictions.record(&[Key::Id("first")]);
-        let before = evictions.generation();
+        let before = evictions.take_ticket();
         let ids: Vec<String> = (0..=MAX_TRACKED_EVICTIONS).map(|n| n.to_string()).collect();
         for id in &ids[1..] {
             evictions.record(&[Key::Id(id)]);
         }
-        assert!(!evictions.contains_since(before, Key::Id("other")), "the first eviction was before");
+        assert!(is_current(&evictions, &before, Key::Id("other")), "the first eviction was before");
         evictions.record(&[Key::Id("last")]);
-        assert!(evictions.contains_since(before, Key::Id("other")) && evictions.forgotten_since(before));
-        assert!(!evictions.contains_since(evictions.generation(), Key::Id("other")));
+        for key in [Key::Id("other"), Key::Namespace] {
+            assert!(!is_current(&evictions, &before, key), "{key:?}");
+            assert!(is_current(&evictions, &evictions.take_ticket(), key), "{key:?}");
+        }
         assert!(evictions.last.len() <= MAX_TRACKED_EVICTIONS);
     }
 
     #[test]
     fn a_clear_makes_every_earlier_read_stale() {
         let mut evictions = Evictions::default();
-        let before = evictions.generation();
+        let before = evictions.take_ticket();
         evictions.clear();
-        assert!(evictions.contains_since(before, Key::Id("s")) && evictions.cleared_since(before));
-        assert!(!evictions.contains_since(evictions.generation(), Key::Id("s")));
+        for key in [Key::Id("s"), Key::Namespace] {
+            assert!(!is_current(&evictions, &before, key) && is_current(&evictions, &evictions.take_ticket(), key));
+        }
     }
 }

@@ -15,10 +15,10 @@ struct Operations {
     /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
     /// confirmed that it starts an agent for it.
     reactivation_until: Option<u64>,
-    /// The number of merges, during which no other operation may assign a seq.
-    seq_locks: usize,
-    /// Resolve when the seqs are unlocked.
-    seq_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// The number of merges, during which nothing else may change the session.
+    locks: usize,
+    /// Resolve when the session is unlocked.
+    lock_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
 /// The operations in flight of a namespace, by session.
@@ -87,29 +87,33 @@ impl InFlight {
         expired
     }
 
-    /// Locks the seqs of the session's messages for a merge, in which the database assigns them. Locks are counted: several merges
-    /// of a session may wait for the lock of the write queue.
-    pub fn lock_seqs(&mut self, session: &str) {
-        self.of(session).seq_locks += 1;
+    /// Locks a session for a merge, which changes it in the database. Locks are counted: several merges of a session may wait for
+    /// the lock of the write queue.
+    pub fn lock(&mut self, session: &str) {
+        self.of(session).locks += 1;
     }
 
     /// Ends a lock. The last one wakes all waiters, which fail with `failure` if there is one.
-    pub fn unlock_seqs(&mut self, session: &str, failure: Option<&Error>) {
+    pub fn unlock(&mut self, session: &str, failure: Option<&Error>) {
         let operations = self.of(session);
-        operations.seq_locks -= 1;
-        if operations.seq_locks == 0 {
-            for waiter in operations.seq_waiters.drain(..) {
+        operations.locks -= 1;
+        if operations.locks == 0 {
+            for waiter in operations.lock_waiters.drain(..) {
                 let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
             }
         }
         self.remove_if_idle(session);
     }
 
-    /// Returns a receiver that resolves when the session's seqs are unlocked; `None` if they are not locked.
-    pub fn until_seqs_unlocked(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
-        let operations = self.0.get_mut(session).filter(|operations| operations.seq_locks > 0)?;
+    pub fn is_locked(&self, session: &str) -> bool {
+        self.0.get(session).is_some_and(|operations| operations.locks > 0)
+    }
+
+    /// Returns a receiver that resolves when the session is unlocked; `None` if it is not locked.
+    pub fn until_unlocked(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.locks > 0)?;
         let (waiter, receiver) = oneshot::channel();
-        operations.seq_waiters.push(waiter);
+        operations.lock_waiters.push(waiter);
         Some(receiver)
     }
 
@@ -118,7 +122,7 @@ impl InFlight {
             operations.answering.is_empty()
                 && !operations.is_resuming
                 && operations.reactivation_until.is_none()
-                && operations.seq_locks == 0
+                && operations.locks == 0
         };
         if self.0.get(session).is_some_and(is_idle) {
             self.0.remove(session);
@@ -143,14 +147,14 @@ mod tests {
     #[test]
     fn waiters_resume_when_the_last_lock_ends() {
         let mut in_flight = InFlight::default();
-        assert!(in_flight.until_seqs_unlocked("s").is_none());
-        in_flight.lock_seqs("s");
-        in_flight.lock_seqs("s");
-        let mut unlocked = in_flight.until_seqs_unlocked("s").unwrap();
-        in_flight.unlock_seqs("s", None);
+        assert!(in_flight.until_unlocked("s").is_none());
+        in_flight.lock("s");
+        in_flight.lock("s");
+        let mut unlocked = in_flight.until_unlocked("s").unwrap();
+        in_flight.unlock("s", None);
         assert_eq!(unlocked.try_recv(), Ok(None), "the other lock remains");
-        in_flight.unlock_seqs("s", None);
+        in_flight.unlock("s", None);
         assert_eq!(unlocked.try_recv(), Ok(Some(Ok(()))));
-        assert!(in_flight.until_seqs_unlocked("s").is_none());
+        assert!(in_flight.until_unlocked("s").is_none());
     }
 }

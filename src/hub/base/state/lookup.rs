@@ -3,7 +3,7 @@
 use futures::channel::oneshot;
 
 use crate::hub::base::ports::ConnId;
-use crate::hub::base::state::evictions::Generation;
+use crate::hub::base::state::evictions::ReadTicket;
 use crate::store::{DbError, Row, Statement};
 
 pub struct Lookup {
@@ -24,5 +24,5 @@ pub struct UnknownLocalId {
 pub struct LocalIdLookup {
     /// Sessions and local ids.
     pub pairs: Vec<(String, String)>,
-    pub generation: Generation,
+    pub ticket: ReadTicket,
 }

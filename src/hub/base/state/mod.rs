@@ -1,9 +1,9 @@
 //! The hub's state in memory. State machines without IO.
 
 pub mod activation_waiters;
+pub mod before_images;
 pub mod cache;
 pub mod cached_session;
-pub mod committed;
 pub mod completed_requests;
 pub mod effect;
 pub mod evictions;
@@ -23,7 +23,9 @@ pub mod upload_slots;
 use std::collections::HashMap;
 
 use activation_waiters::ActivationWaiters;
+use before_images::HubQueue;
 use cache::Cache;
+use cached_session::CachedSession;
 use effect::Effect;
 use futures::channel::oneshot;
 use in_flight::InFlight;
@@ -45,9 +47,9 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::push::state::PushState;
 use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
+use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
-use crate::store::write_queue::WriteQueue;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +79,7 @@ pub(in crate::hub) struct State {
     pub lookups: Vec<Lookup>,
     /// The messages that wait for the lookups of the next batch.
     pub unknown_local_ids: Vec<UnknownLocalId>,
-    pub write_queue: WriteQueue<Effect>,
+    pub write_queue: HubQueue,
     /// Whether the namespace's name is in the object's storage.
     pub namespace_stored: bool,
     pub activation_waiters: ActivationWaiters,
@@ -91,6 +93,16 @@ pub(in crate::hub) struct State {
 }
 
 impl State {
+    /// Returns a cached session for a change, or the not-found error.
+    pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
+        self.cache.require_entry_mut(id, &mut self.write_queue)
+    }
+
+    /// Returns a machine for a change, or the not-found error.
+    pub(in crate::hub) fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
+        self.cache.machine_mut(id, &mut self.write_queue)
+    }
+
     /// Whether no CLI and no web client is connected.
     pub fn is_idle(&self) -> bool {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
@@ -139,7 +151,7 @@ impl State {
             !connections.clis_of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()))
         };
         let session_bytes = cache.session_bytes();
-        let other_bytes = cache.machine_bytes() + cache.committed_bytes();
+        let other_bytes = cache.machine_bytes() + cache.committed_bytes(write_queue);
         reservations.cache.resize(session_bytes + other_bytes + cache.list.bytes());
         let surplus = surplus(&reservations.budget);
         let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.list.bytes_without_json());

@@ -1,0 +1,75 @@
+//! Before-images: the committed states of sessions and machines with changes that are not durable. Each belongs to the batch of
+//! the change, and is dropped with it. Reads are answered with them while the database is stalled.
+
+use std::collections::HashMap;
+
+use crate::hub::base::state::cached_session::CachedSession;
+use crate::hub::base::state::effect::Effect;
+use crate::model::machine::Machine;
+use crate::store::write_queue::WriteQueue;
+
+/// The write queue of the hub, whose batches own before-images.
+pub type HubQueue = WriteQueue<Effect, BeforeImages>;
+
+/// The state of a session or machine before changes that are not durable.
+#[derive(Debug)]
+pub enum Committed<T> {
+    /// It did not exist.
+    Absent,
+    Present(Box<T>),
+}
+
+impl<T> Committed<T> {
+    pub fn present(state: T) -> Self {
+        Self::Present(Box::new(state))
+    }
+
+    pub fn state(&self) -> Option<&T> {
+        match self {
+            Self::Absent => None,
+            Self::Present(state) => Some(state),
+        }
+    }
+}
+
+/// The sessions and machines that a batch changes, by id, as they were before the batch.
+#[derive(Debug, Default)]
+pub struct BeforeImages {
+    pub sessions: HashMap<String, Committed<CachedSession>>,
+    pub machines: HashMap<String, Committed<Machine>>,
+}
+
+/// Records a state before a change, unless the batch contains an earlier change.
+pub(super) fn record<T>(images: &mut HashMap<String, Committed<T>>, id: &str, state: impl FnOnce() -> Committed<T>) {
+    if !images.contains_key(id) {
+        images.insert(id.to_owned(), state());
+    }
+}
+
+impl HubQueue {
+    /// Returns the committed state of a session; `None` if it has not changed since it was committed.
+    pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
+        self.before_images().find_map(|images| images.sessions.get(id))
+    }
+
+    /// Returns the committed state of a machine; `None` if it has not changed since it was committed.
+    pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
+        self.before_images().find_map(|images| images.machines.get(id))
+    }
+
+    /// Returns the committed states of all changed sessions.
+    pub fn committed_sessions(&self) -> HashMap<&str, &Committed<CachedSession>> {
+        oldest(self.before_images().map(|images| &images.sessions))
+    }
+
+    /// Returns the committed states of all changed machines.
+    pub fn committed_machines(&self) -> HashMap<&str, &Committed<Machine>> {
+        oldest(self.before_images().map(|images| &images.machines))
+    }
+}
+
+fn oldest<'a, T: 'a>(
+    images: impl DoubleEndedIterator<Item = &'a HashMap<String, Committed<T>>>,
+) -> HashMap<&'a str, &'a Committed<T>> {
+    images.rev().flatten().map(|(id, state)| (id.as_str(), state)).collect()
+}
