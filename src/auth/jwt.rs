@@ -34,7 +34,7 @@ pub struct VerifiedJwt {
 #[derive(Debug, Clone)]
 pub struct JwtKey {
     current: Hs256Key,
-    /// Only verifies.
+    /// Verifies tokens, but signs none.
     previous: Option<Hs256Key>,
 }
 

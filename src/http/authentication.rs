@@ -35,8 +35,8 @@ pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
-    /// Valid tokens. Verifying one computes hashes, which takes a twentieth of the CPU time of a call.
-    tokens: Mutex<HashMap<String, VerifiedToken>>,
+    /// A cache: verifying a token computes hashes, which take a twentieth of the CPU time of an RPC call.
+    verified_tokens: Mutex<HashMap<String, VerifiedToken>>,
 }
 
 #[derive(Deserialize)]
@@ -62,9 +62,9 @@ struct User<'a> {
 }
 
 impl Authentication {
-    /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
+    /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
     pub fn new(access_tokens: TokenVerifier, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        Self { access_tokens, jwt: Mutex::new(jwt), db, tokens: Mutex::default() }
+        Self { access_tokens, jwt: Mutex::new(jwt), db, verified_tokens: Mutex::default() }
     }
 
     /// Verifies the access token of a CLI or script.
@@ -105,7 +105,7 @@ impl Authentication {
     }
 
     fn cached_tokens(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+        self.verified_tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cache_token(&self, token: &str, contents: &VerifiedToken) {

@@ -6,7 +6,7 @@ use super::edge::VERSION;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::limits::MAX_TEXT_BYTES;
-use crate::model::catalog::{AgentChoice, agents};
+use crate::model::catalog::{AgentChoice, list_agents};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +43,7 @@ pub async fn show(request: RoutedRequest) -> Reply {
     let (push, vocabulary) = (&config.push, &config.vocabulary);
     Ok(JsonText::serialize(&Config {
         version: VERSION,
-        agents: agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
+        agents: list_agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
         default_agent: vocabulary.default_agent(),
         forbidden_modes: &config.forbidden_modes.0,
         limits: Limits { upload_bytes: config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },

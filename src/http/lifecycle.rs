@@ -22,7 +22,7 @@ pub struct ModelBody {
 }
 
 pub async fn abort(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let body: ReasonBody = request.body()?;
     request.hub.abort(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
@@ -30,14 +30,14 @@ pub async fn abort(mut request: RoutedRequest) -> Reply {
 
 pub async fn switch(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn resume(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ResumeResult {
@@ -48,21 +48,21 @@ pub async fn resume(mut request: RoutedRequest) -> Reply {
 }
 
 pub async fn archive(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let body: ReasonBody = request.body()?;
     request.hub.archive(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn set_permission_mode(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let body: PermissionModeBody = request.body()?;
     request.hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn set_model(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let body: ModelBody = request.body()?;
     request.hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())

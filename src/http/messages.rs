@@ -70,7 +70,7 @@ struct SentMessage {
 
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(mut request: RoutedRequest) -> Reply {
-    let id = request.message_session().await?;
+    let id = request.load_session_for_message().await?;
     request.refuse_null_body()?;
     let body: SendBody = request.body()?;
     let mut text = String::new();

@@ -9,7 +9,7 @@ use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::method::Method;
 
 pub async fn git_status(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = query.text("path")?;
     check_path("path", path.unwrap_or_default())?;
@@ -17,14 +17,14 @@ pub async fn git_status(request: RoutedRequest) -> Reply {
 }
 
 pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(request.hub.git_diff_numstat(&w, staged).await))
 }
 
 pub async fn git_diff_file(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = file_path(&w, &query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
@@ -32,14 +32,14 @@ pub async fn git_diff_file(request: RoutedRequest) -> Reply {
 }
 
 pub async fn read_file(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = file_path(&w, &query)?;
     Ok(JsonText::of(request.hub.read_file(&w, path).await))
 }
 
 pub async fn find_files(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let limit = query.number("limit", 1..=500)?.unwrap_or(200);
     let pattern = query.text("query")?.unwrap_or_default();
@@ -50,7 +50,7 @@ pub async fn find_files(request: RoutedRequest) -> Reply {
 }
 
 pub async fn list_directory(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
@@ -58,12 +58,12 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
 }
 
 pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     Ok(JsonText::of(request.hub.slash_commands(&w).await))
 }
 
 pub async fn list_skills(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     Ok(JsonText::of(request.hub.call_method(&w, Method::ListSkills, "{}").await))
 }
 

@@ -22,11 +22,11 @@ pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: TextParts,
-    /// The seq of the message that it publishes, if the row of the message has all of it.
+    /// The seq of the message that the event publishes, if one row contains the whole message.
     pub message_seq: Option<u64>,
 }
 
-/// A piece of a message that an agent is writing. It has no number and is never stored.
+/// A piece of a message that an agent is writing. Unlike an [`Event`], it has no number and is never stored.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "message-delta", rename_all = "camelCase")]
 pub struct MessageDelta<'a> {

@@ -92,8 +92,8 @@ impl SessionSummary {
     }
 }
 
-/// What the list shows of metadata. A missing `path` or `host` is empty, and a missing `flavor` is null: metadata that was null
-/// before the session was archived or renamed has none.
+/// The metadata that the list shows. A missing `path` or `host` is empty, and a missing `flavor` is null: these fields are missing
+/// if the metadata was null before the session was archived or renamed.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ListedMetadata {
@@ -154,8 +154,8 @@ fn decode(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Returns what the list shows of a text: at most [`MAX_LISTED_TEXT_BYTES`] of its JSON. `None` for a value of another type, and
-/// for a text with an unpaired surrogate, which some clients cannot read.
+/// Shortens a text for the list, to at most [`MAX_LISTED_TEXT_BYTES`] of JSON. `None` for a value that is not a string, and for a
+/// text with an unpaired surrogate, which some clients cannot read.
 fn cut_text(json: &str) -> Option<String> {
     if json.len() <= MAX_LISTED_TEXT_BYTES {
         return decode(json).map(|_| json.to_owned());

@@ -1,7 +1,7 @@
 //! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
 //! protocol.
 //!
-//! The hub accepts both a word and the protocol's name for it. It stores and shows what a CLI writes unchanged. Calls
+//! The hub accepts both a word of the deployment and the protocol's name. It stores and shows unchanged what a CLI writes. Calls
 //! to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
-use super::mode::{AgentKind, Flavor, ModelMode};
+use super::mode::{Agent, ModelMode, SessionAgent};
 use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 
 /// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
@@ -50,7 +50,7 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// Parses the variable `VOCABULARY`: `preset:<name>`, or a JSON object
-    /// `{agents?: {<word>: <kind>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
+    /// `{agents?: {<word>: <agent>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
     /// labels?: {<word>: <label>}}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim().strip_prefix("preset:") {
@@ -71,7 +71,7 @@ impl Vocabulary {
         let mut vocabulary = Self::default();
         for (section, members) in sections.members() {
             let (words, meanings) = match section {
-                "agents" => (&mut vocabulary.agents, Some(("agent", AgentKind::VARIANTS))),
+                "agents" => (&mut vocabulary.agents, Some(("agent", Agent::VARIANTS))),
                 "models" => (&mut vocabulary.models, Some(("model mode", ModelMode::VARIANTS))),
                 "methods" => (&mut vocabulary.methods, Some(("method", Method::VARIANTS))),
                 "fields" => (&mut vocabulary.fields, Some(("field", ModeField::VARIANTS))),
@@ -88,27 +88,27 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Resolves the name or word of an agent.
-    pub fn agent(&self, name: &str) -> Result<AgentKind, UnknownKeyword> {
+    /// Returns the agent with this name of the protocol or word of the deployment.
+    pub fn agent(&self, name: &str) -> Result<Agent, UnknownKeyword> {
         resolve(name, &self.agents)
     }
 
-    /// Resolves the name or word of a model mode.
+    /// Returns the model mode with this name of the protocol or word of the deployment.
     pub fn model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
         resolve(name, &self.models)
     }
 
-    /// Resolves the word of a method. Any other name is returned unchanged.
+    /// Returns the protocol's name for a word of a method. Any other name is returned unchanged.
     pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
         meaning(name, &self.methods).unwrap_or(name)
     }
 
-    /// Resolves `metadata.flavor`, which is alpha by default.
-    pub fn flavor(&self, name: Option<&str>) -> Flavor {
-        match name.map(|name| self.agent(name)) {
-            None => Flavor::Agent(AgentKind::Alpha),
-            Some(Ok(kind)) => Flavor::Agent(kind),
-            Some(Err(_)) => Flavor::Unknown,
+    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor.
+    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> SessionAgent {
+        match flavor.map(|name| self.agent(name)) {
+            None => SessionAgent::Known(Agent::Alpha),
+            Some(Ok(agent)) => SessionAgent::Known(agent),
+            Some(Err(_)) => SessionAgent::Unknown,
         }
     }
 
@@ -118,7 +118,7 @@ impl Vocabulary {
         dialect(registered, &self.methods)
     }
 
-    /// Returns the dialect of a CLI that wrote this flavor. Without one, the CLI is assumed to use the deployment's words.
+    /// Returns the dialect of a CLI that wrote this flavor. Without a flavor, the CLI is assumed to use the deployment's words.
     pub fn dialect_of_flavor(&self, flavor: Option<&str>) -> Dialect {
         flavor.map_or(Dialect::Own, |flavor| dialect(flavor, &self.agents))
     }
@@ -161,18 +161,18 @@ impl Vocabulary {
     /// Returns the name to use for agent alpha when neither the client nor the session names an agent: the first word, because
     /// the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
-        let alpha = AgentKind::Alpha.as_str();
+        let alpha = Agent::Alpha.as_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the agents that the deployment has words for, or all under the protocol's names if it has none, each
-    /// with its meaning.
+    /// Returns the deployment's words for agents, with their meanings. If it has none, returns all agents by their names in the
+    /// protocol.
     pub fn offered_agents(&self) -> Words {
-        offered(&self.agents, AgentKind::VARIANTS)
+        offered(&self.agents, Agent::VARIANTS)
     }
 
-    /// Returns the models that the deployment has words for, or all under the protocol's names if it has none, each
-    /// with its meaning. `default` is always included.
+    /// Returns the deployment's words for models, with their meanings. If it has none, returns all models by their names in the
+    /// protocol. `default` is always included.
     pub fn offered_models(&self) -> Words {
         let mut models = offered(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
@@ -188,8 +188,8 @@ impl Vocabulary {
     }
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
-    pub fn agent_names<'a>(&'a self, kind: AgentKind, preferred: &'a str) -> impl Iterator<Item = &'a str> {
-        [preferred, kind.as_str()].into_iter().chain(words_for(kind.as_str(), &self.agents))
+    pub fn agent_names<'a>(&'a self, agent: Agent, preferred: &'a str) -> impl Iterator<Item = &'a str> {
+        [preferred, agent.as_str()].into_iter().chain(words_for(agent.as_str(), &self.agents))
     }
 }
 
@@ -203,7 +203,7 @@ fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterat
     words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
 }
 
-/// Returns the words, or all names of the protocol if there are none.
+/// Returns the words with their meanings; without words, all names of the protocol.
 fn offered(words: &[(String, String)], names: &[&str]) -> Words {
     match words {
         [] => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect(),
@@ -235,8 +235,8 @@ fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, Strin
     })
 }
 
-/// Parses a section, a JSON object from word to meaning. `names` is what a meaning is called in errors, and the valid
-/// meanings. `None` accepts any text.
+/// Parses a section, a JSON object from word to meaning. `names` has the noun for meanings in errors, and the valid meanings;
+/// `None` accepts any text.
 fn parse_section(
     words: &mut Words,
     section: &str,

@@ -61,7 +61,7 @@ impl SocketKind {
     }
 }
 
-/// The parts of a request that select its handler.
+/// The headers of a request to the object, and what else selects its handler.
 struct ObjectRequest<'a> {
     method: &'a str,
     url: &'a str,
@@ -131,7 +131,7 @@ impl NamespaceHub {
         guard::object_task().start(async move { object.fetch(request).await.map(JsValue::from) })
     }
 
-    /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
+    /// Handles a frame: a string or an `ArrayBuffer`. Most frames are processed synchronously and need no promise.
     #[wasm_bindgen(js_name = webSocketMessage)]
     pub fn web_socket_message(
         &self,
@@ -176,8 +176,8 @@ struct NamespaceObject {
 }
 
 impl NamespaceObject {
-    /// Returns the hub, and starts it on the first call. The namespace is stored in the object; `namespace`, from a request, is
-    /// used until then.
+    /// Returns the hub, and starts it on the first call. `namespace`, from a request, is used until the object has stored its
+    /// namespace.
     fn start(&self, namespace: Option<&str>) -> std::result::Result<Rc<RunningHub>, StartError> {
         if let Some(running) = self.running.borrow().as_ref() {
             return Ok(Rc::clone(running));
@@ -221,7 +221,7 @@ impl NamespaceObject {
         }
     }
 
-    /// Converts a request for the router. The request of an upload gets a handle to its body; any other gets the body itself.
+    /// Converts a request for the router. An upload gets a handle to its body, any other request gets the body itself.
     async fn to_router_request(
         &self,
         running: &RunningHub,
@@ -298,7 +298,7 @@ impl NamespaceObject {
     async fn fetch(&self, request: Request) -> Result<Response> {
         let lines = glue::read_head(&request, OBJECT_HEADERS);
         let head = ObjectRequest::parse(&lines);
-        // A WebSocket request may have no valid token yet.
+        // WebSocket requests are not measured, because their clients may have no valid token.
         let started = head.socket.is_empty().then(|| self.meter.start());
         let response = self.handle(&request, head).await?;
         if let Some(started) = started {
@@ -321,7 +321,7 @@ impl NamespaceObject {
         }
     }
 
-    /// Passes a frame to the hub. Copies a large one into wasm memory only if the hub has memory for it.
+    /// Passes a frame to the hub. Copies a large frame into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(running) = self.start(None) else {
             self.close_all_sockets(1012, RECONNECT);
@@ -362,7 +362,7 @@ impl NamespaceObject {
             }
         };
         if unused {
-            // The platform removes an object only if its storage is empty. An alarm leaves metadata there even after it fired.
+            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves metadata.
             log_error(self.state.storage().delete_all().await);
         }
         Ok(())

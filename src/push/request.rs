@@ -83,7 +83,7 @@ pub enum BuildError {
 ///
 /// # Panics
 ///
-/// `web-push-native` panics when the platform has no random source: the caller must check it first.
+/// `web-push-native` panics when the platform has no random source: the caller must check the random source first.
 pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
     if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));

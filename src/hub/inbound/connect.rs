@@ -41,9 +41,9 @@ impl Hub {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Limits on sockets without a token keep places free for the others: at most
-    /// [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and they get no place while half of all places are taken, also by closed
-    /// sockets whose clients never answer the close.
+    /// Whether another CLI may open a socket. Tighter limits for sockets without a token keep places free for the others: at most
+    /// [`MAX_UNAUTHENTICATED`] of them may wait for CONNECT, and none may be opened while half of all places are taken. A closed
+    /// socket takes a place until its client answers the close.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
@@ -54,7 +54,7 @@ impl Hub {
         self.has_room() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. On a bridged one the worker has already sent the open packet.
+    /// Opens a CLI's socket. On a bridged socket, the worker has already sent the open packet.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
@@ -65,8 +65,8 @@ impl Hub {
         turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
     }
 
-    /// Stores the namespace's name for alarms and frames, which come without it. Call it only after a valid token,
-    /// so that unauthenticated clients use no storage.
+    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
+    /// token, so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().namespace_stored, true) {
             self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
@@ -100,7 +100,7 @@ impl Hub {
         }
     }
 
-    /// Counts a frame without effect, and answers a ping. Too many of them close the socket, because each wakes the object.
+    /// Counts a frame without effect, and answers a ping. Too many such frames close the socket, because each wakes the object.
     fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
         connecting.idle_frames += 1;
         if connecting.idle_frames > MAX_IDLE_FRAMES {
@@ -122,7 +122,7 @@ impl Hub {
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
         self.store_namespace();
-        let upload_chunks = auth.has_upload_chunks();
+        let upload_chunks = auth.accepts_upload_chunks();
         let session = self.load_named(Kind::Session, auth.session_id).await;
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {

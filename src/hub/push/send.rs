@@ -1,4 +1,4 @@
-//! Queues notifications and sends them: as a toast to visible web clients, else to the push services of all subscribers.
+//! Sends queued notifications: as a toast to visible web clients, else to the push services of all subscribers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use http::Request;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::ports::PushAnswer;
+use crate::hub::base::ports::PushResponse;
 use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
 use crate::hub::base::push::log::read_entries;
 use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
@@ -28,11 +28,11 @@ const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
 enum Decision {
-    /// It is no longer needed, or was shown as a toast.
+    /// End the delivery: the notification is no longer needed, or was shown as a toast.
     Finish(DeliveryOutcome),
     Send,
-    /// The database is unavailable.
-    Unknown,
+    /// Decide later: the database is unavailable.
+    RetryLater,
 }
 
 impl Hub {
@@ -42,7 +42,7 @@ impl Hub {
     }
 
     /// Starts the deliveries that are due, each in a task of its own.
-    pub(in crate::hub) fn send_due(self: &Arc<Self>, now: u64) {
+    pub(in crate::hub) fn start_due_deliveries(self: &Arc<Self>, now: u64) {
         let due = {
             let mut turn = self.turn();
             for session in turn.push.queue.remove_expired_cooldowns(now) {
@@ -52,19 +52,19 @@ impl Hub {
         };
         for (id, delivery) in due {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.process(id, delivery).await }));
+            self.rt.spawn(Box::pin(async move { hub.run_round(id, delivery).await }));
         }
     }
 
-    /// Runs one round of a delivery: sends it to every target that is due.
-    async fn process(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
+    /// Runs one round of a delivery: sends the notification to every target that is due.
+    async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
         match self.decide(&mut delivery).await {
             Decision::Finish(outcome) => {
                 let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
                 return self.turn().finish(id, delivery, outcome);
             }
             Decision::Send => {}
-            Decision::Unknown => return self.retry_round(id, delivery),
+            Decision::RetryLater => return self.retry_round(id, delivery),
         }
         let Ok(subscribers) = self.push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
@@ -104,7 +104,7 @@ impl Hub {
             delivery.record_result(target, result, failure, now);
         }
         if !gone.is_empty() {
-            // If it fails, the next notification gets the same response and deletes them.
+            // After a failure, the next notification gets the same responses, and the deletion is tried again.
             let _ = self.delete_subscriptions(&gone).await;
         }
         let is_held = delivery.is_held();
@@ -117,8 +117,8 @@ impl Hub {
         }
     }
 
-    /// Holds the pushes to devices in use back, which get a toast instead. In the first round, other visible web clients get the
-    /// toast, too.
+    /// Holds back the pushes to devices in use: those devices get a toast instead. In the first round, other visible web clients
+    /// get the toast, too.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {
@@ -130,15 +130,15 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent, and changes it to the last permission request that is
-    /// still pending.
+    /// Decides from the current state whether a notification is sent. Replaces a notification of permission requests by one of
+    /// the requests that are still pending.
     async fn decide(self: &Arc<Self>, delivery: &mut Delivery) -> Decision {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
                 return Decision::Finish(DeliveryOutcome::SessionGone);
             }
-            Err(_) => return Decision::Unknown,
+            Err(_) => return Decision::RetryLater,
         }
         let turn = self.turn();
         let notification = &delivery.notification;
@@ -202,7 +202,7 @@ impl Hub {
             Err(reason) => return (SendResult::Rejected, None, reason),
         };
         match self.rt.push(request).await {
-            Ok(PushAnswer { status, retry_after }) => {
+            Ok(PushResponse { status, retry_after }) => {
                 let result = SendResult::from_response(status, retry_after.as_deref(), self.rt.now());
                 let reason = match &result {
                     SendResult::Accepted => "",
@@ -249,7 +249,7 @@ impl Hub {
         request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
     }
 
-    /// Schedules another round after the database was unavailable, or ends the delivery after several of them.
+    /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
     fn retry_round(&self, id: u64, mut delivery: Delivery) {
         match delivery.retry_round(self.rt.now()) {
             true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),

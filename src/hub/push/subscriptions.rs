@@ -16,7 +16,7 @@ use crate::store::{DbError, Statement, secrets};
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 
 impl Hub {
-    /// Returns the configured key pair, or the one in the database. Generates it when there is none.
+    /// Returns the configured key pair, or the key pair in the database. Generates a key pair if there is neither.
     pub(in crate::hub) async fn vapid_keys(&self) -> Result<VapidKeys, Error> {
         let known = self.config.push.keys.clone().or_else(|| self.turn().push.subscribers.keys.clone());
         if let Some(keys) = known {
@@ -57,15 +57,15 @@ impl Hub {
         }
         // Before the write, in case the hub stops right after it.
         self.end_assuming_no_subscribers();
-        let most = self.config.push.max_subscriptions;
-        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
+        let max = self.config.push.max_subscriptions;
+        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), max).into())
             .await?;
         // Again, because a concurrent read may have found no subscribers.
         self.end_assuming_no_subscribers();
         Ok(())
     }
 
-    /// `DELETE /api/push/subscribe`. It is no error if the subscription does not exist.
+    /// `DELETE /api/push/subscribe`. Does nothing if the subscription does not exist.
     pub async fn unsubscribe_from_push(&self, endpoint: String) -> Result<(), Error> {
         let known = self.push_subscribers().await?.iter().any(|known| known.subscription.endpoint == endpoint);
         if known {
@@ -83,10 +83,10 @@ impl Hub {
     }
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Before the commit, so that no read that is running puts the old subscriptions into the cache during the commit.
+        // Before the commit, so that a read that is in flight does not put the old subscriptions into the cache during the commit.
         self.turn().push.subscribers.invalidate();
         let result = self.commit(statements).await;
-        // After it, because a read that began during the commit may have found the old ones.
+        // After the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
     }

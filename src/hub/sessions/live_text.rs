@@ -21,7 +21,7 @@ impl Hub {
         let cli::MessageDelta { sid, id, text, offset, kind } = delta;
         let received = ReceivedDelta { session: sid, id, offset: *offset, text, kind: *kind };
         let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), reservations) else { return Ok(()) };
-        let clients: Vec<(ConnId, Format)> = connections.subscribers_of(sid).collect();
+        let clients: Vec<(ConnId, Format)> = connections.subscribers_of_session(sid).collect();
         if !clients.is_empty() && turn.ensure_write_queue_has_room(0).is_ok() {
             let delta = MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind };
             turn.send_delta(&clients, &delta.encode());

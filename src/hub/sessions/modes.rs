@@ -11,7 +11,7 @@ use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
 use crate::model::keyword::listed;
 use crate::model::method::Method;
-use crate::model::mode::{Flavor, PermissionMode};
+use crate::model::mode::{PermissionMode, SessionAgent};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::ModeField;
@@ -150,7 +150,7 @@ impl Hub {
         Err(Error::field("model", message))
     }
 
-    fn flavor(&self, session: &Session) -> Flavor {
-        self.config.vocabulary.flavor(session.metadata_fields().flavor().as_deref())
+    fn flavor(&self, session: &Session) -> SessionAgent {
+        self.config.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
     }
 }

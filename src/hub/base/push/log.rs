@@ -17,7 +17,7 @@ const ENTRY_PREFIX: &str = "pushed:";
 /// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CachedSession<'a> {
+struct LogEntry<'a> {
     at: u64,
     kind: NotificationKind,
     session_id: &'a str,
@@ -41,19 +41,19 @@ struct Retry<'a> {
     at: u64,
 }
 
-/// The ids of the entries, oldest first; `None` until they were read.
+/// The ids of the entries, oldest first; `None` until they are read.
 #[derive(Debug, Default)]
 pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
-    /// Writes the entry of a notification, or overwrites it, unless the notification is not recorded.
+    /// Writes or overwrites the entry of a notification. Does nothing for a notification that is not recorded.
     pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
         if !delivery.is_recorded {
             return;
         }
         let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;
-        let entry = CachedSession {
+        let entry = LogEntry {
             at: *created_at,
             kind: *kind,
             session_id,
@@ -78,7 +78,7 @@ impl PushLog {
         }
     }
 
-    /// Writes the entry of a notification that a newer one replaced: it is not retried.
+    /// Writes the entry of a notification that a newer one replaced. The replaced notification is not retried.
     pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
         let is_shown = delivery.sent_count > 0 || delivery.is_held();
         let outcome = if is_shown { delivery.outcome() } else { DeliveryOutcome::Replaced };
