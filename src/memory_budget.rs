@@ -2,13 +2,13 @@
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
-//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`]. Exceptions are one reservation larger than the pool,
-//! the shares of more than eight namespaces, and small frames (docs/design/memory.md). Each namespace can always hold its share of
-//! [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink before a
-//! reservation is refused.
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`]. Exceptions are one reservation larger than the
+//! pool, the shares of more than eight namespaces, and small frames (docs/design/memory.md). Each namespace can always hold its
+//! share of [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink
+//! before a reservation is refused.
 //!
-//! A reservation that does not fit is refused at once; its caller refuses the request, or tries again after a pause. A release can't
-//! wake callers that wait in another namespace, because a task may use only the sockets and timers of its own object.
+//! A reservation that does not fit is refused at once; its caller refuses the request, or tries again after a pause. A release
+//! can't wake callers that wait in another namespace, because a task may use only the sockets and timers of its own object.
 
 pub mod read_queue;
 
@@ -72,7 +72,7 @@ impl Drop for WaitingPlace {
 
 impl MemoryBudget {
     /// Returns the budget of a namespace. All users of a namespace share one budget.
-    pub fn budget(self: &Arc<Self>, namespace: &str) -> Arc<NamespaceBudget> {
+    pub fn namespace_budget(self: &Arc<Self>, namespace: &str) -> Arc<NamespaceBudget> {
         let mut namespaces = lock(&self.namespaces);
         namespaces.retain(|(_, budget)| budget.strong_count() > 0);
         if let Some((_, budget)) = namespaces.iter().find(|(name, _)| name == namespace)
@@ -152,8 +152,8 @@ impl NamespaceBudget {
         }
     }
 
-    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's cache,
-    /// which does not count against its share, because it can be evicted later.
+    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's
+    /// cache, which does not count against its share, because it can be evicted later.
     pub fn make_room_with_headroom(&self, bytes: usize, headroom_bytes: usize, own_cache_bytes: usize) -> bool {
         let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
         {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_namespace_gets_its_share_although_another_one_holds_the_pool() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let held = first.reserve(POOL + SHARE).unwrap();
         assert!(first.reserve(1).is_none());
         let share = second.reserve(SHARE).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn the_limit_holds_for_all_namespaces_together() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let namespaces: Vec<_> = (0..20).map(|n| memory_budget.budget(&n.to_string())).collect();
+        let namespaces: Vec<_> = (0..20).map(|n| memory_budget.namespace_budget(&n.to_string())).collect();
         let mut reservations = Vec::new();
         for budget in namespaces.iter().take(16) {
             while let Some(reservation) = budget.reserve(1 << 20) {
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_reservation_larger_than_the_pool_needs_a_nearly_unused_pool() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let small = second.reserve(SHARE + MAX_POOL_USE_FOR_OVERSIZED).unwrap();
         let large = first.reserve(2 * POOL).unwrap();
         assert!(first.reserve(1).is_none() && second.reserve(1).is_none());
@@ -302,15 +302,15 @@ mod tests {
     #[test]
     fn the_budget_of_a_namespace_is_shared_while_it_is_in_use() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let budget = memory_budget.budget("a");
-        let mut reservation = memory_budget.budget("a").reserve(3).unwrap();
+        let budget = memory_budget.namespace_budget("a");
+        let mut reservation = memory_budget.namespace_budget("a").reserve(3).unwrap();
         assert_eq!(budget.bytes.load(Ordering::Relaxed), 3);
         reservation.resize(SHARE + 5);
         assert_eq!(memory_budget.pool_bytes.load(Ordering::Relaxed), 5);
         reservation.resize(1);
         assert_eq!((memory_budget.bytes(), reservation.bytes()), (1, 1));
         drop((budget, reservation));
-        memory_budget.budget("b");
+        memory_budget.namespace_budget("b");
         assert_eq!(lock(&memory_budget.namespaces).len(), 1, "unused budgets are forgotten");
     }
 
@@ -327,13 +327,13 @@ mod tests {
     #[test]
     fn a_cache_within_the_share_of_another_namespace_does_not_keep_other_caches_from_shrinking() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let namespaces = ["quiet", "small"].map(|name| memory_budget.budget(name));
+        let namespaces = ["quiet", "small"].map(|name| memory_budget.namespace_budget(name));
         let caches = namespaces.each_ref().map(|budget| {
             let cache = Arc::new(Cache(Mutex::new(budget.reserve(SHARE).unwrap())));
             memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
             cache
         });
-        let pool = memory_budget.budget("large").reserve(POOL + SHARE).unwrap();
+        let pool = memory_budget.namespace_budget("large").reserve(POOL + SHARE).unwrap();
         assert!(namespaces[1].reserve(SHARE / 4).is_some(), "its own cache shrinks");
         drop((caches, pool));
     }
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn caches_shrink_before_a_reservation_is_refused() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
         memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
         let reservation = second.reserve(SHARE + SHARE + 7).unwrap();

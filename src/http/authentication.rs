@@ -95,7 +95,7 @@ impl Authentication {
             return Err(ErrorResponse::unauthorized());
         }
         let jwt = self
-            .jwt_key(generate_secret)
+            .load_jwt_key(generate_secret)
             .await?
             .verify(token, to_seconds(now_ms))
             .ok_or_else(ErrorResponse::unauthorized)?;
@@ -116,7 +116,7 @@ impl Authentication {
         tokens.insert(token.to_owned(), contents.clone());
     }
 
-    async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
+    async fn load_jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
         if let Some(key) = self.cached_jwt_key().clone() {
             return Ok(key);
         }
@@ -147,7 +147,7 @@ impl Authentication {
                 ..ErrorResponse::unauthorized()
             })?;
             let claims = WebClaims { uid: user_id(&namespace), ns: namespace };
-            let key = self.jwt_key(generate_secret).await?;
+            let key = self.load_jwt_key(generate_secret).await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
             let namespace = claims.ns.as_ref();

@@ -19,7 +19,7 @@ pub struct NewSessionBody {
 
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
 pub async fn get_or_create_session(mut request: RoutedRequest) -> Reply {
-    let body: NewSessionBody = request.body()?;
+    let body: NewSessionBody = request.take_json()?;
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
         let id = request.hub.get_or_create_session(&new).await?;
@@ -40,7 +40,7 @@ pub struct MachineBody {
 }
 
 pub async fn register_machine(mut request: RoutedRequest) -> Reply {
-    let body: MachineBody = request.body()?;
+    let body: MachineBody = request.take_json()?;
     if !body.metadata.is_object() {
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }

@@ -101,6 +101,7 @@ pub enum Action {
     BridgedCliSocket,
 }
 
+/// The router of the worker.
 pub struct Edge {
     pub authentication: Authentication,
     pub cors: Cors,
@@ -182,7 +183,8 @@ impl Edge {
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let HistoryRequest { namespace, reader, session } = request;
-        let memory = Memory::new(self.memory_budget.budget(namespace.as_ref()), Arc::clone(&self.environment));
+        let memory =
+            Memory::new(self.memory_budget.namespace_budget(namespace.as_ref()), Arc::clone(&self.environment));
         let page = read_messages(&*self.db, &memory, *reader, (namespace, session), query).await;
         page.map(|page| JsonText::from(page).into_response())
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())

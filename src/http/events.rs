@@ -82,7 +82,7 @@ enum VisibilityState {
 
 /// `POST /api/visibility`.
 pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
-    let body: VisibilityBody = request.body()?;
+    let body: VisibilityBody = request.take_json()?;
     request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
     Ok(JsonText::ok())
 }

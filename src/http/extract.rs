@@ -106,8 +106,8 @@ impl RoutedRequest {
     }
 
     /// Takes and parses the body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
-    pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, ErrorResponse> {
-        Ok(parse_body(&self.take_body()?)?)
+    pub fn take_json<T: DeserializeOwned>(&mut self) -> Result<T, ErrorResponse> {
+        Ok(parse_body(&self.take_bytes()?)?)
     }
 
     /// Refuses the body `null`, for a handler that itself checks that a field is present.
@@ -118,8 +118,8 @@ impl RoutedRequest {
         }
     }
 
-    /// Not generic, because [`body`](Self::body) is compiled for each type. Taking the body releases its memory after parsing.
-    fn take_body(&mut self) -> Result<Bytes, ErrorResponse> {
+    /// Not generic, because [`take_json`](Self::take_json) is compiled for each type. Taking the body releases its memory after parsing.
+    fn take_bytes(&mut self) -> Result<Bytes, ErrorResponse> {
         let body = std::mem::take(self.request.body_mut());
         if body.len() > MAX_BODY_BYTES { Err(ErrorResponse::body_too_large(MAX_BODY_BYTES)) } else { Ok(body) }
     }

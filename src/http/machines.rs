@@ -10,7 +10,7 @@ use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
 pub async fn list(request: RoutedRequest) -> Reply {
-    let machines = request.hub.online_machines().await?;
+    let machines = request.hub.list_online_machines().await?;
     Ok(JsonText::wrap("machines", &machines))
 }
 
@@ -40,7 +40,7 @@ enum SessionType {
 
 pub async fn spawn(mut request: RoutedRequest) -> Reply {
     let id = request.load_machine().await?;
-    let body: SpawnBody = request.body()?;
+    let body: SpawnBody = request.take_json()?;
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
     }
@@ -69,7 +69,7 @@ pub struct PathsBody {
 
 pub async fn check_paths(mut request: RoutedRequest) -> Reply {
     let id = request.load_machine().await?;
-    let body: PathsBody = request.body()?;
+    let body: PathsBody = request.take_json()?;
     let List(paths) = body.paths;
     if !(1..=MAX_PATHS).contains(&paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());

@@ -43,7 +43,7 @@ pub struct DenyBody {
 pub async fn approve(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let request_id = request.param("requestId")?;
-    let body: ApproveBody = request.body()?;
+    let body: ApproveBody = request.take_json()?;
     approve_request(&request.hub, &id, &request_id, body).await
 }
 
@@ -51,8 +51,8 @@ pub async fn approve(mut request: RoutedRequest) -> Reply {
 pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let mut body: ApproveBody = request.body()?;
-    let request_id = require_id(body.request_id.take())?;
+    let mut body: ApproveBody = request.take_json()?;
+    let request_id = require_request_id(body.request_id.take())?;
     approve_request(&request.hub, &id, &request_id, body).await
 }
 
@@ -60,7 +60,7 @@ pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
 pub async fn deny(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let request_id = request.param("requestId")?;
-    let body: DenyBody = request.body()?;
+    let body: DenyBody = request.take_json()?;
     deny_request(&request.hub, &id, &request_id, body).await
 }
 
@@ -68,8 +68,8 @@ pub async fn deny(mut request: RoutedRequest) -> Reply {
 pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let mut body: DenyBody = request.body()?;
-    let request_id = require_id(body.request_id.take())?;
+    let mut body: DenyBody = request.take_json()?;
+    let request_id = require_request_id(body.request_id.take())?;
     deny_request(&request.hub, &id, &request_id, body).await
 }
 
@@ -87,7 +87,7 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
 }
 
-fn require_id(id: Option<String>) -> Result<String, Error> {
+fn require_request_id(id: Option<String>) -> Result<String, Error> {
     id.ok_or_else(|| Error::field("requestId", "Field `requestId` is required."))
 }
 

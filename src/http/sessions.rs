@@ -56,7 +56,7 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
 pub async fn change(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let body: ChangeBody = request.body()?;
+    let body: ChangeBody = request.take_json()?;
     let name = body.name.as_deref().map(str::trim);
     if name.is_some_and(|name| !(1..=MAX_NAME_CHARS).contains(&name.chars().count())) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());

@@ -21,6 +21,6 @@ pub async fn upload(request: RoutedRequest) -> Reply {
 /// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
 pub async fn delete(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
-    let body: DeleteUploadBody = request.body()?;
+    let body: DeleteUploadBody = request.take_json()?;
     Ok(JsonText::of(request.hub.delete_upload(&id, &body.path).await?))
 }

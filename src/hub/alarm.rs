@@ -17,9 +17,9 @@ impl Hub {
             let mut turn = self.turn();
             (turn.schedule.on_alarm(now), turn.is_idle(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
-        // The next instance computes its next tick from this time. An alarm between two ticks does not change the time of the next
-        // tick. A busy object stores nothing, because it stays in memory; if it is evicted nevertheless, the next instance does one
-        // tick too many.
+        // The next instance computes its next tick from this time. An alarm between two ticks does not change the time of the
+        // next tick. A busy object stores nothing, because it stays in memory; if it is evicted nevertheless, the next instance
+        // does one tick too many.
         if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
@@ -92,7 +92,7 @@ impl Hub {
     async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
-                // An active session, or one that has expired again since, keeps its requests.
+                // A session that has become active, or has expired again, since then keeps its requests.
                 if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
                     turn.cancel_pending(&id, stored)?;
                 }

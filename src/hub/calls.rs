@@ -1,4 +1,5 @@
-//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace period](crate::hub::base::peers::grace).
+//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
+//! period](crate::hub::base::peers::grace).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -50,9 +51,9 @@ impl Hub {
         })
     }
 
-    /// Sends a call, and waits for its result. The result of a method that [precedes a change](Method::precedes_change) is returned
-    /// after all frames that the CLI sent before it were handled, because they may change the session, too. The results of other
-    /// methods do not wait for earlier frames.
+    /// Sends a call, and waits for its result. The result of a method that [precedes a change](Method::precedes_change) is
+    /// returned after all frames that the CLI sent before it were handled, because they may change the session, too. The
+    /// results of other methods do not wait for earlier frames.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.turn().send_reply(conn, &call.frame(params));
@@ -102,7 +103,12 @@ impl Hub {
     }
 
     /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
-    pub(in crate::hub) async fn command(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
+    pub(in crate::hub) async fn call_without_result(
+        &self,
+        id: &str,
+        method: Method,
+        params: &Json,
+    ) -> Result<(), Error> {
         match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
             Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             Err(RpcError::InvalidResult(_)) => Ok(()),
@@ -114,7 +120,7 @@ impl Hub {
 impl Turn<'_> {
     /// Calls a method that a socket, or the socket `conn`, has registered. Ignores the result. Does nothing if the method is not
     /// registered.
-    pub(in crate::hub) fn send_without_result(
+    pub(in crate::hub) fn call_ignoring_result(
         &mut self,
         owner: &Owner,
         conn: Option<ConnId>,

@@ -28,8 +28,8 @@ use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of the
-    /// isolate.
+    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of
+    /// the isolate.
     pub fn wake(
         config: Config,
         memory_budget: &Arc<MemoryBudget>,
@@ -38,7 +38,7 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let budget = memory_budget.budget(config.namespace.as_ref());
+        let budget = memory_budget.namespace_budget(config.namespace.as_ref());
         let mut state = State::restore(&config, Reservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// Reads of one kind, in the order in which they began. Each entry is the time at which a read expires, in Unix milliseconds, or
-/// 0 if the read has ended. A read expires because the platform may end a request without dropping the [`ReadPlace`] that it holds.
+/// Reads of one kind, in the order in which they began. Each entry is the time at which a read expires, in Unix milliseconds,
+/// or 0 if the read has ended. A read expires because the platform may end a request without dropping the [`ReadPlace`] that it
+/// holds.
 #[derive(Default)]
 pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
 

@@ -9,11 +9,11 @@ use crate::limits::{MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES};
 /// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// The subscribers of this session, and those of all sessions and machines.
+    /// The subscribers of this session, and the subscribers of all sessions and machines.
     Session(String),
     /// The subscribers of this session only. Messages have this audience.
     SessionOnly(String),
-    /// The subscribers of this machine, and those of all sessions and machines.
+    /// The subscribers of this machine, and the subscribers of all sessions and machines.
     Machine(String),
 }
 

@@ -267,7 +267,7 @@ impl<'a> JsonObject<'a> {
     }
 }
 
-/// The size from which an object is serialized into a preallocated buffer: a growing one would need twice the memory.
+/// The size from which an object is serialized into a preallocated buffer: a growing buffer would need twice the memory.
 const PREALLOCATE_FROM_BYTES: usize = 1_000_000;
 
 /// Whether a JSON text has more than `limit` levels of objects and arrays.

@@ -18,7 +18,7 @@ pub struct LargeRef {
     pub parts: usize,
     /// The size of the value as JSON text.
     pub bytes: usize,
-    /// Unique, so that a delayed write of another value can't be mistaken for a part of this one.
+    /// Unique, so that a delayed write of another value can't be mistaken for a part of this value.
     pub id: String,
 }
 

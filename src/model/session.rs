@@ -189,12 +189,12 @@ impl MetadataFields<'_> {
 
     /// Returns the ids in `modes`: the agent's permission modes in addition to those of the vocabulary.
     pub fn own_modes(&self) -> Vec<String> {
-        ids(self.modes)
+        list_ids(self.modes)
     }
 
     /// Returns the ids in `models`: the agent's models in addition to those of the vocabulary.
     pub fn own_models(&self) -> Vec<String> {
-        ids(self.models)
+        list_ids(self.models)
     }
 
     /// Whether `models` lists this model.
@@ -209,11 +209,11 @@ impl MetadataFields<'_> {
 
 /// Whether an array has an object with this `id`. Other elements are ignored.
 pub(super) fn contains_id(array: Option<&RawValue>, id: &str) -> bool {
-    ids(array).iter().any(|listed| listed == id)
+    list_ids(array).iter().any(|listed| listed == id)
 }
 
 /// Returns the `id` of each object in an array. Elements without an `id` are ignored.
-fn ids(array: Option<&RawValue>) -> Vec<String> {
+fn list_ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id"))).collect()
 }

@@ -1,5 +1,5 @@
-//! Texts in parts. Until a text is sent or stored, it refers to the opaque JSON value that it contains, so that several texts share
-//! one value in memory.
+//! Texts in parts. Until a text is sent or stored, it refers to the opaque JSON value that it contains, so that several texts
+//! share one value in memory.
 
 use super::json::Json;
 use super::large::Field;

@@ -94,7 +94,7 @@ fn parse_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> 
     let content = Fields::parse(record.content?.get())?;
     let data = Fields::parse(content.data?.get())?;
     let kind = parse_string(content.kind)?;
-    let is_agent = || vocabulary.agent(&kind).is_ok();
+    let is_agent = || vocabulary.find_agent(&kind).is_ok();
     match parse_string(data.kind)?.as_str() {
         "assistant" if kind == "output" => parse_assistant_message(data.message?.get()),
         "tool-call" if is_agent() => parse_todo_write(&data),

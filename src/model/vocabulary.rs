@@ -89,23 +89,23 @@ impl Vocabulary {
     }
 
     /// Returns the agent with this name of the protocol or word of the deployment.
-    pub fn agent(&self, name: &str) -> Result<Agent, UnknownKeyword> {
+    pub fn find_agent(&self, name: &str) -> Result<Agent, UnknownKeyword> {
         resolve(name, &self.agents)
     }
 
     /// Returns the model mode with this name of the protocol or word of the deployment.
-    pub fn model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
+    pub fn find_model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
         resolve(name, &self.models)
     }
 
     /// Returns the protocol's name for a word of a method. Any other name is returned unchanged.
     pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
-        meaning(name, &self.methods).unwrap_or(name)
+        find_meaning(name, &self.methods).unwrap_or(name)
     }
 
     /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor.
     pub fn agent_of_flavor(&self, flavor: Option<&str>) -> SessionAgent {
-        match flavor.map(|name| self.agent(name)) {
+        match flavor.map(|name| self.find_agent(name)) {
             None => SessionAgent::Known(Agent::Alpha),
             Some(Ok(agent)) => SessionAgent::Known(agent),
             Some(Err(_)) => SessionAgent::Unknown,
@@ -115,12 +115,12 @@ impl Vocabulary {
     /// Returns the dialect of a CLI that registered a method under this name. If the vocabulary has no word for the
     /// method, the name tells nothing about the dialect, and the CLI is assumed to use the deployment's words.
     pub fn dialect_of_method(&self, registered: &str) -> Dialect {
-        dialect(registered, &self.methods)
+        dialect_of_name(registered, &self.methods)
     }
 
     /// Returns the dialect of a CLI that wrote this flavor. Without a flavor, the CLI is assumed to use the deployment's words.
     pub fn dialect_of_flavor(&self, flavor: Option<&str>) -> Dialect {
-        flavor.map_or(Dialect::Own, |flavor| dialect(flavor, &self.agents))
+        flavor.map_or(Dialect::Own, |flavor| dialect_of_name(flavor, &self.agents))
     }
 
     /// Returns the name of an agent in a dialect. An unknown name is returned unchanged.
@@ -165,14 +165,14 @@ impl Vocabulary {
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the deployment's words for agents, with their meanings. If it has none, returns all agents by their names in the
-    /// protocol.
+    /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
+    /// names in the protocol.
     pub fn offered_agents(&self) -> Words {
         offered(&self.agents, Agent::VARIANTS)
     }
 
-    /// Returns the deployment's words for models, with their meanings. If it has none, returns all models by their names in the
-    /// protocol. `default` is always included.
+    /// Returns the deployment's words for models, with their meanings. If the deployment has none, returns all models by their
+    /// names in the protocol. `default` is always included.
     pub fn offered_models(&self) -> Words {
         let mut models = offered(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
@@ -184,7 +184,7 @@ impl Vocabulary {
 
     /// Returns the deployment's label of an agent, model or mode.
     pub fn label(&self, word: &str) -> Option<&str> {
-        meaning(word, &self.labels)
+        find_meaning(word, &self.labels)
     }
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
@@ -194,7 +194,7 @@ impl Vocabulary {
 }
 
 /// Returns the meaning of a word.
-fn meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
+fn find_meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
     words.iter().find(|(known, _)| known == word).map(|(_, meaning)| meaning.as_str())
 }
 
@@ -211,13 +211,13 @@ fn offered(words: &[(String, String)], names: &[&str]) -> Words {
     }
 }
 
-fn dialect(name: &str, words: &[(String, String)]) -> Dialect {
-    let is_protocol = meaning(name, words).is_none() && words_for(name, words).next().is_some();
+fn dialect_of_name(name: &str, words: &[(String, String)]) -> Dialect {
+    let is_protocol = find_meaning(name, words).is_none() && words_for(name, words).next().is_some();
     if is_protocol { Dialect::Protocol } else { Dialect::Own }
 }
 
 fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String {
-    let translated = match (dialect, meaning(name, words)) {
+    let translated = match (dialect, find_meaning(name, words)) {
         (Dialect::Protocol, meaning) => meaning,
         (Dialect::Own, None) => words_for(name, words).next(),
         (Dialect::Own, Some(_)) => None,
@@ -226,7 +226,7 @@ fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String
 }
 
 fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, String)]) -> Result<T, UnknownKeyword> {
-    meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
+    find_meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
         for (word, _) in words {
             unknown.expected.push_str(", ");
             unknown.expected.push_str(word);

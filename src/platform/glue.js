@@ -164,8 +164,8 @@ export function parseHeaders(headers) {
 }
 
 /**
- * Sends a POST request to a push service. A client has chosen the URL, so redirects are not followed, and the body of the response
- * is not read.
+ * Sends a POST request to a push service. A client has chosen the URL, so redirects are not followed, and the body of the
+ * response is not read.
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  * @returns {Promise<string>} two lines, status and `Retry-After`; or an error message

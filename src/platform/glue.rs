@@ -103,9 +103,9 @@ extern "C" {
     /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, and `expires_at` the expiry
-    /// of the token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does not answer
-    /// within `timeout_ms`.
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, and `expires_at` the
+    /// expiry of the token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does
+    /// not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
         this: &Objects,
@@ -129,8 +129,8 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// Creates a stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes together. While
-    /// this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
+    /// Creates a stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes together.
+    /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(
         socket: &JsValue,
@@ -170,16 +170,16 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]
 extern "C" {
-    /// The body of an upload. Without the content, the body has at most `max_fields` bytes. The client must send `min_bytes` in each
-    /// `progress_timeout_ms`.
+    /// The body of an upload. Without the content, the body has at most `max_fields` bytes. The client must send `min_bytes` in
+    /// each `progress_timeout_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
     pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
     /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
-    /// Reads until `capacity` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at the
-    /// end of the body, its JSON text with an empty `content`.
+    /// Reads until `capacity` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
+    /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, capacity: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
     /// Returns the buffered content between two texts, and empties the buffer.

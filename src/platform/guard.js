@@ -1,5 +1,5 @@
-// Recovery from the loss of the wasm instance after a panic or trap. The promises of a lost instance would never settle, so a `Task`
-// gives each promise a fallback.
+// Recovery from the loss of the wasm instance after a panic or trap. The promises of a lost instance would never settle, so a
+// `Task` gives each promise a fallback.
 
 import { withHeaders } from './timing.js';
 import { interrupted } from './unavailable.js';
@@ -72,7 +72,7 @@ export function workerTask(headers) {
   return new Task(() => withHeaders(interrupted(), headers));
 }
 
-/** Creates the task of a request to the object, or of its alarm: rejects if the instance is lost. The worker then responds with 503. */
+/** Creates the task of a request to the object, or of its alarm. Rejects if the instance is lost: the worker then sends a 503. */
 export function objectTask() {
   return new Task(() => {
     throw new Error('The hub was interrupted');
@@ -85,8 +85,8 @@ export function frameTask(socket) {
 }
 
 /**
- * Creates a background task of an object, such as a write. If the instance is lost, closes all sockets of the object, because each
- * client may wait for the task.
+ * Creates a background task of an object, such as a write. If the instance is lost, closes all sockets of the object, because
+ * each client may wait for the task.
  */
 export function backgroundTask(state) {
   return new Task(() => state.getWebSockets().forEach(requestReconnect));

@@ -98,7 +98,7 @@ impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
         match error {
             StartError::UnknownNamespace => Self::not_configured("This object does not know its namespace yet."),
-            StartError::Replaced => Self::replaced(),
+            StartError::Replaced => Self::object_replaced(),
             StartError::InvalidConfig(message) => Self::not_configured(message),
         }
     }
@@ -362,7 +362,8 @@ impl NamespaceObject {
             }
         };
         if unused {
-            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves metadata.
+            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves
+            // metadata.
             log_error(self.state.storage().delete_all().await);
         }
         Ok(())

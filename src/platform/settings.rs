@@ -113,7 +113,8 @@ pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, S
     Ok(Arc::new(D1::new(db, meter)))
 }
 
-/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set and the runtime has no jurisdictions, as the local one.
+/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
+/// local runtime.
 pub fn objects(env: &Env) -> Result<Objects, String> {
     let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
     let binding =

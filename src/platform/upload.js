@@ -1,6 +1,6 @@
-// The body of an upload: {"filename", "content", "mimeType"}, where `content` is the base64 of a file. The body is not copied into
-// wasm memory, but read piece by piece: the content goes to one buffer with free space at both ends. The start and end of a frame
-// for the CLI are written into the free space, around the content. Decoding the frame to a string makes the only copy.
+// The body of an upload: {"filename", "content", "mimeType"}, where `content` is the base64 of a file. The body is not copied
+// into wasm memory, but read piece by piece: the content goes to one buffer with free space at both ends. The start and end of
+// a frame for the CLI are written into the free space, around the content. Decoding the frame to a string makes the only copy.
 
 /**
  * The free space at the ends of the buffer. It is small, so that the frame and the buffer need equally many pages of memory:
@@ -150,7 +150,7 @@ export class Parser {
     }
   }
 
-  /** Reads a byte of the content that is not plain base64. Some clients write `\/` and `\u002B`; escaped line breaks are skipped. */
+  /** Reads a byte of the content that is not plain base64. Some clients write `\/` or `\u002B`. Skips escaped line breaks. */
   #readContent(byte, output, end) {
     if (this.#escapeLength === 0) {
       if (byte === QUOTE) return this.#endContent(output, end);

@@ -22,7 +22,7 @@ const RECORD_SIZE_FIELD: Range<usize> = 16..20;
 
 const AUTH_BYTES: usize = 16;
 
-/// A message replaces the undelivered one of the same topic (RFC 8030 section 5.4).
+/// A message replaces the undelivered message of the same topic (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
 /// RFC 8030 section 5.3.
 const URGENCY: HeaderName = HeaderName::from_static("urgency");

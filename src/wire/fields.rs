@@ -78,8 +78,8 @@ fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
 /// The deepest nesting that is tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// Returns the path of the value at the end of `prefix`, which is the beginning of a JSON text. With `of_object`, returns the path
-/// of the object around that value.
+/// Returns the path of the value at the end of `prefix`, which is the beginning of a JSON text. With `of_object`, returns the
+/// path of the object around that value.
 ///
 /// The path is computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice
 /// the code of each type.

@@ -1,8 +1,8 @@
 //! Socket.IO protocol 5, the packets inside Engine.IO messages.
 //!
-//! A packet is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Decoding is strict. Decoded packets borrow raw JSON
-//! arguments from the frame, so that a large argument is not copied. Encoding returns a complete Engine.IO frame, which starts with
-//! `4`. Binary packets are not supported.
+//! A packet is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Decoding is strict. Decoded packets borrow raw
+//! JSON arguments from the frame, so that a large argument is not copied. Encoding returns a complete Engine.IO frame, which
+//! starts with `4`. Binary packets are not supported.
 //! Source: Socket.IO protocol, revision 5.
 
 use std::borrow::Cow;
@@ -188,8 +188,8 @@ fn parse_value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
     value.get().starts_with(starts).then_some(value)
 }
 
-/// Decodes the name of an event, a JSON string or number; borrows it when it has no escapes. A number is the name with its digits,
-/// as for the official server.
+/// Decodes the name of an event, a JSON string or number. A name without escapes is borrowed. As in the official server, the
+/// name is the digits of a number.
 fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
     if value.get().starts_with(|start: char| start == '-' || start.is_ascii_digit()) {
         return Some(Cow::Borrowed(value.get()));

@@ -30,7 +30,7 @@ pub enum UpdateBody<'a> {
         /// The session id.
         sid: &'a str,
         metadata: Option<Versioned>,
-        /// The state with those completed requests that changed.
+        /// The agent state with only the completed requests that changed.
         agent_state: Option<Versioned>,
     },
     /// One of the two values changed; the other is `None`.

@@ -8,9 +8,10 @@ use thiserror::Error;
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
-/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame or the
-/// connection ends; after two hibernations the platform lists the socket as open. A hub that wakes must ignore the socket: closing
-/// the socket again would keep the object in memory (measured). A version of the hub that does not know this text closes the socket.
+/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame
+/// or the connection ends; after two hibernations the platform lists the socket as open. A hub that wakes must ignore the
+/// socket: closing the socket again would keep the object in memory (measured). A version of the hub that does not know this
+/// text closes the socket.
 pub const CLOSED_ATTACHMENT: &str = "closed";
 
 /// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.
@@ -77,9 +78,9 @@ pub trait Runtime: Send + Sync {
     fn socket_count(&self) -> usize;
     /// Sets the object's only alarm, in place of an earlier one. Returns whether the alarm was set.
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
-    /// Starts a background task. If a panic interrupts it, all sockets of the object are closed.
+    /// Starts a background task. If a panic interrupts the task, all sockets of the object are closed.
     fn spawn(&self, task: BoxFuture<'static, ()>);
-    /// Sleeps. Only for short pauses, because it keeps the object awake; the alarm is for deadlines.
+    /// Sleeps. Only for short pauses, because a sleep keeps the object awake; deadlines use the alarm.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service, without following redirects, and with the timeout
     /// [`PUSH_TIMEOUT_MS`](crate::limits::PUSH_TIMEOUT_MS). The error says why there is no response.

@@ -20,14 +20,14 @@ use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::{engineio, socketio};
 
 /// The session or machine that CONNECT named, if any.
-enum Named {
+enum NamedOwner {
     Nothing,
     Owned(String),
     Refused(String, Error),
 }
 
-impl Named {
-    fn owned(&self) -> Option<String> {
+impl NamedOwner {
+    fn owned_id(&self) -> Option<String> {
         match self {
             Self::Owned(id) => Some(id.clone()),
             Self::Nothing | Self::Refused(..) => None,
@@ -129,7 +129,7 @@ impl Hub {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
         };
-        let cli = Cli { session: session.owned(), machine: machine.owned(), upload_chunks, ..Cli::default() };
+        let cli = Cli { session: session.owned_id(), machine: machine.owned_id(), upload_chunks, ..Cli::default() };
         {
             let mut turn = self.turn();
             if turn.connections.get(conn).is_none() {
@@ -140,12 +140,12 @@ impl Hub {
             turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
-        let named = [session.owned().map(Owner::Session), machine.owned().map(Owner::Machine)];
+        let named = [session.owned_id().map(Owner::Session), machine.owned_id().map(Owner::Machine)];
         for owner in named.into_iter().flatten() {
             self.record_activity(owner, conn).await;
         }
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
-            if let Named::Refused(id, error) = named {
+            if let NamedOwner::Refused(id, error) = named {
                 let subject = Some((kind.noun(), id.as_str()));
                 self.turn().send_error_event(conn, &error.to_string(), event_code(&error), subject);
             }
@@ -153,15 +153,15 @@ impl Hub {
     }
 
     /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
-    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<Named, Error> {
-        let Some(id) = id else { return Ok(Named::Nothing) };
+    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<NamedOwner, Error> {
+        let Some(id) = id else { return Ok(NamedOwner::Nothing) };
         let loaded = match kind {
             Kind::Machine => self.load_machine(&id).await,
             Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
         };
         match loaded {
-            Ok(()) => Ok(Named::Owned(id)),
-            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(Named::Refused(id, error)),
+            Ok(()) => Ok(NamedOwner::Owned(id)),
+            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(NamedOwner::Refused(id, error)),
             Err(error) => Err(error),
         }
     }

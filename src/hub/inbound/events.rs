@@ -57,10 +57,14 @@ impl Hub {
                 Ok(()) => self.turn().acknowledge_now(from, &[]),
                 Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
             },
-            CliEvent::UpdateMetadata(u) => self.on_metadata(from, u).await,
-            CliEvent::UpdateState(u) => self.on_agent_state(from, u).await,
-            CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachineField::Metadata, u).await,
-            CliEvent::MachineUpdateState(u) => self.on_machine_update(from, MachineField::RunnerState, u).await,
+            CliEvent::UpdateMetadata(update) => self.on_metadata(from, update).await,
+            CliEvent::UpdateState(update) => self.on_agent_state(from, update).await,
+            CliEvent::MachineUpdateMetadata(update) => {
+                self.on_machine_update(from, MachineField::Metadata, update).await
+            }
+            CliEvent::MachineUpdateState(update) => {
+                self.on_machine_update(from, MachineField::RunnerState, update).await
+            }
             CliEvent::SessionAlive(alive) => {
                 let result = self.session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
@@ -117,33 +121,38 @@ impl Hub {
         self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
-    async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
+    async fn on_metadata(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply("metadata", result);
-        let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
-            Err(error) => Err(error),
-        };
-        self.record_update_or_reject(from, Owner::Session(u.sid), result).await
-    }
-
-    async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
-        let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_agent_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
-            Err(error) => Err(error),
-        };
-        self.record_update_or_reject(from, Owner::Session(u.sid), result).await
-    }
-
-    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, u: MachineUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
-        let result = match self.copy_value(u.value) {
+        let result = match self.copy_value(update.value) {
             Ok(value) => {
-                self.update_machine(&u.machine_id, field, u.expected_version, value, from.conn, &make_reply).await
+                self.update_metadata(&update.sid, update.expected_version, value, from.conn, &make_reply).await
             }
             Err(error) => Err(error),
         };
-        self.record_update_or_reject(from, Owner::Machine(u.machine_id), result).await
+        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
+    }
+
+    async fn on_agent_state(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
+        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
+        let result = match self.copy_value(update.value) {
+            Ok(value) => {
+                self.update_agent_state(&update.sid, update.expected_version, value, from.conn, &make_reply).await
+            }
+            Err(error) => Err(error),
+        };
+        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
+    }
+
+    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, update: MachineUpdate<'_>) {
+        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
+        let result = match self.copy_value(update.value) {
+            Ok(value) => {
+                self.update_machine(&update.machine_id, field, update.expected_version, value, from.conn, &make_reply)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        self.record_update_or_reject(from, Owner::Machine(update.machine_id), result).await
     }
 
     /// Records activity other than a keep-alive. A machine comes online. The timeout of an active session restarts; an
@@ -171,7 +180,7 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Rejects a failed update, or records a successful one as activity of its session or machine.
+    /// Rejects a failed update, or records a successful update as activity of its session or machine.
     async fn record_update_or_reject(self: &Arc<Self>, from: Sender, owner: Owner, result: Result<(), Error>) {
         let (conn, is_ok) = (from.conn, result.is_ok());
         self.record_served_or_reject(from, owner.clone(), result);
@@ -180,7 +189,7 @@ impl Hub {
         }
     }
 
-    /// Rejects a failed event, or records after a successful one that the sender's socket serves the session or machine.
+    /// Rejects a failed event. After a successful event, records that the sender's socket serves the session or machine.
     fn record_served_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) {
         match result {
             Ok(()) => self.turn().add_served(from.conn, owner),
@@ -188,8 +197,8 @@ impl Hub {
         }
     }
 
-    /// Acknowledges a keep-alive, or the end of a session: immediately, or when the change is durable. `ignored`: the names of the
-    /// event's invalid fields.
+    /// Acknowledges a keep-alive, or the end of a session: immediately, or when the change is durable. `ignored`: the names of
+    /// the event's invalid fields.
     fn acknowledge(
         self: &Arc<Self>,
         from: Sender,

@@ -178,8 +178,8 @@ impl Hub {
         }
     }
 
-    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. An answer needs no database, so it does not wait for
-    /// earlier frames of its socket. Returns false for other and malformed frames.
+    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. An answer needs no database, so it does not wait
+    /// for earlier frames of its socket. Returns false for other and malformed frames.
     fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
         if self.turn().connections.cli(conn).is_none() {
             return false;

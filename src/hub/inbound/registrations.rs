@@ -34,7 +34,7 @@ const MAX_STORED_BYTES_PER_TEXT: usize = 120;
 /// Whether the attachment of a CLI's socket is within the limit of the platform, even when each session and machine has the
 /// time of a keep-alive.
 fn fits_attachment(cli: &Cli) -> bool {
-    // An upper bound is enough for most attachments: computing it is faster than serializing the attachment.
+    // Computing an upper bound is faster than serializing the attachment, and enough for most attachments.
     let (texts, bytes) =
         cli.ids_and_method_names().fold((0, 0), |(texts, bytes), text| (texts + 1, bytes + text.len()));
     if MAX_STORED_BYTES_PER_BYTE * bytes + MAX_STORED_BYTES_PER_TEXT * (texts + 1) <= MAX_ATTACHMENT_BYTES {
@@ -137,8 +137,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The CLI
-    /// gets an error if the socket's attachment has no room.
+    /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
+    /// CLI gets an error if the socket's attachment has no room.
     pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(&owner).contains(&conn) {
@@ -190,8 +190,9 @@ impl Turn<'_> {
         self.set_cli_in_burst(conn, cli);
     }
 
-    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
-    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes the sockets.
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all
+    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes
+    /// the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);

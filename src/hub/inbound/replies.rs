@@ -21,7 +21,7 @@ pub struct Sender {
 pub struct Rejection<'a> {
     pub code: &'static str,
     pub message: String,
-    /// The scope (`session`, `machine` or `rpc`) that the event named, and the id in it.
+    /// The scope of the event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
     pub subject: Option<(&'static str, &'a str)>,
 }
 

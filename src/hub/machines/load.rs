@@ -64,7 +64,7 @@ impl Hub {
 
     /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
     /// stalled, returns their last committed states. Of large values, only the length is included.
-    pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+    pub async fn list_online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let has_changes = self.turn().cache.has_changed_machine();
         if has_changes {

@@ -60,7 +60,7 @@ impl Hub {
         let vocabulary = &self.config.vocabulary;
         let is_listed = self.turn().cache.machine(machine)?.has_agent(&params.agent);
         if !is_listed {
-            vocabulary.agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
+            vocabulary.find_agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
         }
         let takes_model_modes = vocabulary.agent_of_flavor(Some(&params.agent)).accepts_model_modes();
         let make_params = |dialect| {

@@ -12,7 +12,7 @@ use crate::hub::base::ports::PushResponse;
 use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
 use crate::hub::base::push::log::read_entries;
 use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
-use crate::hub::base::push::subscribers::{Subscriber, find};
+use crate::hub::base::push::subscribers::{Subscriber, find_subscriber};
 use crate::hub::turn::Turn;
 use crate::hub::turn::notify::notification_for;
 use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, SHORT_PAYLOAD_BYTES};
@@ -66,7 +66,7 @@ impl Hub {
             Decision::Send => {}
             Decision::RetryLater => return self.retry_round(id, delivery),
         }
-        let Ok(subscribers) = self.push_subscribers().await else { return self.retry_round(id, delivery) };
+        let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
         if is_first_round && subscribers.is_empty() {
             let is_toast = self.turn().send_toast(&delivery.notification);
@@ -77,17 +77,17 @@ impl Hub {
         if is_first_round {
             delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), now);
         }
-        delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
+        delivery.remove_unsubscribed(|target| find_subscriber(&subscribers, target).is_some());
         self.hold_back(&mut delivery, &subscribers, is_first_round, now);
         // After the toast, which needs no keys.
-        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
+        let Ok(keys) = self.load_vapid_keys().await else { return self.retry_round(id, delivery) };
         delivery.failed_rounds = 0;
         if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
             return self.turn().push.log.put_replaced(&*self.rt, id, delivery);
         }
         let due = delivery.take_due_targets(now);
         let attempts = due.into_iter().filter_map(|target| {
-            let subscriber = find(&subscribers, target.id)?;
+            let subscriber = find_subscriber(&subscribers, target.id)?;
             Some(self.send_throttled(&delivery.notification, &keys, target, subscriber))
         });
         let results = join_all(attempts).await;
@@ -98,7 +98,7 @@ impl Hub {
         }
         let mut gone = Vec::new();
         for (target, result, failure) in results {
-            if let Some(subscriber) = find(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
+            if let Some(subscriber) = find_subscriber(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
                 gone.push(subscriber.subscription.endpoint.clone());
             }
             delivery.record_result(target, result, failure, now);
@@ -122,7 +122,7 @@ impl Hub {
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {
-            let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());
+            let device = find_subscriber(subscribers, target).and_then(|known| known.subscription.device.as_deref());
             turn.connections.has_visible_client(device, since, now)
         };
         if delivery.hold_back(is_in_use, now) || is_first_round {
@@ -191,10 +191,10 @@ impl Hub {
         // Encryption blocks the thread for a millisecond or two, so other tasks get a turn before it.
         self.rt.sleep(0).await;
         // The client may have unsubscribed during the wait for a slot.
-        let Ok(subscribers) = self.push_subscribers().await else {
+        let Ok(subscribers) = self.load_push_subscribers().await else {
             return (SendResult::Retry(None), None, "The database was unavailable.".into());
         };
-        let Some(subscriber) = find(&subscribers, target.id) else {
+        let Some(subscriber) = find_subscriber(&subscribers, target.id) else {
             return (SendResult::Rejected, None, UNSUBSCRIBED.into());
         };
         let request = match self.build_request(notification, &subscriber.subscription, keys, target.is_short) {
@@ -228,7 +228,7 @@ impl Hub {
         vapid: &VapidKeys,
         is_short: bool,
     ) -> Result<Request<Vec<u8>>, String> {
-        // Validated again: it may have been stored under other settings.
+        // Validated again, because the subscription may have been stored under other settings.
         let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.insecure);
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);

@@ -9,7 +9,7 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
-use crate::model::keyword::listed;
+use crate::model::keyword::join_names;
 use crate::model::method::Method;
 use crate::model::mode::{PermissionMode, SessionAgent};
 use crate::model::owner::Owner;
@@ -131,19 +131,21 @@ impl Hub {
         }
         let message = match mode.parse::<PermissionMode>() {
             Err(error) if own_count == 0 => format!("Field `mode`: {error}."),
-            _ => format!("Field `mode` must be one of {} for this session's agent.", listed(&valid)),
+            _ => format!("Field `mode` must be one of {} for this session's agent.", join_names(&valid)),
         };
         Err(Error::field("mode", message))
     }
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         let own = session.metadata_fields().own_models();
-        let known = self.config.vocabulary.model(model);
+        let known = self.config.vocabulary.find_model(model);
         if own.iter().any(|id| id == model) || known.is_ok() && self.flavor(session).accepts_model_modes() {
             return Ok(());
         }
         let message = match known {
-            _ if !own.is_empty() => format!("Field `model` must be one of {} for this session's agent.", listed(&own)),
+            _ if !own.is_empty() => {
+                format!("Field `model` must be one of {} for this session's agent.", join_names(&own))
+            }
             Err(error) => format!("Field `model`: {error}."),
             Ok(_) => "Field `model` can be set only for sessions of agent alpha. Start one to choose a model.".into(),
         };

@@ -73,7 +73,7 @@ impl Turn<'_> {
 
     fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
         let now = self.hub.rt.now();
-        self.state.rpc.disconnect(conn, now);
+        self.state.rpc.socket_closed(conn, now);
         match peer {
             Some(Peer::Web(_)) => self.stop_logging_later(),
             Some(Peer::Cli(cli)) => {

@@ -98,7 +98,7 @@ impl Drop for ChunkedUpload<'_> {
     fn drop(&mut self) {
         if self.is_partial {
             let params = format!(r#"{{"uploadId":"{}","abort":true}}"#, self.id);
-            self.hub.turn().send_without_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
         }
     }
 }

@@ -108,7 +108,7 @@ impl Hub {
         self.forward(w, Method::ListDirectory, &PathParams { path, offset }).await
     }
 
-    pub async fn slash_commands(&self, w: &Workspace) -> String {
+    pub async fn list_slash_commands(&self, w: &Workspace) -> String {
         let agent = w.agent.as_deref().unwrap_or(self.config.vocabulary.default_agent());
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
@@ -146,7 +146,8 @@ impl Hub {
     }
 }
 
-/// Returns the glob that finds a query anywhere in a file name; a query that is a glob itself, unchanged; `None` for an empty query.
+/// Returns the glob that finds a query anywhere in a file name; a query that is a glob itself, unchanged; `None` for an empty
+/// query.
 fn file_glob(query: &str) -> Option<String> {
     match query {
         "" => None,
@@ -194,7 +195,7 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute one must be inside the
+/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute path must be inside the
 /// directory.
 pub fn path_within<'p>(directory: &str, field: &'static str, path: &'p str) -> Result<&'p str, Error> {
     let root = is_absolute(directory).then(|| directory.trim_end_matches(['/', '\\']));

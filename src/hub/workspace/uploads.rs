@@ -92,7 +92,7 @@ impl Hub {
             None => {
                 let slot = self.acquire_frame_slot().await?;
                 let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
-                (self.read_frame(body, limit, &slot).await?, Some((slot, memory)))
+                (self.read_whole_file(body, limit, &slot).await?, Some((slot, memory)))
             }
         };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
@@ -121,7 +121,7 @@ impl Hub {
     }
 
     /// Reads all of a file. Fails if the client is slow, because other uploads wait for the slot.
-    async fn read_frame(
+    async fn read_whole_file(
         &self,
         body: &dyn UploadBody,
         limit: FileLimit,

@@ -177,7 +177,8 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all of them have.
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all of them
+    /// have.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         connection.busy.then(|| connection.queue.add_waiter())
@@ -264,8 +265,8 @@ impl Connections {
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    /// Whether a web client on this device, or on any device for `None`, is visible. A report of the visibility before `since`, in
-    /// Unix milliseconds, does not count.
+    /// Whether a web client on this device, or on any device for `None`, is visible. A report of the visibility before `since`,
+    /// in Unix milliseconds, does not count.
     pub fn has_visible_client(&self, device: Option<&str>, since: u64, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| {
             subscription.counts_as_visible(now)

@@ -43,8 +43,8 @@ impl GracePeriods {
         }
     }
 
-    /// Ends the grace period of a method that is registered, and resumes the calls that wait for it. The CLI's other methods
-    /// get [`RECONNECT_GRACE_MS`] to follow.
+    /// Ends the grace period of a method that is registered, and resumes the calls that wait for the method. The grace periods of
+    /// the owner's other methods end within [`RECONNECT_GRACE_MS`].
     pub fn method_registered(&mut self, owner: &Owner, method: &str, now: u64) {
         if let Some(until) = self.lost_owners.get_mut(owner) {
             *until = (*until).min(now + RECONNECT_GRACE_MS);

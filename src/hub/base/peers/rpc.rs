@@ -9,7 +9,7 @@ use crate::hub::base::peers::grace::GracePeriods;
 use crate::hub::base::ports::ConnId;
 use crate::limits::MAX_RPC_TIMEOUT_MS;
 use crate::model::json::{Json, unescape};
-use crate::model::keyword::listed;
+use crate::model::keyword::join_names;
 use crate::model::method::Method;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -49,7 +49,7 @@ fn vocabulary_hint(other_methods: &[String]) -> String {
     format!(
         ". The CLI registered {}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
         (docs/CLIENTS.md)",
-        listed(other_methods)
+        join_names(other_methods)
     )
 }
 
@@ -189,7 +189,7 @@ impl Rpc {
     }
 
     /// Removes the methods of a socket that closed, and fails its calls. The grace periods of the methods begin.
-    pub fn disconnect(&mut self, conn: ConnId, now: u64) {
+    pub fn socket_closed(&mut self, conn: ConnId, now: u64) {
         for ((owner, method), _) in self.handlers.extract_if(|_, handler| handler.conn == conn) {
             self.grace.method_lost(owner, method, now);
         }

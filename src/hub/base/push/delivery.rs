@@ -226,7 +226,8 @@ impl Delivery {
         self.targets.is_empty()
     }
 
-    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a row.
+    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a
+    /// row.
     pub fn retry_round(&mut self, now: u64) -> bool {
         self.failed_rounds += 1;
         self.due_at = now + retry_delay_ms(self.failed_rounds);

@@ -65,16 +65,16 @@ impl PushLog {
             waiting: targets.len(),
             failed: delivery.failure_count(),
             failures: failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures),
-            retries: targets.iter().filter_map(retry).take(MAX_PUSH_FAILURES).collect(),
+            retries: targets.iter().filter_map(to_retry).take(MAX_PUSH_FAILURES).collect(),
         };
-        rt.kv_put(&key(id), &serde_json::to_string(&entry).unwrap_or_default());
+        rt.kv_put(&entry_key(id), &serde_json::to_string(&entry).unwrap_or_default());
         let ids = self.0.get_or_insert_with(|| read_ids(rt));
         let at = ids.partition_point(|known| *known < id);
         if ids.get(at) != Some(&id) {
             ids.insert(at, id);
         }
         while ids.len() > MAX_PUSH_LOG_ENTRIES {
-            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
+            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&entry_key(oldest)));
         }
     }
 
@@ -86,7 +86,7 @@ impl PushLog {
     }
 }
 
-fn retry(target: &Target) -> Option<Retry<'_>> {
+fn to_retry(target: &Target) -> Option<Retry<'_>> {
     target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
 }
 
@@ -97,7 +97,7 @@ pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn key(id: u64) -> String {
+fn entry_key(id: u64) -> String {
     format!("{ENTRY_PREFIX}{id:020}")
 }
 

@@ -18,7 +18,7 @@ pub struct Queue {
 /// What [`Queue::enqueue`] did.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EnqueueResult {
-    /// The notification is queued under `id`, in place of the earlier ones in `replaced`.
+    /// The notification is queued under `id`, in place of the earlier notifications in `replaced`.
     Queued { id: u64, replaced: Vec<(u64, Delivery)> },
     /// The notification was dropped, because its session is in cooldown.
     InCooldown,

@@ -25,7 +25,7 @@ impl From<PushSubscription> for Subscriber {
     }
 }
 
-pub fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
+pub fn find_subscriber(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
     subscribers.iter().find(|subscriber| subscriber.id == id)
 }
 

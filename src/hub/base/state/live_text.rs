@@ -226,7 +226,7 @@ mod tests {
     const NOW: u64 = 1_700_000_000_000;
 
     fn reservations() -> Reservations {
-        Reservations::new(&Arc::<MemoryBudget>::default().budget("n"))
+        Reservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
     }
 
     fn receive(
