@@ -61,7 +61,7 @@ impl SocketKind {
     }
 }
 
-/// The headers of a request to the object, and what else selects its handler.
+/// The method, URL and headers of a request to the object.
 struct ObjectRequest<'a> {
     method: &'a str,
     url: &'a str,

@@ -16,7 +16,7 @@ const LIFETIME_SECS: u64 = 12 * 3600;
 /// How long before its expiry a token is replaced.
 const RENEW_BEFORE_SECS: u64 = 3600;
 
-/// The hub's key pair. A push service accepts requests for a subscription only from the key pair that created the subscription.
+/// The hub's key pair. A browser subscribes with its public key; the push service then accepts only requests that this pair signed.
 #[derive(Clone)]
 pub struct VapidKeys(SigningKey);
 

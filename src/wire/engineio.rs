@@ -20,8 +20,7 @@ pub enum Packet<'a> {
     Handshake,
 }
 
-/// Decodes a WebSocket text frame. The error says why the frame is not a packet; the protocol requires closing the connection
-/// then.
+/// Decodes a WebSocket text frame. The error says why the frame is not a packet: the caller must close the connection.
 pub fn decode(frame: &str) -> Result<Packet<'_>, &'static str> {
     match frame.split_at_checked(1) {
         Some(("1", "")) => Ok(Packet::Close),

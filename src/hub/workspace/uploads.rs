@@ -120,7 +120,7 @@ impl Hub {
         }
     }
 
-    /// Reads all of a file. Fails if the client is slow, because other uploads wait for the slot.
+    /// Reads the whole file. Fails if the client is slow, because other uploads wait for the slot.
     async fn read_whole_file(
         &self,
         body: &dyn UploadBody,

@@ -1,4 +1,4 @@
-//! The WebSockets of a namespace, and the client at the other end of each.
+//! The WebSockets of a namespace, and their peers: the clients at the other end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
