@@ -10,7 +10,7 @@ use crate::model::catalog::{AgentChoice, list_agents};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config<'a> {
+struct ConfigResponse<'a> {
     version: &'static str,
     agents: Vec<AgentChoice>,
     /// The agent of a session without a flavor, and of a spawn without an agent.
@@ -41,7 +41,7 @@ pub async fn show(request: RoutedRequest) -> Reply {
     let origin = request.hub_origin();
     let config = &request.hub.config;
     let (push, vocabulary) = (&config.push, &config.vocabulary);
-    Ok(JsonText::serialize(&Config {
+    Ok(JsonText::serialize(&ConfigResponse {
         version: VERSION,
         agents: list_agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
         default_agent: vocabulary.default_agent(),

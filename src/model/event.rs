@@ -29,7 +29,7 @@ pub struct Event {
 /// A piece of a message that an agent is writing. Unlike an [`Event`], it has no number and is never stored.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "message-delta", rename_all = "camelCase")]
-pub struct MessageDelta<'a> {
+pub struct DeltaEvent<'a> {
     pub session_id: &'a str,
     /// The `localId` of the message.
     pub id: &'a str,
@@ -40,7 +40,7 @@ pub struct MessageDelta<'a> {
     pub kind: Option<TextKind>,
 }
 
-impl MessageDelta<'_> {
+impl DeltaEvent<'_> {
     pub fn encode(&self) -> String {
         serialize(self)
     }

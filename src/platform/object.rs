@@ -240,7 +240,7 @@ impl NamespaceObject {
     }
 
     fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
-        let has_room = running.hub.has_room_for(upgrade);
+        let has_room = running.hub.has_room_for_cli(upgrade);
         let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(too_many_sockets()) };
         running.hub.open_cli(conn, upgrade);
         Ok(response)
@@ -260,7 +260,7 @@ impl NamespaceObject {
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
-                let accepted = self.accept(running, running.hub.has_room())?;
+                let accepted = self.accept(running, running.hub.has_room_for_socket())?;
                 let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };
                 let subscription = Subscription { expires_at, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());

@@ -57,7 +57,7 @@ impl Keys {
 }
 
 #[derive(Debug)]
-pub struct Message<'a> {
+pub struct PushMessage<'a> {
     /// The plaintext.
     pub payload: String,
     /// How long the push service stores an undelivered message.
@@ -84,7 +84,7 @@ pub enum BuildError {
 /// # Panics
 ///
 /// `web-push-native` panics when the platform has no random source: the caller must check the random source first.
-pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
+pub fn build(endpoint: &Endpoint, keys: &Keys, message: PushMessage<'_>) -> Result<Request<Vec<u8>>, BuildError> {
     if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));
     }
@@ -124,9 +124,9 @@ mod tests {
         Keys::parse(P256DH, AUTH).unwrap()
     }
 
-    fn message(payload: &str) -> Message<'_> {
+    fn message(payload: &str) -> PushMessage<'_> {
         let (topic, urgency, authorization) = ("topic-1", "high", "vapid t=token, k=key");
-        Message { payload: payload.to_owned(), ttl: Duration::from_secs(60), topic, urgency, authorization }
+        PushMessage { payload: payload.to_owned(), ttl: Duration::from_secs(60), topic, urgency, authorization }
     }
 
     fn body(payload: &str) -> Vec<u8> {

@@ -37,21 +37,21 @@ impl NamedOwner {
 
 impl Hub {
     /// Whether the namespace may have another socket.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room_for_socket(&self) -> bool {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
     /// Whether another CLI may open a socket. Tighter limits for sockets without a token keep places free for the others: at most
     /// [`MAX_UNAUTHENTICATED`] of them may wait for CONNECT, and none may be opened while half of all places are taken. A closed
     /// socket takes a place until its client answers the close.
-    pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
+    pub fn has_room_for_cli(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
         let has_room_for_unauthenticated = || {
             self.turn().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
                 && self.rt.socket_count() < MAX_SOCKETS / 2
         };
-        self.has_room() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
+        self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
     /// Opens a CLI's socket. On a bridged socket, the worker has already sent the open packet.

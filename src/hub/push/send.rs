@@ -19,7 +19,7 @@ use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, SHORT_PAYLOAD_BYTE
 use crate::model::agent_state::{self};
 use crate::push::endpoint::Endpoint;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
-use crate::push::request::{self, Keys, Message};
+use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
@@ -27,7 +27,7 @@ use crate::store::push::PushSubscription;
 const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
-enum Decision {
+enum NextStep {
     /// End the delivery: the notification is no longer needed, or was shown as a toast.
     Finish(DeliveryOutcome),
     Send,
@@ -58,13 +58,13 @@ impl Hub {
 
     /// Runs one round of a delivery: sends the notification to every target that is due.
     async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.decide(&mut delivery).await {
-            Decision::Finish(outcome) => {
+        match self.choose_next_step(&mut delivery).await {
+            NextStep::Finish(outcome) => {
                 let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
                 return self.turn().finish(id, delivery, outcome);
             }
-            Decision::Send => {}
-            Decision::RetryLater => return self.retry_round(id, delivery),
+            NextStep::Send => {}
+            NextStep::RetryLater => return self.retry_round(id, delivery),
         }
         let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
@@ -132,13 +132,13 @@ impl Hub {
 
     /// Decides from the current state whether a notification is sent. Replaces a notification of permission requests by one of
     /// the requests that are still pending.
-    async fn decide(self: &Arc<Self>, delivery: &mut Delivery) -> Decision {
+    async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
-                return Decision::Finish(DeliveryOutcome::SessionGone);
+                return NextStep::Finish(DeliveryOutcome::SessionGone);
             }
-            Err(_) => return Decision::RetryLater,
+            Err(_) => return NextStep::RetryLater,
         }
         let turn = self.turn();
         let notification = &delivery.notification;
@@ -149,12 +149,12 @@ impl Hub {
                 let requests = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
-            let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
+            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Answered) };
             delivery.notification = pending;
         } else if delivery.is_held() && session.is_some_and(|session| session.thinking || !session.active) {
-            return Decision::Finish(DeliveryOutcome::Answered);
+            return NextStep::Finish(DeliveryOutcome::Answered);
         }
-        Decision::Send
+        NextStep::Send
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
@@ -237,7 +237,7 @@ impl Hub {
         let now = self.rt.now() / 1000;
         let tokens = &mut self.turn().push.subscribers.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
-        let message = Message {
+        let message = PushMessage {
             payload: notification.payload(if is_short { SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES }),
             ttl: TTL,
             topic: &notification.topic(),
