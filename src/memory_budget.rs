@@ -2,12 +2,13 @@
 //!
 //! **Problem**: the platform may run the worker and the objects of several namespaces in one isolate, and ends all of them when
 //! the isolate needs more than 128 MB.
-//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`], except for one reservation larger than the pool,
-//! the shares beyond the eighth, and small frames (docs/design/memory.md). [`NAMESPACE_SHARE_BYTES`] are always free for each
-//! namespace; what it holds beyond them comes from a pool that all namespaces share. Caches shrink before anything is refused.
+//! **Limit**: the buffers of all namespaces take at most [`MAX_BUFFER_BYTES`]. Exceptions are one reservation larger than the
+//! pool, the shares of more than eight namespaces, and small frames (docs/design/memory.md). Each namespace can always hold its
+//! share of [`NAMESPACE_SHARE_BYTES`]; bytes beyond the share come from a pool that is common to all namespaces. Caches shrink
+//! before a reservation is refused.
 //!
-//! A reservation is refused at once, and its caller waits or refuses the request. A release wakes no task of another namespace,
-//! because a task may use only the sockets and timers of its own object, so callers that wait try again after a pause.
+//! A reservation that does not fit is refused at once; its caller refuses the request, or tries again after a pause. A release
+//! can't wake callers that wait in another namespace, because a task may use only the sockets and timers of its own object.
 
 pub mod read_queue;
 
@@ -28,21 +29,21 @@ pub struct MemoryBudget {
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
-    reads: Reads,
+    reads: ReadQueues,
 }
 
-/// The reads of the database that are bounded in number.
+/// The queues that limit how many reads of the database run at a time.
 #[derive(Default)]
-pub struct Reads {
+pub struct ReadQueues {
     /// Reads without a reservation.
     pub small: Arc<ReadQueue>,
     /// Reads that reserve their bytes.
     pub large: Arc<ReadQueue>,
 }
 
-/// A holder of cached values, which can be read again.
+/// A cache, whose values can be read again.
 pub trait Evictable: Send + Sync {
-    /// Evicts cached values of `bytes`, or all that can be evicted. Must not wait or use the runtime.
+    /// Evicts values of at least `bytes`, or all values that can be evicted. Must not wait or use the runtime.
     fn evict(&self, bytes: usize);
 }
 
@@ -51,7 +52,7 @@ pub struct NamespaceBudget {
     memory_budget: Arc<MemoryBudget>,
     bytes: AtomicUsize,
     /// The reads of the namespace.
-    pub reads: Reads,
+    pub reads: ReadQueues,
 }
 
 /// Bytes of a [`NamespaceBudget`], released on drop.
@@ -70,8 +71,8 @@ impl Drop for WaitingPlace {
 }
 
 impl MemoryBudget {
-    /// Returns the budget of a namespace, the same one while it is in use.
-    pub fn budget(self: &Arc<Self>, namespace: &str) -> Arc<NamespaceBudget> {
+    /// Returns the budget of a namespace. All users of a namespace share one budget.
+    pub fn namespace_budget(self: &Arc<Self>, namespace: &str) -> Arc<NamespaceBudget> {
         let mut namespaces = lock(&self.namespaces);
         namespaces.retain(|(_, budget)| budget.strong_count() > 0);
         if let Some((_, budget)) = namespaces.iter().find(|(name, _)| name == namespace)
@@ -82,7 +83,7 @@ impl MemoryBudget {
         let budget = Arc::new(NamespaceBudget {
             memory_budget: Arc::clone(self),
             bytes: AtomicUsize::new(0),
-            reads: Reads::default(),
+            reads: ReadQueues::default(),
         });
         namespaces.push((namespace.to_owned(), Arc::downgrade(&budget)));
         budget
@@ -95,7 +96,7 @@ impl MemoryBudget {
         caches.push(cache);
     }
 
-    /// The bytes that all namespaces hold.
+    /// Returns the bytes that all namespaces hold.
     pub fn bytes(&self) -> usize {
         self.share_bytes.load(Ordering::Relaxed) + self.pool_bytes.load(Ordering::Relaxed)
     }
@@ -120,13 +121,13 @@ impl MemoryBudget {
 }
 
 impl NamespaceBudget {
-    /// The reads of all namespaces.
-    pub fn all_reads(&self) -> &Reads {
+    /// Returns the queues for the reads of all namespaces.
+    pub fn isolate_reads(&self) -> &ReadQueues {
         &self.memory_budget.reads
     }
 
-    /// Reserves bytes; `None` if the pool has too few, also after the caches have shrunk. More than the whole pool can be
-    /// reserved while it is nearly unused.
+    /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. While the pool is nearly unused, a
+    /// reservation may be larger than the whole pool.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.empty_reservation();
         self.make_room(bytes).then(|| {
@@ -140,7 +141,7 @@ impl NamespaceBudget {
         Reservation { budget: Arc::clone(self), bytes: 0 }
     }
 
-    /// Shrinks the caches if `bytes` more do not fit. Returns whether they fit now.
+    /// Shrinks the caches if `bytes` more do not fit. Returns whether they fit then.
     pub fn make_room(&self, bytes: usize) -> bool {
         self.fits(bytes) || {
             self.memory_budget.shrink_caches(|| match self.beyond_share(bytes) {
@@ -151,8 +152,8 @@ impl NamespaceBudget {
         }
     }
 
-    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's cache,
-    /// which does not count against its share, because it can be evicted later.
+    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. `own_cache_bytes`: the namespace's
+    /// cache, which does not count against its share, because it can be evicted later.
     pub fn make_room_with_headroom(&self, bytes: usize, headroom_bytes: usize, own_cache_bytes: usize) -> bool {
         let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
         {
@@ -165,8 +166,8 @@ impl NamespaceBudget {
         }
     }
 
-    /// Reserves the place for a frame that waits for memory; `None` if it is taken. The isolate has one, because the waiting frame
-    /// is already in JavaScript's memory.
+    /// Reserves the place for a frame that waits for memory; `None` if it is taken. The isolate has only one such place, because
+    /// the waiting frame is already in JavaScript's memory.
     pub fn reserve_waiting_place(&self) -> Option<WaitingPlace> {
         let is_taken = self.memory_budget.has_waiting_frame.swap(true, Ordering::Relaxed);
         (!is_taken).then(|| WaitingPlace(Arc::clone(&self.memory_budget)))
@@ -183,7 +184,7 @@ impl NamespaceBudget {
         from_pool == 0 || self.memory_budget.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && fits_oversized())
     }
 
-    /// Returns the part of `bytes` more that would come from the pool.
+    /// Returns how many of `bytes` more would come from the pool.
     fn beyond_share(&self, bytes: usize) -> usize {
         beyond_share(self.bytes.load(Ordering::Relaxed), bytes)
     }
@@ -205,7 +206,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Changes the number of bytes. Never fails: check [`NamespaceBudget::make_room`] before memory is taken.
+    /// Changes the number of bytes. Never fails: call [`NamespaceBudget::make_room`] before.
     pub fn resize(&mut self, bytes: usize) {
         self.budget.add(bytes.wrapping_sub(self.bytes));
         self.bytes = bytes;
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn a_namespace_gets_its_share_although_another_one_holds_the_pool() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let held = first.reserve(POOL + SHARE).unwrap();
         assert!(first.reserve(1).is_none());
         let share = second.reserve(SHARE).unwrap();
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn the_limit_holds_for_all_namespaces_together() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let namespaces: Vec<_> = (0..20).map(|n| memory_budget.budget(&n.to_string())).collect();
+        let namespaces: Vec<_> = (0..20).map(|n| memory_budget.namespace_budget(&n.to_string())).collect();
         let mut reservations = Vec::new();
         for budget in namespaces.iter().take(16) {
             while let Some(reservation) = budget.reserve(1 << 20) {
@@ -286,7 +287,7 @@ mod tests {
     #[test]
     fn a_reservation_larger_than_the_pool_needs_a_nearly_unused_pool() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let small = second.reserve(SHARE + MAX_POOL_USE_FOR_OVERSIZED).unwrap();
         let large = first.reserve(2 * POOL).unwrap();
         assert!(first.reserve(1).is_none() && second.reserve(1).is_none());
@@ -301,15 +302,15 @@ mod tests {
     #[test]
     fn the_budget_of_a_namespace_is_shared_while_it_is_in_use() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let budget = memory_budget.budget("a");
-        let mut reservation = memory_budget.budget("a").reserve(3).unwrap();
+        let budget = memory_budget.namespace_budget("a");
+        let mut reservation = memory_budget.namespace_budget("a").reserve(3).unwrap();
         assert_eq!(budget.bytes.load(Ordering::Relaxed), 3);
         reservation.resize(SHARE + 5);
         assert_eq!(memory_budget.pool_bytes.load(Ordering::Relaxed), 5);
         reservation.resize(1);
         assert_eq!((memory_budget.bytes(), reservation.bytes()), (1, 1));
         drop((budget, reservation));
-        memory_budget.budget("b");
+        memory_budget.namespace_budget("b");
         assert_eq!(lock(&memory_budget.namespaces).len(), 1, "unused budgets are forgotten");
     }
 
@@ -326,13 +327,13 @@ mod tests {
     #[test]
     fn a_cache_within_the_share_of_another_namespace_does_not_keep_other_caches_from_shrinking() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let namespaces = ["quiet", "small"].map(|name| memory_budget.budget(name));
+        let namespaces = ["quiet", "small"].map(|name| memory_budget.namespace_budget(name));
         let caches = namespaces.each_ref().map(|budget| {
             let cache = Arc::new(Cache(Mutex::new(budget.reserve(SHARE).unwrap())));
             memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
             cache
         });
-        let pool = memory_budget.budget("large").reserve(POOL + SHARE).unwrap();
+        let pool = memory_budget.namespace_budget("large").reserve(POOL + SHARE).unwrap();
         assert!(namespaces[1].reserve(SHARE / 4).is_some(), "its own cache shrinks");
         drop((caches, pool));
     }
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn caches_shrink_before_a_reservation_is_refused() {
         let memory_budget = Arc::new(MemoryBudget::default());
-        let (first, second) = (memory_budget.budget("a"), memory_budget.budget("b"));
+        let (first, second) = (memory_budget.namespace_budget("a"), memory_budget.namespace_budget("b"));
         let cache = Arc::new(Cache(Mutex::new(first.reserve(POOL).unwrap())));
         memory_budget.add_cache(Arc::downgrade(&cache) as Weak<dyn Evictable>);
         let reservation = second.reserve(SHARE + SHARE + 7).unwrap();

@@ -33,17 +33,17 @@ fn check_vocabulary(text: &str) {
     let Some(Value::Object(parts)) = value(text) else { return };
     let each = |part: &str| parts.get(part).and_then(Value::as_object).into_iter().flatten();
     for (word, meaning) in each("agents") {
-        let kind = vocabulary.agent(word).expect("a known word");
+        let kind = vocabulary.find_agent(word).expect("a known word");
         assert!(kind.as_str() == meaning, "{word}: {meaning}");
         assert!(vocabulary.agent_names(kind, "written").any(|known| known == word));
     }
     for (word, meaning) in each("models") {
-        assert!(vocabulary.model(word).expect("a word").to_string() == *meaning);
+        assert!(vocabulary.find_model(word).expect("a word").to_string() == *meaning);
     }
     for (word, meaning) in each("methods") {
         assert!(vocabulary.method(word) == meaning);
     }
-    assert!(vocabulary.agent(vocabulary.default_agent()).is_ok_and(|kind| kind.as_str() == "alpha"));
+    assert!(vocabulary.find_agent(vocabulary.default_agent()).is_ok_and(|kind| kind.as_str() == "alpha"));
 }
 
 fn check_origins(text: &str) {

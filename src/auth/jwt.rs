@@ -34,7 +34,7 @@ pub struct VerifiedJwt {
 #[derive(Debug, Clone)]
 pub struct JwtKey {
     current: Hs256Key,
-    /// Only verifies.
+    /// Verifies tokens, but signs none.
     previous: Option<Hs256Key>,
 }
 
@@ -84,7 +84,7 @@ impl JwtKey {
         Hs256.token(&header, &Claims::new(issued), &self.current)
     }
 
-    /// Returns the content of a token that was signed with this key, or the previous one, and is valid at `now_secs` (Unix
+    /// Returns the content of a token that was signed with the current or the previous key, and is valid at `now_secs` (Unix
     /// seconds).
     ///
     /// `exp` is required (RFC 7519 section 4.1.4), `nbf` is respected, `crit` is rejected. There is no leeway for clock skew:

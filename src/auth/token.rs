@@ -15,7 +15,7 @@ use crate::model::namespace::Namespace;
 /// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
-/// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and the one before, `CLI_API_TOKEN_PREVIOUS`, if it is set.
+/// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and its previous secret, `CLI_API_TOKEN_PREVIOUS`, if set.
 ///
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
 /// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
@@ -74,7 +74,7 @@ impl TokenVerifier {
         Self { current: SharedSecret::new(cli_api_token), previous: None, accepts_shared: !require_namespace_tokens }
     }
 
-    /// Returns the namespace that `token` grants access to. `None` gives no reason, so that a guess reveals nothing.
+    /// Returns the namespace that `token` grants access to. An invalid token gives no reason, so that a guess reveals nothing.
     pub fn verify(&self, token: &str) -> Option<Namespace> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;

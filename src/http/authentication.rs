@@ -35,8 +35,8 @@ pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
     db: Arc<dyn Database>,
-    /// Valid tokens. Verifying one computes hashes, which takes a twentieth of the CPU time of a call.
-    tokens: Mutex<HashMap<String, VerifiedToken>>,
+    /// A cache: verifying a token computes hashes, which take a twentieth of the CPU time of an RPC call.
+    verified_tokens: Mutex<HashMap<String, VerifiedToken>>,
 }
 
 #[derive(Deserialize)]
@@ -62,9 +62,9 @@ struct User<'a> {
 }
 
 impl Authentication {
-    /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
+    /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
     pub fn new(access_tokens: TokenVerifier, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        Self { access_tokens, jwt: Mutex::new(jwt), db, tokens: Mutex::default() }
+        Self { access_tokens, jwt: Mutex::new(jwt), db, verified_tokens: Mutex::default() }
     }
 
     /// Verifies the access token of a CLI or script.
@@ -95,7 +95,7 @@ impl Authentication {
             return Err(ErrorResponse::unauthorized());
         }
         let jwt = self
-            .jwt_key(generate_secret)
+            .load_jwt_key(generate_secret)
             .await?
             .verify(token, to_seconds(now_ms))
             .ok_or_else(ErrorResponse::unauthorized)?;
@@ -105,7 +105,7 @@ impl Authentication {
     }
 
     fn cached_tokens(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+        self.verified_tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cache_token(&self, token: &str, contents: &VerifiedToken) {
@@ -116,7 +116,7 @@ impl Authentication {
         tokens.insert(token.to_owned(), contents.clone());
     }
 
-    async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
+    async fn load_jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
         if let Some(key) = self.cached_jwt_key().clone() {
             return Ok(key);
         }
@@ -147,7 +147,7 @@ impl Authentication {
                 ..ErrorResponse::unauthorized()
             })?;
             let claims = WebClaims { uid: user_id(&namespace), ns: namespace };
-            let key = self.jwt_key(generate_secret).await?;
+            let key = self.load_jwt_key(generate_secret).await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
             let namespace = claims.ns.as_ref();

@@ -10,7 +10,7 @@ use crate::model::json::Json;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PutSessionBody {
+pub struct NewSessionBody {
     tag: String,
     metadata: Json,
     agent_state: Option<Json>,
@@ -18,8 +18,8 @@ pub struct PutSessionBody {
 }
 
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
-pub async fn put_session(mut request: RoutedRequest) -> Reply {
-    let body: PutSessionBody = request.body()?;
+pub async fn get_or_create_session(mut request: RoutedRequest) -> Reply {
+    let body: NewSessionBody = request.take_json()?;
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
         let id = request.hub.get_or_create_session(&new).await?;
@@ -33,17 +33,17 @@ pub async fn put_session(mut request: RoutedRequest) -> Reply {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PutMachineBody {
+pub struct MachineBody {
     id: String,
     metadata: Json,
     runner_state: Option<Json>,
 }
 
-pub async fn put_machine(mut request: RoutedRequest) -> Reply {
-    let body: PutMachineBody = request.body()?;
+pub async fn register_machine(mut request: RoutedRequest) -> Reply {
+    let body: MachineBody = request.take_json()?;
     if !body.metadata.is_object() {
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
-    request.hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
+    request.hub.register_machine(&body.id, body.metadata, body.runner_state).await?;
     Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&body.id).await?))
 }

@@ -6,11 +6,11 @@ use super::edge::VERSION;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::limits::MAX_TEXT_BYTES;
-use crate::model::catalog::{AgentChoice, agents};
+use crate::model::catalog::{AgentChoice, list_agents};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config<'a> {
+struct ConfigResponse<'a> {
     version: &'static str,
     agents: Vec<AgentChoice>,
     /// The agent of a session without a flavor, and of a spawn without an agent.
@@ -41,9 +41,9 @@ pub async fn show(request: RoutedRequest) -> Reply {
     let origin = request.hub_origin();
     let config = &request.hub.config;
     let (push, vocabulary) = (&config.push, &config.vocabulary);
-    Ok(JsonText::serialize(&Config {
+    Ok(JsonText::serialize(&ConfigResponse {
         version: VERSION,
-        agents: agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
+        agents: list_agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)),
         default_agent: vocabulary.default_agent(),
         forbidden_modes: &config.forbidden_modes.0,
         limits: Limits { upload_bytes: config.uploads.max_file_bytes, message_bytes: MAX_TEXT_BYTES },

@@ -31,7 +31,7 @@ impl Cors {
         }
     }
 
-    /// Whether a request from `origin` is allowed. `host` is the hub's own, from the header `Host`.
+    /// Whether a request from `origin` is allowed. `host` is the header `Host`; an origin with this host is always allowed.
     pub fn allows(&self, origin: &str, host: &str) -> bool {
         let is_own = origin.split_once("://").is_some_and(|(_, origin_host)| origin_host.eq_ignore_ascii_case(host));
         is_own
@@ -42,7 +42,7 @@ impl Cors {
             }
     }
 
-    /// Returns the CORS headers of a response. If the origin is not allowed, that is at most `Vary`.
+    /// Returns the CORS headers of a response; at most `Vary` if the origin is not allowed.
     pub fn headers(&self, origin: Option<&str>, host: &str, is_preflight: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if *self == Self::None {

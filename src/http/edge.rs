@@ -29,7 +29,6 @@ use crate::store::{Database, DbError, Statement, query};
 /// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The version of the hub.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Finds what the newest migration created.
@@ -67,7 +66,7 @@ pub struct RequestHead {
     pub method: String,
     /// Percent-encoded, without the query.
     pub path: String,
-    /// Without its `?`.
+    /// Without the `?`.
     pub query: String,
     /// The header `Host`, with a port.
     pub host: String,
@@ -102,6 +101,7 @@ pub enum Action {
     BridgedCliSocket,
 }
 
+/// The router of the worker.
 pub struct Edge {
     pub authentication: Authentication,
     pub cors: Cors,
@@ -112,7 +112,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
+    /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
     /// `memory_budget` is shared by all namespaces of the isolate.
     pub fn new(
         tokens: TokenVerifier,
@@ -183,7 +183,8 @@ impl Edge {
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let HistoryRequest { namespace, reader, session } = request;
-        let memory = Memory::new(self.memory_budget.budget(namespace.as_ref()), Arc::clone(&self.environment));
+        let memory =
+            Memory::new(self.memory_budget.namespace_budget(namespace.as_ref()), Arc::clone(&self.environment));
         let page = read_messages(&*self.db, &memory, *reader, (namespace, session), query).await;
         page.map(|page| JsonText::from(page).into_response())
             .unwrap_or_else(|error| ErrorResponse::from(error).into_response())
@@ -209,7 +210,7 @@ impl Edge {
         self.authentication.verify(token, now_ms, generate_secret).await
     }
 
-    /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits as long as it is retried.
+    /// `GET /health?deep=1`: whether the database answers and has the newest migration. Waits while the query is retried.
     pub async fn check_database(&self) -> Response {
         let error = match query(&*self.db, Statement::new(FIND_NEWEST_MIGRATION, [])).await {
             Ok(rows) if rows.is_empty() => DbError::NoSchema(String::new()),
@@ -264,7 +265,7 @@ impl Edge {
     }
 }
 
-/// Returns the time that a body of the declared length takes at the slowest allowed pace, in milliseconds.
+/// Returns how long a body of the declared length takes at the slowest allowed pace, in milliseconds.
 pub fn longest_body_time_ms(declared: Option<u64>, max_bytes: u64) -> u32 {
     let parts =
         u32::try_from(declared.unwrap_or(max_bytes).min(max_bytes)).unwrap_or(u32::MAX).div_ceil(MIN_PROGRESS_BYTES);
@@ -284,10 +285,10 @@ pub fn split_url(url: &str) -> (&str, &str, &str) {
 
 /// Whether another parser may find another path in the URL. The runtime gives the worker the URL as the client sent it, and
 /// resolves its dot segments when the worker forwards the request: `/api/../cli/sessions` would be checked as a path of web
-/// clients and handled as one of CLIs. A `Host` with other characters than those of a host name could move the path's start.
+/// clients and handled as a path of CLIs. A `Host` with characters that no host name has could move the start of the path.
 fn is_ambiguous(head: &RequestHead) -> bool {
-    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    head.path.contains('\\') || head.path.split('/').any(is_dot_segment) || !head.host.bytes().all(is_of_host)
+    let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    head.path.contains('\\') || head.path.split('/').any(is_dot_segment) || !head.host.bytes().all(is_host_byte)
 }
 
 /// Whether a segment of a path is `.` or `..`, also percent-encoded.
@@ -299,7 +300,7 @@ fn strip_dot(text: &str) -> Option<&str> {
     [".", "%2e", "%2E"].into_iter().find_map(|dot| text.strip_prefix(dot))
 }
 
-/// Returns what to do with a request to a session's route: the object handles all but those for message history.
+/// Selects the worker for a request for message history, and the object for any other request under `/api` or `/cli`.
 fn route_to_object(head: &RequestHead, reader: Reader, namespace: Namespace) -> Action {
     let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
     let session = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
@@ -337,8 +338,8 @@ fn health(more_fields: &str) -> Response {
     JsonText::of(text).into_response()
 }
 
-/// Returns the key under which the attempts of a client address are counted: the /64 network of an IPv6 address, as one
-/// client has all addresses of it, and an IPv4 address itself.
+/// Returns the key under which the attempts of a client address are counted: an IPv4 address itself; of an IPv6 address the /64
+/// network, because one client has all addresses of such a network.
 pub fn rate_limit_key(address: &str) -> String {
     match address.parse::<Ipv6Addr>() {
         Ok(ip) if ip.to_ipv4_mapped().is_none() => {

@@ -64,7 +64,7 @@ impl ErrorResponse {
     }
 
     /// The response of an object whose namespace has another object since `HUB_JURISDICTION` was changed.
-    pub fn replaced() -> Self {
+    pub fn object_replaced() -> Self {
         Self::hub_unavailable(
             "The namespace has moved to an object in another jurisdiction. Try again in a few seconds.",
         )

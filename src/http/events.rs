@@ -21,8 +21,8 @@ pub struct EventsRequest {
     pub last_event_id: Option<String>,
 }
 
-/// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header of that name. Of the header and the
-/// query parameter `lastEventId`, the newer counts: a browser reconnects with its original URL and the latest header.
+/// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header `Last-Event-ID`. If the query parameter
+/// `lastEventId` names another event, the newer event counts: a browser reconnects with its original URL and the latest header.
 pub async fn parse_request(
     hub: &Arc<Hub>,
     query: &str,
@@ -55,7 +55,7 @@ pub async fn parse_request(
     Ok(EventsRequest { subscription, last_event_id })
 }
 
-/// Checks the name of a device. An empty one counts as absent.
+/// Checks the name of a device. An empty name counts as absent.
 pub fn parse_device(device: Option<String>) -> Result<Option<String>, Error> {
     match device {
         Some(name) if name.len() > MAX_DEVICE_BYTES => {
@@ -82,7 +82,7 @@ enum VisibilityState {
 
 /// `POST /api/visibility`.
 pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
-    let body: VisibilityBody = request.body()?;
+    let body: VisibilityBody = request.take_json()?;
     request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
     Ok(JsonText::ok())
 }

@@ -39,8 +39,8 @@ pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static 
     params.into_iter().map(decode).collect()
 }
 
-/// A request whose path and method have a route. The futures are boxed, so that they are compiled once and not into each
-/// handler.
+/// A request whose path and method have a route. The futures of its methods are boxed, so that they are compiled once and not
+/// into each handler.
 pub struct RoutedRequest {
     pub hub: Arc<Hub>,
     request: http::Request<Bytes>,
@@ -53,14 +53,14 @@ impl RoutedRequest {
         Self { hub, request, params }
     }
 
-    /// A path parameter.
+    /// Returns a path parameter.
     pub fn param(&self, name: &str) -> Result<String, ErrorResponse> {
         let value = self.params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.clone());
         value.ok_or_else(ErrorResponse::no_route)
     }
 
-    /// The id of a session that exists, belongs to the namespace, and is loaded.
-    pub fn session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
+    /// Loads the session of the request, which must exist and belong to the namespace. Returns its id.
+    pub fn load_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
             let id = self.param("id")?;
             self.hub.load_session_unlocked(&id).await?;
@@ -68,8 +68,9 @@ impl RoutedRequest {
         })
     }
 
-    /// The id of such a session for a new message. Its local ids are loaded with it if the body has one.
-    pub fn message_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
+    /// Loads the session of the request like [`load_session`](Self::load_session), for a new message. If the body has a local id,
+    /// also loads the local ids of the session.
+    pub fn load_session_for_message(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         // Parsing the body here would release its memory before the wait. A key with an escape sequence costs a further query.
         match str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#)) {
             true => Box::pin(async move {
@@ -77,17 +78,17 @@ impl RoutedRequest {
                 self.hub.load_for_message(&id).await?;
                 Ok(id)
             }),
-            false => self.session(),
+            false => self.load_session(),
         }
     }
 
-    /// The working directory of a session that exists, belongs to the namespace, and is loaded.
-    pub fn workspace(&self) -> BoxFuture<'_, Result<Workspace, ErrorResponse>> {
+    /// Loads the session of the request like [`load_session`](Self::load_session). Returns its working directory.
+    pub fn load_workspace(&self) -> BoxFuture<'_, Result<Workspace, ErrorResponse>> {
         Box::pin(async move { Ok(self.hub.load_workspace(&self.param("id")?).await?) })
     }
 
-    /// The id of a machine that exists, belongs to the namespace, and is loaded.
-    pub fn machine(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
+    /// Loads the machine of the request, which must exist and belong to the namespace. Returns its id.
+    pub fn load_machine(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         Box::pin(async move {
             let id = self.param("id")?;
             self.hub.load_machine(&id).await?;
@@ -95,7 +96,7 @@ impl RoutedRequest {
         })
     }
 
-    /// The query string; empty if there is none.
+    /// Returns the query string; empty if there is none.
     pub fn raw_query(&self) -> &str {
         self.request.uri().query().unwrap_or_default()
     }
@@ -104,9 +105,9 @@ impl RoutedRequest {
         Ok(Query::parse(self.raw_query())?)
     }
 
-    /// Takes the body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
-    pub fn body<T: DeserializeOwned>(&mut self) -> Result<T, ErrorResponse> {
-        Ok(parse_body(&self.take_body()?)?)
+    /// Takes and parses the body, a JSON object. An empty body is parsed as `{}`, and so is `null` if no field is required.
+    pub fn take_json<T: DeserializeOwned>(&mut self) -> Result<T, ErrorResponse> {
+        Ok(parse_body(&self.take_bytes()?)?)
     }
 
     /// Refuses the body `null`, for a handler that itself checks that a field is present.
@@ -117,13 +118,13 @@ impl RoutedRequest {
         }
     }
 
-    /// Not generic, because [`body`](Self::body) is compiled for each type. Taking the body releases its memory after parsing.
-    fn take_body(&mut self) -> Result<Bytes, ErrorResponse> {
+    /// Not generic, because [`take_json`](Self::take_json) is compiled for each type. Taking the body releases its memory after parsing.
+    fn take_bytes(&mut self) -> Result<Bytes, ErrorResponse> {
         let body = std::mem::take(self.request.body_mut());
         if body.len() > MAX_BODY_BYTES { Err(ErrorResponse::body_too_large(MAX_BODY_BYTES)) } else { Ok(body) }
     }
 
-    /// Releases the memory of a body that the handler does not read. Call it before the first wait.
+    /// Releases the memory of a body that the handler does not read. Must be called before the first `await`.
     pub fn discard_body(&mut self) {
         *self.request.body_mut() = Bytes::new();
     }
@@ -133,7 +134,7 @@ impl RoutedRequest {
         body.map(|body| Arc::clone(&body.0)).ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())
     }
 
-    /// The https origin of the hub in the client's request; `None` for a private host such as localhost.
+    /// Returns the https origin of the hub in the client's request; `None` for a private host such as localhost.
     pub fn hub_origin(&self) -> Option<String> {
         let host = self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let origin = host.and_then(|host| Endpoint::parse(&format!("https://{host}"), false).ok());

@@ -12,12 +12,12 @@ use crate::store::history::{Page, PageRange, read_page};
 use crate::store::memory::Memory;
 use crate::store::{Database, Found};
 
-/// The two clients of the history, which differ in the default page and in the format of the response.
+/// The kind of client that reads the history. It determines the default page and the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// The default is the newest page; `{messages, hasMore, page}`.
+    /// The newest page by default; the response is `{messages, hasMore, page}`.
     Web,
-    /// The default is the oldest page; `{messages, hasMore}`.
+    /// The oldest page by default; the response is `{messages, hasMore}`.
     Cli,
 }
 

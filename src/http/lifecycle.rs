@@ -22,22 +22,22 @@ pub struct ModelBody {
 }
 
 pub async fn abort(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
-    let body: ReasonBody = request.body()?;
+    let id = request.load_session().await?;
+    let body: ReasonBody = request.take_json()?;
     request.hub.abort(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn switch(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn resume(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ResumeResult {
@@ -48,22 +48,22 @@ pub async fn resume(mut request: RoutedRequest) -> Reply {
 }
 
 pub async fn archive(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
-    let body: ReasonBody = request.body()?;
+    let id = request.load_session().await?;
+    let body: ReasonBody = request.take_json()?;
     request.hub.archive(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn set_permission_mode(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
-    let body: PermissionModeBody = request.body()?;
+    let id = request.load_session().await?;
+    let body: PermissionModeBody = request.take_json()?;
     request.hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
     Ok(JsonText::ok())
 }
 
 pub async fn set_model(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
-    let body: ModelBody = request.body()?;
+    let id = request.load_session().await?;
+    let body: ModelBody = request.take_json()?;
     request.hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())
 }

@@ -10,7 +10,7 @@ use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
 pub async fn list(request: RoutedRequest) -> Reply {
-    let machines = request.hub.online_machines().await?;
+    let machines = request.hub.list_online_machines().await?;
     Ok(JsonText::wrap("machines", &machines))
 }
 
@@ -39,8 +39,8 @@ enum SessionType {
 }
 
 pub async fn spawn(mut request: RoutedRequest) -> Reply {
-    let id = request.machine().await?;
-    let body: SpawnBody = request.body()?;
+    let id = request.load_machine().await?;
+    let body: SpawnBody = request.take_json()?;
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
     }
@@ -54,7 +54,9 @@ pub async fn spawn(mut request: RoutedRequest) -> Reply {
         agent: body.agent.unwrap_or_else(|| request.hub.config.vocabulary.default_agent().to_owned()),
         model: body.model,
         yolo: body.yolo,
-        session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),
+        session_type: body
+            .session_type
+            .map(|session_type| if session_type == SessionType::Simple { "simple" } else { "worktree" }),
         worktree_name: body.worktree_name,
     };
     Ok(JsonText::serialize(&request.hub.spawn_session(&id, &params).await?))
@@ -66,8 +68,8 @@ pub struct PathsBody {
 }
 
 pub async fn check_paths(mut request: RoutedRequest) -> Reply {
-    let id = request.machine().await?;
-    let body: PathsBody = request.body()?;
+    let id = request.load_machine().await?;
+    let body: PathsBody = request.take_json()?;
     let List(paths) = body.paths;
     if !(1..=MAX_PATHS).contains(&paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());

@@ -70,9 +70,9 @@ struct SentMessage {
 
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(mut request: RoutedRequest) -> Reply {
-    let id = request.message_session().await?;
+    let id = request.load_session_for_message().await?;
     request.refuse_null_body()?;
-    let body: SendBody = request.body()?;
+    let body: SendBody = request.take_json()?;
     let mut text = String::new();
     if let Some(json) = &body.text {
         let (decoded, last_half) = read_lenient_text("text", json).map_err(Error::from_body)?;

@@ -1,8 +1,8 @@
-//! The HTTP interface, and the only module with status codes.
+//! The HTTP interface: the only module that knows status codes.
 //!
 //! [`edge`] runs in the stateless worker: it authenticates a request, and either responds or selects the object of the
-//! namespace. [`respond`] runs in the object; every request that reaches it is authenticated. Handlers get sessions and machines
-//! from [`extract`], which enforces that these belong to the namespace.
+//! namespace. [`respond`] runs in the object, and gets authenticated requests only. Handlers get sessions and machines from
+//! [`extract`], which enforces that they belong to the namespace.
 //! Source: docs/openapi.yaml, PROTOCOL.md "Basics".
 
 pub mod authentication;
@@ -50,7 +50,7 @@ macro_rules! routes {
     };
 }
 
-/// The routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
+/// The routes of the object. The worker answers `GET .../messages` itself, and forwards it only when the database is slow.
 const ROUTES: &[Route] = routes! {
     GET "/api/config" => config::show,
     GET "/api/sessions" => sessions::list,
@@ -69,8 +69,8 @@ const ROUTES: &[Route] = routes! {
     POST "/api/sessions/{id}/permissions/{requestId}/deny" => permissions::deny,
     POST "/api/sessions/{id}/permissions/approve" => permissions::approve_by_body,
     POST "/api/sessions/{id}/permissions/deny" => permissions::deny_by_body,
-    GET "/api/sessions/{id}/permissions/{requestId}/content" => permissions::call_cli,
-    DELETE "/api/sessions/{id}/permissions/rules/{ruleId}" => permissions::call_cli,
+    GET "/api/sessions/{id}/permissions/{requestId}/content" => permissions::forward_to_cli,
+    DELETE "/api/sessions/{id}/permissions/rules/{ruleId}" => permissions::forward_to_cli,
     GET "/api/sessions/{id}/git-status" => workspace::git_status,
     GET "/api/sessions/{id}/git-diff-numstat" => workspace::git_diff_numstat,
     GET "/api/sessions/{id}/git-diff-file" => workspace::git_diff_file,
@@ -90,10 +90,10 @@ const ROUTES: &[Route] = routes! {
     POST "/api/push/subscribe" => push::subscribe,
     DELETE "/api/push/subscribe" => push::unsubscribe,
     GET "/api/push/log" => push::show_log,
-    POST "/cli/sessions" => cli::put_session,
+    POST "/cli/sessions" => cli::get_or_create_session,
     GET "/cli/sessions/{id}" => sessions::show,
     GET "/cli/sessions/{id}/messages" => history::list_for_cli,
-    POST "/cli/machines" => cli::put_machine,
+    POST "/cli/machines" => cli::register_machine,
     GET "/cli/machines/{id}" => machines::show,
 };
 
@@ -101,7 +101,7 @@ const ROUTES: &[Route] = routes! {
 pub async fn respond(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Response {
     let is_head = request.method() == Method::HEAD;
     let reply = match route(hub, request) {
-        Ok(reply) => reply.await.and_then(|text| text.reserved(|bytes| hub.reserve_memory(bytes))),
+        Ok(reply) => reply.await.and_then(|text| text.with_reservation(|bytes| hub.reserve_memory(bytes))),
         Err(error) => Err(error),
     };
     let response = to_response(reply);

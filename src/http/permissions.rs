@@ -1,6 +1,6 @@
-//! `/api/sessions/:id/permissions`: answers to permission requests, the content of shortened ones, and the rules of approvals for
-//! the session. The routes of answers also exist with the id in the body, because browsers and proxies resolve an id such as
-//! `..` in a path.
+//! `/api/sessions/:id/permissions`: answers to permission requests, the full content of shortened requests, and the rules that
+//! approvals for the whole session have created. The routes of answers also exist with the request's id in the body, because
+//! browsers and proxies resolve an id such as `..` in a path.
 
 use std::sync::Arc;
 
@@ -41,43 +41,43 @@ pub struct DenyBody {
 
 /// `POST /api/sessions/:id/permissions/:requestId/approve`.
 pub async fn approve(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let request_id = request.param("requestId")?;
-    let body: ApproveBody = request.body()?;
-    answer_approve(&request.hub, &id, &request_id, body).await
+    let body: ApproveBody = request.take_json()?;
+    approve_request(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/approve`.
 pub async fn approve_by_body(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let mut body: ApproveBody = request.body()?;
-    let request_id = require_id(body.request_id.take())?;
-    answer_approve(&request.hub, &id, &request_id, body).await
+    let mut body: ApproveBody = request.take_json()?;
+    let request_id = require_request_id(body.request_id.take())?;
+    approve_request(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/:requestId/deny`.
 pub async fn deny(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let request_id = request.param("requestId")?;
-    let body: DenyBody = request.body()?;
-    answer_deny(&request.hub, &id, &request_id, body).await
+    let body: DenyBody = request.take_json()?;
+    deny_request(&request.hub, &id, &request_id, body).await
 }
 
 /// `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny_by_body(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let mut body: DenyBody = request.body()?;
-    let request_id = require_id(body.request_id.take())?;
-    answer_deny(&request.hub, &id, &request_id, body).await
+    let mut body: DenyBody = request.take_json()?;
+    let request_id = require_request_id(body.request_id.take())?;
+    deny_request(&request.hub, &id, &request_id, body).await
 }
 
 /// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
 /// CLI's response unchanged.
-pub async fn call_cli(mut request: RoutedRequest) -> Reply {
+pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let (method, id) = match request.param("ruleId") {
         Ok(rule) => (Method::RevokeSessionRule, rule),
         Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
@@ -87,12 +87,12 @@ pub async fn call_cli(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::of(request.hub.call_method(&w, method, &params).await))
 }
 
-fn require_id(id: Option<String>) -> Result<String, Error> {
+fn require_request_id(id: Option<String>) -> Result<String, Error> {
     id.ok_or_else(|| Error::field("requestId", "Field `requestId` is required."))
 }
 
-/// Answers a permission request; the decision `denied` or `abort` denies it.
-async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Reply {
+/// Approves a permission request, or denies it if the decision is `denied` or `abort`.
+async fn approve_request(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBody) -> Reply {
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
@@ -108,8 +108,7 @@ async fn answer_approve(hub: &Arc<Hub>, id: &str, request: &str, body: ApproveBo
     Ok(JsonText::ok())
 }
 
-/// Denies a permission request.
-async fn answer_deny(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Reply {
+async fn deny_request(hub: &Arc<Hub>, id: &str, request: &str, body: DenyBody) -> Reply {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
     }

@@ -6,7 +6,7 @@ const JURISDICTIONS: [&str; 3] = ["eu", "fedramp", "us"];
 /// The regions near which the platform creates objects (location hints).
 const LOCATIONS: [&str; 9] = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
 
-/// Where the objects of the namespaces run. Empty texts leave it to the platform.
+/// Where the objects of the namespaces run. With an empty text, the platform chooses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Part of the id of an object: with another jurisdiction, a namespace has another object.

@@ -28,7 +28,7 @@ struct Keys {
 
 pub async fn subscribe(mut request: RoutedRequest) -> Reply {
     let origin = request.hub_origin();
-    let SubscribeBody { endpoint, keys, device } = request.body()?;
+    let SubscribeBody { endpoint, keys, device } = request.take_json()?;
     let Object(Keys { p256dh, auth }) = keys;
     let device = parse_device(device)?;
     request.hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin, device }).await?;
@@ -41,7 +41,7 @@ pub struct UnsubscribeBody {
 }
 
 pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
-    let UnsubscribeBody { endpoint } = request.body()?;
+    let UnsubscribeBody { endpoint } = request.take_json()?;
     request.hub.unsubscribe_from_push(endpoint).await?;
     Ok(JsonText::ok())
 }

@@ -1,5 +1,5 @@
 //! Parsing of query strings. A parameter without a value counts as absent. A known parameter that is repeated or has an invalid
-//! value is an error that names it; unknown parameters are ignored.
+//! value is an error that names the parameter. Unknown parameters are ignored.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub struct Query(HashMap<String, Parameter>);
 #[derive(Debug)]
 struct Parameter {
     value: String,
-    /// Whether it is a bare name, without `=`.
+    /// Whether the parameter is a bare name, without `=`.
     is_bare: bool,
     is_repeated: bool,
 }
@@ -49,7 +49,7 @@ impl Query {
         value.filter(|_| values.next().is_none())
     }
 
-    /// Returns the value of a parameter; `None` for an empty one.
+    /// Returns the value of a parameter; `None` if the parameter is missing or empty.
     pub fn text(&self, key: &str) -> Result<Option<&str>, Error> {
         let parameter = self.find(key)?;
         Ok(parameter.map(|parameter| parameter.value.as_str()).filter(|value| !value.is_empty()))

@@ -88,8 +88,8 @@ impl JsonText {
         json_response(StatusCode::OK, body)
     }
 
-    /// Reserves the memory of a large text with `reserve` if it has no reservation yet.
-    pub fn reserved(mut self, reserve: impl FnOnce(usize) -> Result<Reservation, Error>) -> Reply {
+    /// Adds a reservation from `reserve` to a large text that has none.
+    pub fn with_reservation(mut self, reserve: impl FnOnce(usize) -> Result<Reservation, Error>) -> Reply {
         let ResponseText { text, reservation } = &mut self.0;
         if reservation.is_none() && text.len() > MAX_UNRESERVED_BYTES {
             *reservation = Some(reserve(text.len())?);
@@ -97,29 +97,28 @@ impl JsonText {
         Ok(self)
     }
 
-    /// A JSON text that needs no reservation.
+    /// Creates a JSON text that needs no reservation.
     pub fn of(text: impl Into<String>) -> Self {
         Self(ResponseText { text: text.into(), reservation: None })
     }
 
-    /// Serializes a value.
     pub fn serialize<T: serde::Serialize>(value: &T) -> Self {
         Self::of(Json::of(value).text())
     }
 
-    /// `{"<name>": <value>}`.
+    /// Creates `{"<name>": <value>}`.
     pub fn wrap<T: serde::Serialize>(name: &str, value: &T) -> Self {
         Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
     }
 
-    /// `{"<name>": <text>}`. The text is moved in place instead of copied: it may have 60 MB.
+    /// Creates `{"<name>": <text>}`. The text is moved within its buffer instead of copied, because it may have 60 MB.
     pub fn wrap_text(name: &str, mut response: ResponseText) -> Self {
         response.text.insert_str(0, &format!(r#"{{"{name}":"#));
         response.text.push('}');
         Self(response)
     }
 
-    /// `{"ok": true}`.
+    /// Creates `{"ok": true}`.
     pub fn ok() -> Self {
         Self::of(r#"{"ok":true}"#)
     }

@@ -39,7 +39,7 @@ pub async fn show(request: RoutedRequest) -> Reply {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeBody {
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     #[serde(default, deserialize_with = "optional_scalar")]
     expected_version: Option<u64>,
@@ -48,35 +48,36 @@ pub struct ChangeBody {
 }
 
 /// Reads a field that may be absent, but not null.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     String::deserialize(deserializer).map(Some)
 }
 
 /// `PATCH /api/sessions/:id`: renames a session, pins it, or both.
 pub async fn change(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.refuse_null_body()?;
-    let body: ChangeBody = request.body()?;
+    let body: ChangeBody = request.take_json()?;
     let name = body.name.as_deref().map(str::trim);
     if name.is_some_and(|name| !(1..=MAX_NAME_CHARS).contains(&name.chars().count())) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
     }
-    let renamed = match name {
+    let renamed_version = match name {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
     };
-    let current = match body.pinned {
+    let pinned_version = match body.pinned {
         Some(pinned) => Some(request.hub.set_pinned(&id, pinned).await?),
         None => None,
     };
-    // The version of the client's own name: a later one may have changes that the client has not seen.
-    let version = renamed.or(current).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
+    // The version with the new name comes first, because a later version may have changes that the client has not seen.
+    let version =
+        renamed_version.or(pinned_version).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 
 pub async fn delete(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     request.hub.delete_session(&id).await?;
     Ok(JsonText::ok())
 }

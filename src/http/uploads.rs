@@ -13,14 +13,14 @@ pub struct DeleteUploadBody {
 
 /// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
 pub async fn upload(request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
+    let id = request.load_session().await?;
     let body = request.upload_body()?;
     Ok(JsonText::of(request.hub.upload(&id, &*body).await?))
 }
 
 /// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
 pub async fn delete(mut request: RoutedRequest) -> Reply {
-    let id = request.session().await?;
-    let body: DeleteUploadBody = request.body()?;
+    let id = request.load_session().await?;
+    let body: DeleteUploadBody = request.take_json()?;
     Ok(JsonText::of(request.hub.delete_upload(&id, &body.path).await?))
 }

@@ -9,37 +9,37 @@ use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::method::Method;
 
 pub async fn git_status(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = query.text("path")?;
     check_path("path", path.unwrap_or_default())?;
-    Ok(JsonText::of(request.hub.git_status(&w, path, offset(&query)?).await))
+    Ok(JsonText::of(request.hub.git_status(&w, path, parse_offset(&query)?).await))
 }
 
 pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(request.hub.git_diff_numstat(&w, staged).await))
 }
 
 pub async fn git_diff_file(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
-    let path = file_path(&w, &query)?;
+    let path = parse_file_path(&w, &query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(request.hub.git_diff_file(&w, path, staged).await))
 }
 
 pub async fn read_file(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
-    let path = file_path(&w, &query)?;
+    let path = parse_file_path(&w, &query)?;
     Ok(JsonText::of(request.hub.read_file(&w, path).await))
 }
 
 pub async fn find_files(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let limit = query.number("limit", 1..=500)?.unwrap_or(200);
     let pattern = query.text("query")?.unwrap_or_default();
@@ -50,30 +50,30 @@ pub async fn find_files(request: RoutedRequest) -> Reply {
 }
 
 pub async fn list_directory(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
-    Ok(JsonText::of(request.hub.list_directory(&w, path, offset(&query)?).await))
+    Ok(JsonText::of(request.hub.list_directory(&w, path, parse_offset(&query)?).await))
 }
 
 pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
-    Ok(JsonText::of(request.hub.slash_commands(&w).await))
+    let w = request.load_workspace().await?;
+    Ok(JsonText::of(request.hub.list_slash_commands(&w).await))
 }
 
 pub async fn list_skills(request: RoutedRequest) -> Reply {
-    let w = request.workspace().await?;
+    let w = request.load_workspace().await?;
     Ok(JsonText::of(request.hub.call_method(&w, Method::ListSkills, "{}").await))
 }
 
 /// Parses `offset`: how many entries of a long answer to skip.
-fn offset(query: &Query) -> Result<Option<u64>, Error> {
+fn parse_offset(query: &Query) -> Result<Option<u64>, Error> {
     query.number("offset", 0..=MAX_SAFE_INTEGER)
 }
 
 /// Parses `path`: required, not empty, inside the working directory.
-fn file_path<'q>(w: &Workspace, query: &'q Query) -> Result<&'q str, Error> {
+fn parse_file_path<'q>(w: &Workspace, query: &'q Query) -> Result<&'q str, Error> {
     let path = query.text("path")?.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
     path_within(&w.path, "path", path)
 }

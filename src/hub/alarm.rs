@@ -1,4 +1,4 @@
-//! What happens when the object's alarm fires: everything that is due. [`schedule`](crate::hub::turn::schedule) sets the alarm.
+//! The handler of the object's alarm, which does everything that is due. [`schedule`](crate::hub::turn::schedule) sets the alarm.
 
 use std::sync::Arc;
 
@@ -17,8 +17,9 @@ impl Hub {
             let mut turn = self.turn();
             (turn.schedule.on_alarm(now), turn.is_idle(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
         };
-        // An alarm between two ticks does not change when the next tick is due, so nothing is stored. Neither does a busy object
-        // store the time: it stays in memory. If it is evicted nevertheless, the next instance does a superfluous tick.
+        // The next instance computes its next tick from this time. An alarm between two ticks does not change the time of the
+        // next tick. A busy object stores nothing, because it stays in memory; if it is evicted nevertheless, the next instance
+        // does one tick too many.
         if !is_idle && (due.ping || due.heartbeat) && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
@@ -34,13 +35,13 @@ impl Hub {
             self.turn().close_expired(now);
         }
         self.turn().stop_expired_log(now);
-        self.send_due(now);
+        self.start_due_deliveries(now);
         self.restart_timeouts_after_stall(now);
         let expired = self.turn().liveness.expire(now);
         if !expired.is_empty() {
             // In a task: a slow database must not delay the next ticks.
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
+            self.rt.spawn(Box::pin(async move { hub.deactivate_expired(expired).await }));
         }
         let kept = self.turn().kept_requests.take_due(now);
         if !kept.is_empty() {
@@ -54,8 +55,8 @@ impl Hub {
         self.turn().arm();
     }
 
-    /// Restarts the timeouts of sessions and machines at the end of a stall of the database, or now during one, so that owners
-    /// whose CLIs wait for the database do not expire. Probes an unreachable database.
+    /// Restarts the timeouts of sessions and machines at the end of the last stall of the database, or now while the database is
+    /// stalled: their CLIs may have waited for the database. Probes an unreachable database.
     fn restart_timeouts_after_stall(self: &Arc<Self>, now: u64) {
         let Some(stalled_until) = self.db.stalled_until(now) else { return };
         if self.turn().liveness.restart_timers_before(stalled_until) {
@@ -67,15 +68,15 @@ impl Hub {
         }
     }
 
-    /// Makes owners inactive whose timeout has passed, except those with activity since then. If an expiry can't be written, the
-    /// timeout starts again.
-    pub(in crate::hub) async fn end_expired(self: &Arc<Self>, expired: Vec<Owner>) {
+    /// Makes sessions and machines inactive whose timeout has passed. Those with activity since then stay active. If the change
+    /// can't be written, the timeout starts again.
+    async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
-            let ended = match &owner {
+            let deactivated = match &owner {
                 Owner::Session(id) => self.expire_session(id).await,
                 Owner::Machine(id) => self.expire_machine(id).await,
             };
-            match ended {
+            match deactivated {
                 Ok(()) => {}
                 Err(Error::NotFound(_) | Error::Forbidden(_)) => {
                     self.turn().liveness.stop(&owner);
@@ -88,10 +89,10 @@ impl Hub {
     }
 
     /// Cancels the pending requests of sessions that have been inactive for too long.
-    pub(in crate::hub) async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
+    async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
             let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
-                // An active session, or one that has expired again since, keeps its requests.
+                // A session that has become active, or has expired again, since then keeps its requests.
                 if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
                     turn.cancel_pending(&id, stored)?;
                 }

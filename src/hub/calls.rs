@@ -1,4 +1,5 @@
-//! RPC calls to CLIs. A method whose CLI lost its connection is waited for during its [grace period](crate::hub::base::peers::grace).
+//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
+//! period](crate::hub::base::peers::grace).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -50,25 +51,26 @@ impl Hub {
         })
     }
 
-    /// Sends a call, and waits for its result. A result does not wait for earlier frames of its socket that wait for the database.
-    /// Exception: if [`Method::precedes_change`], it is returned after these frames, because they may change the session, too.
+    /// Sends a call, and waits for its result. The result of a method that [precedes a change](Method::precedes_change) is
+    /// returned after all frames that the CLI sent before it were handled, because they may change the session, too. The
+    /// results of other methods do not wait for earlier frames.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.turn().send_reply(conn, &call.frame(params));
         let result = call.result().await;
-        // A CLI that does not answer must not delay the caller by its frames.
+        // The frames of a CLI that does not answer must not delay the caller.
         let is_answered = matches!(result, Ok(_) | Err(RpcError::InvalidResult(_)));
         if is_answered
             && method.precedes_change()
             && let Some(frames_handled) = { self.turn().connections.wait_for_frames(conn) }
         {
-            // An error: the socket was closed, and its frames were dropped.
+            // Fails if the socket was closed and its frames were dropped.
             let _ = frames_handled.await;
         }
         result
     }
 
-    /// Opens a call, which the caller sends.
+    /// Opens a call, which the caller must send or cancel. Waits for a CLI that may reconnect.
     pub(in crate::hub) async fn open_call(
         &self,
         owner: &Owner,
@@ -101,7 +103,12 @@ impl Hub {
     }
 
     /// Calls a method of a session's CLI that returns nothing. Any answer is a success, unless it reports a failure.
-    pub(in crate::hub) async fn command(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
+    pub(in crate::hub) async fn call_without_result(
+        &self,
+        id: &str,
+        method: Method,
+        params: &Json,
+    ) -> Result<(), Error> {
         match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
             Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             Err(RpcError::InvalidResult(_)) => Ok(()),
@@ -111,8 +118,9 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Calls a method if a socket has registered it, or only if the socket `conn` has. Ignores the result.
-    pub(in crate::hub) fn send_without_result(
+    /// Calls a method that a socket, or the socket `conn`, has registered. Ignores the result. Does nothing if the method is not
+    /// registered.
+    pub(in crate::hub) fn call_ignoring_result(
         &mut self,
         owner: &Owner,
         conn: Option<ConnId>,
@@ -128,8 +136,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Opens a call. The receiver in the error resolves when the CLI has reconnected, and is canceled at `wait_deadline` at the
-    /// latest. It is `None` when no CLI is expected to reconnect.
+    /// Opens a call. On failure, returns a receiver that resolves when the CLI has reconnected, and that is canceled at
+    /// `wait_deadline` at the latest; `None` if no CLI is expected to reconnect.
     fn try_call(
         &mut self,
         owner: &Owner,
@@ -146,7 +154,8 @@ impl Turn<'_> {
         if !self.state.liveness.is_running(owner) {
             return Err(None);
         }
-        let reconnected = self.state.rpc.grace.wait(owner, method.as_str(), self.hub.rt.now(), wait_deadline);
+        let reconnected =
+            self.state.rpc.grace.wait_for_method(owner, method.as_str(), self.hub.rt.now(), wait_deadline);
         let next = self.state.rpc.grace.next_deadline();
         self.request_alarm(next);
         Err(reconnected)

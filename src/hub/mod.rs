@@ -7,9 +7,9 @@
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
 //! From the bottom up: [`base`], what the hub is made of; [`turn`], what runs under the lock of the state and sends frames;
-//! [`write`], the way of changes to the database and back; [`calls`] to CLIs; the use cases in [`machines`], [`sessions`],
-//! [`workspace`], [`push`] and [`events`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method calls only
-//! methods of its own file and of files below (`tests/it/layers.rs` checks it).
+//! [`write`], which commits changes to the database and runs their effects; [`calls`] to CLIs; the use cases in [`machines`],
+//! [`sessions`], [`workspace`], [`push`] and [`events`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method
+//! calls only methods of its own file and of files below (`tests/it/layers.rs` checks it).
 
 pub mod alarm;
 pub mod base;
@@ -50,12 +50,12 @@ pub struct Hub {
     id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
-    /// Held while a large value is read, after its memory is reserved: one at a time is copied from JavaScript.
+    /// Held while a large value is copied from JavaScript: one at a time. Its memory is reserved before.
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request reads the list of sessions: others then find it in memory. Has the time, in Unix milliseconds, and the
-    /// error of the last failed read.
+    /// Held while a request reads the list of sessions, so that waiting requests find the list in memory. Has the time, in Unix
+    /// milliseconds, and the error of the last failed read.
     list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
     memory: Memory,
     /// The hub itself, for background tasks.
@@ -89,7 +89,7 @@ impl Hub {
         }
         let mut bytes = [0; N];
         let count = self.next_id.fetch_add(1, Ordering::Relaxed);
-        // The first bytes of a UUID have its version and variant in place of some bits.
+        // The count is in the last bytes, because the version and the variant of a UUID overwrite some bits of the first bytes.
         bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
         bytes
     }

@@ -28,8 +28,8 @@ use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of the
-    /// isolate.
+    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of
+    /// the isolate.
     pub fn wake(
         config: Config,
         memory_budget: &Arc<MemoryBudget>,
@@ -38,7 +38,7 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let budget = memory_budget.budget(config.namespace.as_ref());
+        let budget = memory_budget.namespace_budget(config.namespace.as_ref());
         let mut state = State::restore(&config, Reservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_keep_alives(&*rt, now);
@@ -72,9 +72,9 @@ impl Hub {
         hub
     }
 
-    /// Ends an object whose namespace has another one since `HUB_JURISDICTION` was changed: clients reconnect to that. Returns
-    /// whether the storage can be deleted. A sweep that has not ended stays, because this object continues it if the change is
-    /// reverted.
+    /// Disconnects the clients of an object whose namespace has another object since a change of `HUB_JURISDICTION`. They
+    /// reconnect to the other object. Returns whether the storage can be deleted: not while it records a sweep, which this object
+    /// continues if the change is reverted.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
@@ -83,7 +83,7 @@ impl Hub {
     }
 }
 
-/// The clock, randomness and log of the hub's runtime, and the storage key of stalls.
+/// The parts of the hub's runtime that the database layer needs.
 struct HubEnvironment(Arc<dyn Runtime>);
 
 impl Environment for HubEnvironment {
@@ -122,7 +122,7 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
     let storage = Arc::clone(rt);
     let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.encode()));
     if stored.is_some() && !hibernated {
-        // Without this, an instance that wakes from the next hibernation would continue in the earlier epoch.
+        // Otherwise an instance that wakes from the next hibernation would continue in the earlier epoch.
         persist(epoch);
     }
     Fenced::new(db, config.namespace.clone(), epoch, persist)

@@ -1,12 +1,13 @@
-//! Queues of reads: some of them run at a time, the others wait in order.
+//! A queue of reads: a limited number of them run at a time, the others wait in order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::EDGE_TIMEOUT_MS;
 
-/// Reads of one kind, in the order in which they began. Each entry is the time at which its read expires, in Unix
-/// milliseconds, or 0 if the read has ended. Reads expire because the platform may end a request without dropping what it holds.
+/// Reads of one kind, in the order in which they began. Each entry is the time at which a read expires, in Unix milliseconds,
+/// or 0 if the read has ended. A read expires because the platform may end a request without dropping the [`ReadPlace`] that it
+/// holds.
 #[derive(Default)]
 pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
 
@@ -26,7 +27,7 @@ impl ReadQueue {
 }
 
 impl ReadPlace {
-    /// Returns how many times `at_once` reads must end before this one may run.
+    /// Returns how many rounds of `at_once` earlier reads must end before this read may run.
     pub fn rounds_ahead(&self, now: u64, at_once: usize) -> u64 {
         let mut reads = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
         reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);

@@ -74,7 +74,7 @@ pub enum Status {
 pub enum Decision {
     /// Approves this request only.
     Approved,
-    /// Approves this request and later ones of the session.
+    /// Approves this request and later requests of the session.
     ApprovedForSession,
     /// Denies this request; the agent continues its task.
     Denied,
@@ -192,7 +192,7 @@ pub fn new_requests(before: Option<&Json>, base: Option<&Json>) -> Vec<PendingRe
     after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| pending_request(id, request)).collect()
 }
 
-/// Returns those of the requests that are still pending, in the order of `ids`.
+/// Returns the requests with these ids that are still pending, in the order of `ids`.
 pub fn find_pending<'a>(base: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<PendingRequest> {
     let pending = pending_map(base).unwrap_or_default();
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()

@@ -11,7 +11,7 @@ use super::vocabulary::Vocabulary;
 pub struct AgentChoice {
     /// The deployment's word for the agent, used as `metadata.flavor` and as `agent` of a spawn.
     id: String,
-    /// The protocol's name.
+    /// The protocol's name of the agent.
     kind: String,
     label: String,
     modes: Vec<Choice>,
@@ -35,14 +35,15 @@ struct Choice {
     never_asks: bool,
 }
 
-/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that it forbids.
-pub fn agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
+/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that the deployment
+/// forbids.
+pub fn list_agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
     let choice = |(id, kind): (String, String)| {
-        let flavor = vocabulary.flavor(Some(&id));
-        let modes = flavor.permission_modes().iter();
+        let agent = vocabulary.agent_of_flavor(Some(&id));
+        let modes = agent.permission_modes().iter();
         let allowed = modes.filter(|mode| !forbids(mode.as_str()));
         let modes = allowed.map(|mode| mode_choice(vocabulary, *mode)).collect();
-        let models = match flavor.accepts_model_modes() {
+        let models = match agent.accepts_model_modes() {
             true => vocabulary.offered_models().into_iter().map(|(model, _)| model_choice(vocabulary, model)).collect(),
             false => Vec::new(),
         };
@@ -97,7 +98,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn listed(setting: &str) -> Value {
-        serde_json::to_value(agents(&Vocabulary::parse(setting).unwrap(), &|_| false)).unwrap()
+        serde_json::to_value(list_agents(&Vocabulary::parse(setting).unwrap(), &|_| false)).unwrap()
     }
 
     fn values<'v>(list: &'v Value, name: &str) -> Vec<&'v str> {

@@ -9,11 +9,11 @@ use crate::limits::{MAX_EVENT_CONTENT_BYTES, MAX_PART_BYTES};
 /// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// The subscribers of this session, and those of all sessions and machines.
+    /// The subscribers of this session, and the subscribers of all sessions and machines.
     Session(String),
     /// The subscribers of this session only. Messages have this audience.
     SessionOnly(String),
-    /// The subscribers of this machine, and those of all sessions and machines.
+    /// The subscribers of this machine, and the subscribers of all sessions and machines.
     Machine(String),
 }
 
@@ -22,14 +22,14 @@ pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: TextParts,
-    /// The seq of the message that it publishes, if the row of the message has all of it.
+    /// The seq of the message that the event publishes, if one row contains the whole message.
     pub message_seq: Option<u64>,
 }
 
-/// A piece of a message that an agent is writing. It has no number and is never stored.
+/// A piece of a message that an agent is writing. Unlike an [`Event`], it has no number and is never stored.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "message-delta", rename_all = "camelCase")]
-pub struct MessageDelta<'a> {
+pub struct DeltaEvent<'a> {
     pub session_id: &'a str,
     /// The `localId` of the message.
     pub id: &'a str,
@@ -40,7 +40,7 @@ pub struct MessageDelta<'a> {
     pub kind: Option<TextKind>,
 }
 
-impl MessageDelta<'_> {
+impl DeltaEvent<'_> {
     pub fn encode(&self) -> String {
         serialize(self)
     }

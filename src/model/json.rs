@@ -17,14 +17,14 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// Converts a whole number that is written as a float, such as `1.0`: some languages have no other numbers.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // Exact in this range.
-pub fn whole(value: f64) -> Option<u64> {
+pub fn to_whole(value: f64) -> Option<u64> {
     (value.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER as f64).contains(&value)).then_some(value as u64)
 }
 
-/// Parses a JSON number without a fraction, also one that is written as a float.
+/// Parses a JSON number without a fraction, even if it is written as a float.
 pub fn parse_whole(json: &str) -> Option<u64> {
     // Not `str::parse`: its tables for floats add ten kilobytes to the worker.
-    json.parse().ok().or_else(|| whole(serde_json::from_str(json).ok()?))
+    json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
 /// A JSON value as its original text; cheap to clone.
@@ -128,7 +128,8 @@ pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
     Some((text, last_half))
 }
 
-/// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns its replacement.
+/// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns the replacement of
+/// the surrogate.
 fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'static str>) -> Option<String> {
     let mut rest = json.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(rest.len());
@@ -266,7 +267,7 @@ impl<'a> JsonObject<'a> {
     }
 }
 
-/// The size from which an object is serialized into a preallocated buffer: a growing one would need twice the memory.
+/// The size from which an object is serialized into a preallocated buffer: a growing buffer would need twice the memory.
 const PREALLOCATE_FROM_BYTES: usize = 1_000_000;
 
 /// Whether a JSON text has more than `limit` levels of objects and arrays.

@@ -20,8 +20,8 @@ impl UnknownKeyword {
     }
 }
 
-/// The names of a list in an error message; the first ones if there are many.
-pub fn listed(names: &[String]) -> String {
+/// Joins names for an error message: the first [`MAX_LISTED_NAMES`] names.
+pub fn join_names(names: &[String]) -> String {
     names.iter().take(MAX_LISTED_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 

@@ -20,7 +20,7 @@ pub struct LargeRef {
     pub parts: usize,
     /// The size of the value as JSON text.
     pub bytes: usize,
-    /// Unique, so that a delayed write of another value can't be mistaken for a part of this one.
+    /// Unique, so that a delayed write of another value can't be mistaken for a part of this value.
     pub id: String,
 }
 
@@ -135,8 +135,7 @@ fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str)
 }
 
 /// Returns the fields that the session list shows, and those that a resume or a change of the mode reads.
-/// [`fit_metadata`](super::session::fit_metadata)
-/// limits the size of each.
+/// [`fit_metadata`](super::session::fit_metadata) limits the size of each field.
 fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
     filter_members(metadata, |name, _| match name {
@@ -155,7 +154,7 @@ fn excerpt_tool(request: &str) -> Json {
     filter_members(&request, |name, tool| name == "tool" && tool.len() <= MAX_EXCERPT_TOOL_BYTES)
 }
 
-/// Returns the ids and tools of the pending requests. A long id is replaced by a number, so that the count stays right.
+/// Returns the ids and tools of the pending requests. A long id is replaced by a number, so that no request is missing.
 fn excerpt_requests(state: &JsonObject<'_>) -> Json {
     let pending = state.get("requests").and_then(|requests| JsonObject::parse(requests.get())).unwrap_or_default();
     let tools: Vec<Json> = pending.members().map(|(_, request)| excerpt_tool(request.get())).collect();

@@ -3,9 +3,10 @@ use serde::Serialize;
 use super::json::JsonObject;
 use super::large::StoredField;
 use super::namespace::Namespace;
-use super::session::lists;
+use super::session::contains_id;
 
-/// A machine whose runner can spawn sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Times are Unix milliseconds.
+/// A machine on which users can start sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Its runner is the CLI that
+/// registers the machine and starts the sessions. Times are Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
@@ -47,9 +48,10 @@ impl Machine {
         }
     }
 
-    /// Whether the metadata's `agents` lists an agent: one that the machine can start, beside those of the deployment.
+    /// Whether the metadata's `agents` lists an agent: these are agents that the machine can start in addition to those of the
+    /// deployment's vocabulary.
     pub fn has_agent(&self, id: &str) -> bool {
         let metadata = self.metadata.json().and_then(|metadata| JsonObject::parse(metadata.text()));
-        metadata.is_some_and(|metadata| lists(metadata.get("agents"), id))
+        metadata.is_some_and(|metadata| contains_id(metadata.get("agents"), id))
     }
 }

@@ -1,4 +1,4 @@
-//! The RPC methods that the hub calls on a CLI. A CLI may register others, which the hub never calls.
+//! The RPC methods that the hub calls on a CLI. A CLI may register other methods, which the hub never calls.
 //!
 //! Source: PROTOCOL-CLI.md "RPC".
 

@@ -1,4 +1,4 @@
-//! Agent kinds, flavors and modes, and which modes are valid for which flavor.
+//! Agents, permission modes and models, and which modes are valid for which agent.
 //!
 //! Source: the specification's "Enumerations". A deployment may add aliases for agents and models:
 //! [`super::vocabulary`].
@@ -9,7 +9,7 @@ use super::keyword::UnknownKeyword;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_agent)]
-pub enum AgentKind {
+pub enum Agent {
     /// The default.
     Alpha,
     Beta,
@@ -18,14 +18,14 @@ pub enum AgentKind {
     Epsilon,
 }
 
-impl AgentKind {
+impl Agent {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
 fn unknown_agent(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<AgentKind>("agent")
+    UnknownKeyword::of::<Agent>("agent")
 }
 
 /// What an agent may do without asking.
@@ -65,7 +65,7 @@ fn unknown_permission_mode(_: &str) -> UnknownKeyword {
     UnknownKeyword::of::<PermissionMode>("permission mode")
 }
 
-/// The model of an agent of kind alpha.
+/// The model of the agent alpha.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_model_mode)]
 pub enum ModelMode {
@@ -79,28 +79,28 @@ fn unknown_model_mode(_: &str) -> UnknownKeyword {
     UnknownKeyword::of::<ModelMode>("model mode")
 }
 
-/// The meaning of `metadata.flavor`.
+/// The agent that `metadata.flavor` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Flavor {
-    Agent(AgentKind),
-    /// Neither an agent kind nor an alias of one.
+pub enum SessionAgent {
+    Known(Agent),
+    /// The flavor is neither an agent of the protocol nor a word of the deployment.
     Unknown,
 }
 
-impl Flavor {
+impl SessionAgent {
     pub const fn permission_modes(self) -> &'static [PermissionMode] {
         use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
         match self {
-            Self::Agent(AgentKind::Alpha) => &[Default, AcceptEdits, BypassPermissions, Plan],
-            Self::Agent(AgentKind::Beta | AgentKind::Delta) => &[Default, ReadOnly, SafeYolo, Yolo],
-            Self::Agent(AgentKind::Epsilon) => &[Default, Yolo],
-            Self::Agent(AgentKind::Gamma) => &[Default, Plan, Ask, Yolo],
+            Self::Known(Agent::Alpha) => &[Default, AcceptEdits, BypassPermissions, Plan],
+            Self::Known(Agent::Beta | Agent::Delta) => &[Default, ReadOnly, SafeYolo, Yolo],
+            Self::Known(Agent::Epsilon) => &[Default, Yolo],
+            Self::Known(Agent::Gamma) => &[Default, Plan, Ask, Yolo],
             Self::Unknown => &[Default],
         }
     }
 
     pub const fn accepts_model_modes(self) -> bool {
-        matches!(self, Self::Agent(AgentKind::Alpha))
+        matches!(self, Self::Known(Agent::Alpha))
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
             "unknown model mode: expected one of default, model_fast, model_strong"
         );
         assert_eq!(
-            "zeta".parse::<AgentKind>().unwrap_err().to_string(),
+            "zeta".parse::<Agent>().unwrap_err().to_string(),
             "unknown agent: expected one of alpha, beta, gamma, delta, epsilon"
         );
     }

@@ -15,7 +15,7 @@ impl Namespace {
     /// In characters, and in bytes: all characters are ASCII.
     pub const MAX_LEN: usize = 64;
 
-    /// The namespace of a token without one.
+    /// The namespace of a token that names no namespace.
     pub const DEFAULT: &'static str = "default";
 
     /// Parses `text` without trimming or changing case.

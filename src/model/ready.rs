@@ -9,7 +9,7 @@ use super::agent_message::Fields;
 
 /// Whether a message is a ready event. `content` is JSON text.
 pub fn is_ready(content: &str) -> bool {
-    // Avoids parsing nearly all messages. In a JSON string the quotes would be escaped.
+    // Avoids parsing nearly all messages. Inside a JSON string these quotes would be escaped.
     if !content.contains("\"ready\"") {
         return false;
     }

@@ -54,14 +54,14 @@ pub struct Session {
     pub agent_state: StoredField,
     /// Starts at 1.
     pub agent_state_version: u64,
-    /// The list in the newest message that has one.
+    /// The to-do list in the newest message that contains a to-do list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todos: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
-    /// Whether users keep it at the top of the list.
+    /// Whether users keep the session at the top of the list.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
@@ -95,8 +95,8 @@ impl Session {
         self.metadata.json().and_then(Json::read).unwrap_or_default()
     }
 
-    /// Returns the first that is not blank: the name, the summary, the last part of the path, the first eight characters of
-    /// the id.
+    /// Returns the first text that is not blank of: the name, the summary, the last part of the path, the first eight characters
+    /// of the id.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
         let summary = || serde_json::from_str::<MetadataSummary>(fields.summary?.get()).ok()?.text;
@@ -167,7 +167,7 @@ struct MetadataSummary {
 }
 
 impl MetadataFields<'_> {
-    /// The working directory on the machine.
+    /// Returns the working directory on the machine.
     pub fn path(&self) -> Option<String> {
         parse_string(self.path)
     }
@@ -181,19 +181,19 @@ impl MetadataFields<'_> {
         parse_string(self.agent_name).filter(|name| !name.trim().is_empty())
     }
 
-    /// The ids in `modes`, which the agent has in addition to those of its flavor.
+    /// Returns the ids in `modes`: the agent's permission modes in addition to those of the vocabulary.
     pub fn own_modes(&self) -> Vec<String> {
-        ids(self.modes)
+        list_ids(self.modes)
     }
 
-    /// The ids in `models`, which the agent has in addition to those of its flavor.
+    /// Returns the ids in `models`: the agent's models in addition to those of the vocabulary.
     pub fn own_models(&self) -> Vec<String> {
-        ids(self.models)
+        list_ids(self.models)
     }
 
     /// Whether `models` lists this model.
     pub fn has_own_model(&self, id: &str) -> bool {
-        lists(self.models, id)
+        contains_id(self.models, id)
     }
 
     pub fn is_archived(&self) -> bool {
@@ -202,12 +202,12 @@ impl MetadataFields<'_> {
 }
 
 /// Whether an array has an object with this `id`. Other elements are ignored.
-pub(super) fn lists(array: Option<&RawValue>, id: &str) -> bool {
-    ids(array).iter().any(|listed| listed == id)
+pub(super) fn contains_id(array: Option<&RawValue>, id: &str) -> bool {
+    list_ids(array).iter().any(|listed| listed == id)
 }
 
-/// The `id` of each object in an array that has one.
-fn ids(array: Option<&RawValue>) -> Vec<String> {
+/// Returns the `id` of each object in an array. Elements without an `id` are ignored.
+fn list_ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id"))).collect()
 }
@@ -247,7 +247,7 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
     Ok(object.to_json())
 }
 
-/// Whether a value has at most `limit` bytes as JSON, or a string without its escapes.
+/// Whether a value has at most `limit` bytes: as JSON text or, for a string, as decoded text.
 fn is_within(value: &RawValue, limit: usize) -> bool {
     value.get().len() <= limit || parse_string(Some(value)).is_some_and(|string| string.len() <= limit)
 }
@@ -300,7 +300,7 @@ fn max_field_bytes(field: &str) -> Option<usize> {
         "summary" | "worktree" | "modes" | "models" => Some(MAX_METADATA_TEXTS_BYTES),
         // 255 code points.
         "name" => Some(1_020),
-        // The agent's id of the conversation, one field for each agent kind.
+        // The agent's id of the conversation, one field for each agent.
         id if id.ends_with("SessionId") => Some(1_024),
         _ => None,
     }

@@ -92,8 +92,8 @@ impl SessionSummary {
     }
 }
 
-/// What the list shows of metadata. A missing `path` or `host` is empty, and a missing `flavor` is null: metadata that was null
-/// before the session was archived or renamed has none.
+/// The metadata that the list shows. A missing `path` or `host` is empty, and a missing `flavor` is null: these fields are
+/// missing if the metadata was null before the session was archived or renamed.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct ListedMetadata {
@@ -109,7 +109,7 @@ impl ListedMetadata {
         let texts = LISTED_TEXTS.iter().map(|path| match path.split_once('.') {
             Some((parent, name)) => {
                 let parent = JsonObject::parse(metadata.get(parent)?.get())?;
-                // Of members with the same name the first one counts, as in SQL.
+                // Of several members with one name, the first counts, as in SQL.
                 parent.members().find(|(key, _)| *key == name).map(|(_, text)| text.get())
             }
             None => metadata.get(path).map(|text| text.get()),
@@ -117,7 +117,7 @@ impl ListedMetadata {
         Some(Self::of_texts(&texts.map(Option::unwrap_or_default).collect::<Vec<_>>()))
     }
 
-    /// `texts`: the JSON of each value in [`listed_texts`], empty if it is missing. The first [`MAX_LISTED_TEXT_BYTES`] + 1
+    /// `texts`: the JSON of each value in [`listed_texts`]; empty for a missing value. The first [`MAX_LISTED_TEXT_BYTES`] + 1
     /// characters of a long text are enough.
     pub fn of_texts(texts: &[&str]) -> Self {
         let (mut json, mut object, mut is_archived) = ("{".to_owned(), "", false);
@@ -154,8 +154,8 @@ fn decode(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Returns what the list shows of a text: at most [`MAX_LISTED_TEXT_BYTES`] of its JSON. `None` for a value of another type, and
-/// for a text with an unpaired surrogate, which some clients cannot read.
+/// Shortens a text for the list, to at most [`MAX_LISTED_TEXT_BYTES`] of JSON. `None` for a value that is not a string, and for a
+/// text with an unpaired surrogate, which some clients cannot read.
 fn cut_text(json: &str) -> Option<String> {
     if json.len() <= MAX_LISTED_TEXT_BYTES {
         return decode(json).map(|_| json.to_owned());

@@ -1,5 +1,5 @@
-//! Texts in parts. A text refers to the opaque JSON value that it contains until the text is sent or stored. So the
-//! value is in memory once, however many texts contain it.
+//! Texts in parts. Until a text is sent or stored, it refers to the opaque JSON value that it contains, so that several texts
+//! share one value in memory.
 
 use super::json::Json;
 use super::large::Field;
@@ -30,7 +30,7 @@ impl TextParts {
         value.map_or_else(|| Self::from("null".to_owned()), |value| Self(vec![Part::Value(value)]))
     }
 
-    /// Creates the parts of a value that was also written to the write queue, which counts the bytes of large ones.
+    /// Creates the parts of a value that was also added to the write queue, which counts the bytes of large values.
     pub fn queued_value(field: Field, value: Option<Json>) -> Self {
         match value {
             Some(value) if field.is_large(&value) => Self(vec![Part::QueuedValue(value)]),
@@ -38,7 +38,7 @@ impl TextParts {
         }
     }
 
-    /// Creates the parts of a large object, which was also written to the write queue, with one more member at its end.
+    /// Creates the parts of a large object, which was also added to the write queue, with one more member at its end.
     pub fn queued_object_with(object: Json, name: &str, value: &Json) -> Self {
         let is_empty = object.text().strip_suffix('}').is_none_or(|start| start.trim_end().ends_with('{'));
         let comma = if is_empty { "" } else { "," };
@@ -80,7 +80,7 @@ impl TextParts {
         text
     }
 
-    /// Returns the bytes in memory, without those that the write queue counts.
+    /// Returns the bytes in memory, without the bytes that the write queue counts.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |part: &Part| match part {
             Part::Text(text) => text.len(),

@@ -57,7 +57,7 @@ pub fn progress(todos: &[TodoItem]) -> Progress {
 ///   entries are skipped is ignored, so that the previous list remains.
 /// - The default status is `pending`. A missing or unknown priority is `medium`.
 pub fn extract(content: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
-    // Avoids parsing nearly all messages. With its quotes "plan" matches no prose: in a JSON string they would be escaped.
+    // Avoids parsing nearly all messages. "plan" with quotes matches no prose, because quotes in a JSON string are escaped.
     if !content.contains("\"TodoWrite\"") && !content.contains("\"plan\"") {
         return None;
     }
@@ -77,11 +77,11 @@ fn parse_string(value: Option<&RawValue>) -> Option<String> {
 
 fn parse_array(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
     let list = value?.get();
-    // The error for a string would contain all of it.
+    // The error for a string would contain the whole string.
     list.starts_with('[').then(|| serde_json::from_str(list).ok()).flatten()
 }
 
-/// Parses a variant of an enum. The length is checked first, because the error for an unknown variant contains all of it.
+/// Parses a variant of an enum. The length is checked first, because the error for an unknown variant contains the whole text.
 fn parse_variant<T: for<'a> Deserialize<'a>>(value: &RawValue) -> Option<T> {
     (value.get().len() <= MAX_KEYWORD_BYTES).then(|| serde_json::from_str(value.get()).ok()).flatten()
 }
@@ -94,11 +94,11 @@ fn parse_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> 
     let content = Fields::parse(record.content?.get())?;
     let data = Fields::parse(content.data?.get())?;
     let kind = parse_string(content.kind)?;
-    let is_agent_kind = || vocabulary.agent(&kind).is_ok();
+    let is_agent = || vocabulary.find_agent(&kind).is_ok();
     match parse_string(data.kind)?.as_str() {
         "assistant" if kind == "output" => parse_assistant_message(data.message?.get()),
-        "tool-call" if is_agent_kind() => parse_todo_write(&data),
-        "plan" if is_agent_kind() => parse_list(data.entries, "plan-"),
+        "tool-call" if is_agent() => parse_todo_write(&data),
+        "plan" if is_agent() => parse_list(data.entries, "plan-"),
         _ => None,
     }
 }

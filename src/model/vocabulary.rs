@@ -1,7 +1,7 @@
 //! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
 //! protocol.
 //!
-//! The hub accepts both a word and the protocol's name for it. It stores and shows what a CLI writes unchanged. Calls
+//! The hub accepts both a word of the deployment and the protocol's name. It stores and shows unchanged what a CLI writes. Calls
 //! to a CLI use the words of the CLI's [`Dialect`]. Source: docs/DEPLOY.md, variable `VOCABULARY`.
 
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
-use super::mode::{AgentKind, Flavor, ModelMode};
+use super::mode::{Agent, ModelMode, SessionAgent};
 use crate::limits::{MAX_ALIASES, MAX_KEYWORD_BYTES};
 
 /// The vocabularies that a deployment can name instead of writing its own: `preset:<name>`.
@@ -50,7 +50,7 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// Parses the variable `VOCABULARY`: `preset:<name>`, or a JSON object
-    /// `{agents?: {<word>: <kind>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
+    /// `{agents?: {<word>: <agent>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
     /// labels?: {<word>: <label>}}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim().strip_prefix("preset:") {
@@ -71,7 +71,7 @@ impl Vocabulary {
         let mut vocabulary = Self::default();
         for (section, members) in sections.members() {
             let (words, meanings) = match section {
-                "agents" => (&mut vocabulary.agents, Some(("agent", AgentKind::VARIANTS))),
+                "agents" => (&mut vocabulary.agents, Some(("agent", Agent::VARIANTS))),
                 "models" => (&mut vocabulary.models, Some(("model mode", ModelMode::VARIANTS))),
                 "methods" => (&mut vocabulary.methods, Some(("method", Method::VARIANTS))),
                 "fields" => (&mut vocabulary.fields, Some(("field", ModeField::VARIANTS))),
@@ -88,39 +88,39 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Resolves the name or word of an agent.
-    pub fn agent(&self, name: &str) -> Result<AgentKind, UnknownKeyword> {
+    /// Returns the agent with this name of the protocol or word of the deployment.
+    pub fn find_agent(&self, name: &str) -> Result<Agent, UnknownKeyword> {
         resolve(name, &self.agents)
     }
 
-    /// Resolves the name or word of a model mode.
-    pub fn model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
+    /// Returns the model mode with this name of the protocol or word of the deployment.
+    pub fn find_model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
         resolve(name, &self.models)
     }
 
-    /// Resolves the word of a method. Any other name is returned unchanged.
+    /// Returns the protocol's name for a word of a method. Any other name is returned unchanged.
     pub fn method<'n>(&'n self, name: &'n str) -> &'n str {
-        meaning(name, &self.methods).unwrap_or(name)
+        find_meaning(name, &self.methods).unwrap_or(name)
     }
 
-    /// Resolves `metadata.flavor`, which is alpha by default.
-    pub fn flavor(&self, name: Option<&str>) -> Flavor {
-        match name.map(|name| self.agent(name)) {
-            None => Flavor::Agent(AgentKind::Alpha),
-            Some(Ok(kind)) => Flavor::Agent(kind),
-            Some(Err(_)) => Flavor::Unknown,
+    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor.
+    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> SessionAgent {
+        match flavor.map(|name| self.find_agent(name)) {
+            None => SessionAgent::Known(Agent::Alpha),
+            Some(Ok(agent)) => SessionAgent::Known(agent),
+            Some(Err(_)) => SessionAgent::Unknown,
         }
     }
 
     /// Returns the dialect of a CLI that registered a method under this name. If the vocabulary has no word for the
     /// method, the name tells nothing about the dialect, and the CLI is assumed to use the deployment's words.
     pub fn dialect_of_method(&self, registered: &str) -> Dialect {
-        dialect(registered, &self.methods)
+        dialect_of_name(registered, &self.methods)
     }
 
-    /// Returns the dialect of a CLI that wrote this flavor. Without one, the CLI is assumed to use the deployment's words.
+    /// Returns the dialect of a CLI that wrote this flavor. Without a flavor, the CLI is assumed to use the deployment's words.
     pub fn dialect_of_flavor(&self, flavor: Option<&str>) -> Dialect {
-        flavor.map_or(Dialect::Own, |flavor| dialect(flavor, &self.agents))
+        flavor.map_or(Dialect::Own, |flavor| dialect_of_name(flavor, &self.agents))
     }
 
     /// Returns the name of an agent in a dialect. An unknown name is returned unchanged.
@@ -161,18 +161,18 @@ impl Vocabulary {
     /// Returns the name to use for agent alpha when neither the client nor the session names an agent: the first word, because
     /// the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
-        let alpha = AgentKind::Alpha.as_str();
+        let alpha = Agent::Alpha.as_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the agents that the deployment has words for, or all under the protocol's names if it has none, each
-    /// with its meaning.
+    /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
+    /// names in the protocol.
     pub fn offered_agents(&self) -> Words {
-        offered(&self.agents, AgentKind::VARIANTS)
+        offered(&self.agents, Agent::VARIANTS)
     }
 
-    /// Returns the models that the deployment has words for, or all under the protocol's names if it has none, each
-    /// with its meaning. `default` is always included.
+    /// Returns the deployment's words for models, with their meanings. If the deployment has none, returns all models by their
+    /// names in the protocol. `default` is always included.
     pub fn offered_models(&self) -> Words {
         let mut models = offered(&self.models, ModelMode::VARIANTS);
         let default = ModelMode::Default.to_string();
@@ -184,17 +184,17 @@ impl Vocabulary {
 
     /// Returns the deployment's label of an agent, model or mode.
     pub fn label(&self, word: &str) -> Option<&str> {
-        meaning(word, &self.labels)
+        find_meaning(word, &self.labels)
     }
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
-    pub fn agent_names<'a>(&'a self, kind: AgentKind, preferred: &'a str) -> impl Iterator<Item = &'a str> {
-        [preferred, kind.as_str()].into_iter().chain(words_for(kind.as_str(), &self.agents))
+    pub fn agent_names<'a>(&'a self, agent: Agent, preferred: &'a str) -> impl Iterator<Item = &'a str> {
+        [preferred, agent.as_str()].into_iter().chain(words_for(agent.as_str(), &self.agents))
     }
 }
 
 /// Returns the meaning of a word.
-fn meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
+fn find_meaning<'w>(word: &str, words: &'w [(String, String)]) -> Option<&'w str> {
     words.iter().find(|(known, _)| known == word).map(|(_, meaning)| meaning.as_str())
 }
 
@@ -203,7 +203,7 @@ fn words_for<'w>(meaning: &'w str, words: &'w [(String, String)]) -> impl Iterat
     words.iter().filter(move |(_, known)| known == meaning).map(|(word, _)| word.as_str())
 }
 
-/// Returns the words, or all names of the protocol if there are none.
+/// Returns the words with their meanings; without words, all names of the protocol.
 fn offered(words: &[(String, String)], names: &[&str]) -> Words {
     match words {
         [] => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect(),
@@ -211,13 +211,13 @@ fn offered(words: &[(String, String)], names: &[&str]) -> Words {
     }
 }
 
-fn dialect(name: &str, words: &[(String, String)]) -> Dialect {
-    let is_protocol = meaning(name, words).is_none() && words_for(name, words).next().is_some();
+fn dialect_of_name(name: &str, words: &[(String, String)]) -> Dialect {
+    let is_protocol = find_meaning(name, words).is_none() && words_for(name, words).next().is_some();
     if is_protocol { Dialect::Protocol } else { Dialect::Own }
 }
 
 fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String {
-    let translated = match (dialect, meaning(name, words)) {
+    let translated = match (dialect, find_meaning(name, words)) {
         (Dialect::Protocol, meaning) => meaning,
         (Dialect::Own, None) => words_for(name, words).next(),
         (Dialect::Own, Some(_)) => None,
@@ -226,7 +226,7 @@ fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String
 }
 
 fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, String)]) -> Result<T, UnknownKeyword> {
-    meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
+    find_meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
         for (word, _) in words {
             unknown.expected.push_str(", ");
             unknown.expected.push_str(word);
@@ -235,8 +235,8 @@ fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, Strin
     })
 }
 
-/// Parses a section, a JSON object from word to meaning. `names` is what a meaning is called in errors, and the valid
-/// meanings. `None` accepts any text.
+/// Parses a section, a JSON object from word to meaning. `names` has the noun for meanings in errors, and the valid meanings;
+/// `None` accepts any text.
 fn parse_section(
     words: &mut Words,
     section: &str,

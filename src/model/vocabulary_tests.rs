@@ -81,7 +81,7 @@ fn every_preset_is_valid_and_documented_and_resolves_its_words() {
     let hapi = Vocabulary::parse(" preset:hapi\n").unwrap();
     assert_eq!(hapi.default_agent(), "claude");
     assert_eq!(hapi.method("spawn-happy-session"), "spawnSession");
-    assert_eq!(hapi.model("opus"), Ok(ModelMode::ModelStrong));
+    assert_eq!(hapi.find_model("opus"), Ok(ModelMode::ModelStrong));
     assert_eq!(hapi.offered_agents().len(), 5);
     let models: Vec<String> = hapi.offered_models().into_iter().map(|(word, _)| word).collect();
     assert_eq!(models, ["default", "sonnet", "opus"]);

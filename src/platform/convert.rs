@@ -29,7 +29,7 @@ use crate::memory_budget::Reservation;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
-/// Spawns a future. It is boxed, because `future_to_promise` is compiled for each type.
+/// Spawns a future. The future is boxed, because `future_to_promise` is compiled for each type.
 pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
     let future: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(future);
     future_to_promise(future)
@@ -81,7 +81,7 @@ pub async fn discard_body(request: &Request) {
 }
 
 /// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete, or for
-/// which there is no memory: the JavaScript function `reserve` waits for it. `declared` is the `Content-Length`.
+/// which there is no memory. The JavaScript function `reserve` waits for memory. `declared` is the `Content-Length`.
 pub async fn read_body(
     request: &Request,
     declared: Option<usize>,
@@ -109,7 +109,7 @@ fn has_body(method: &str) -> bool {
     method != "GET" && method != "HEAD"
 }
 
-/// Converts a request for the router. Reserves memory for its body while it is received. `content_length` is that of the request.
+/// Converts a request for the router. Reserves memory for the body while it is received. `content_length` is the header.
 pub async fn to_router_request(
     request: &Request,
     method: &str,
@@ -136,7 +136,7 @@ pub async fn to_router_request(
     Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
 }
 
-/// Returns a JavaScript function that resizes a reservation when there is memory. It resolves to `false` if there is none.
+/// Returns a JavaScript function that waits for memory and resizes a reservation. It resolves to `false` if there is no memory.
 fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));

@@ -51,7 +51,7 @@ async function discardRest(reader, maxBytes, pauseMs, totalMs) {
  * @param {number | undefined} declared its `Content-Length`, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
- * @param {number} totalMs the time to send all of it
+ * @param {number} totalMs the time to send the whole body
  * @param {((bytes: number) => Promise<boolean>) | undefined} reserve waits for memory before the buffer grows to this size;
  *   undefined if `declared` or `limit` is below `chunkBytes`
  * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken' | 'overloaded'>}
@@ -104,7 +104,7 @@ export async function readBody(request, declared, limit, chunkBytes, progressTim
   }
 }
 
-/** The headers of the last response: nearly all responses have the same. */
+/** The headers of the last response: nearly all responses have the same headers. */
 let cached = { text: '', headers: new Headers() };
 
 /**
@@ -124,8 +124,8 @@ export function createResponse(status, headers, body) {
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
  * @param {number} firstMs the time in which the client must read the first chunk. A client that has gone reads none
- * @param {number} chunkMs the time in which it must read each further chunk: the unread rest uses memory
- * @param {number} totalMs the time in which it must read all of it
+ * @param {number} chunkMs the time in which the client must read each further chunk: the unread rest uses memory
+ * @param {number} totalMs the time in which the client must read the whole response
  */
 export function streamedResponse(status, headers, next, context, firstMs, chunkMs, totalMs) {
   const { readable, writable } = new IdentityTransformStream();
@@ -164,7 +164,7 @@ export function parseHeaders(headers) {
 }
 
 /**
- * Sends a POST request to a push service. A client has chosen its URL, so redirects are not followed, and the body of the
+ * Sends a POST request to a push service. A client has chosen the URL, so redirects are not followed, and the body of the
  * response is not read.
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
@@ -184,7 +184,7 @@ export async function sendPost(url, headers, body, timeoutMs) {
   const timer = setTimeout(() => timeout.abort(), timeoutMs);
   try {
     const response = await fetch(url, init);
-    // The push was delivered even if this fails.
+    // The push was delivered even if canceling fails.
     response.body?.cancel().catch(() => {});
     return `${response.status}\n${response.headers.get('retry-after') ?? ''}`;
   } catch {
@@ -252,7 +252,7 @@ function propagateClose(socket, { code, reason }) {
     if (code === 1005 || code === 1006) socket.close(1001, 'Peer is gone');
     else socket.close(code, reason);
   } catch {
-    // It is already closed.
+    // The socket is already closed.
   }
 }
 
@@ -263,7 +263,7 @@ function propagateClose(socket, { code, reason }) {
 export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes
-   * @param {string} tooLarge the reason for closing the socket after a larger frame
+   * @param {string} tooLarge the reason of the close after a larger frame
    * @param {number} maxFrames in the queue
    * @param {number} maxSize of the queue, in characters or bytes
    */

@@ -14,8 +14,8 @@ extern "C" {
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
-    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered: a body whose `declared` length
-    /// is smaller needs none.
+    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered; it may be undefined if the
+    /// `declared` length is smaller.
     #[wasm_bindgen(js_name = readBody)]
     pub fn read_body(
         request: &web_sys::Request,
@@ -38,8 +38,8 @@ extern "C" {
     #[wasm_bindgen(js_name = createResponse)]
     pub fn create_response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
-    /// A response whose body is read from the function `next`. It ends when the client does not read the first chunk in `first_ms`,
-    /// another one in `chunk_ms`, or all of it in `total_ms`.
+    /// Creates a response whose body comes from the function `next`. The response ends early when the client does not read the
+    /// first chunk in `first_ms`, another chunk in `chunk_ms`, or the whole body in `total_ms`.
     #[wasm_bindgen(js_name = streamedResponse)]
     pub fn streamed_response(
         status: u16,
@@ -65,7 +65,7 @@ extern "C" {
     pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
 
     /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
-    /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes it, too.
+    /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes the socket, too.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
     pub fn new(socket: &JsValue, max_frame: usize, too_large: &str, max_frames: u32, max_size: u32) -> Inbox;
@@ -78,7 +78,7 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
-    /// Returns a text frame of at most `max_chars`; `None` for a larger or binary one.
+    /// Returns a text frame of at most `max_chars`; `None` for a larger or binary frame.
     #[wasm_bindgen(js_name = smallText)]
     pub fn small_text(frame: &JsValue, max_chars: usize) -> Option<String>;
 
@@ -91,7 +91,7 @@ extern "C" {
     /// The objects of the namespaces.
     #[derive(Clone)]
     pub type Objects;
-    /// The error says that the runtime does not support jurisdictions. Empty texts leave the place to the platform.
+    /// With an empty `jurisdiction` or `location`, the platform chooses. Fails if the runtime does not support jurisdictions.
     /// `timed_out_body` is the body of the 503 response when an object does not answer in time.
     #[wasm_bindgen(constructor, catch)]
     pub fn new(
@@ -100,12 +100,12 @@ extern "C" {
         location: &str,
         timed_out_body: &str,
     ) -> Result<Objects, js_sys::Error>;
-    /// Whether the object with the JavaScript object `state` is the one of a namespace.
+    /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is its `object::SocketKind` and `expires_at` the expiry
-    /// of its token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does not answer
-    /// within `timeout_ms`.
+    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, and `expires_at` the
+    /// expiry of the token (Unix milliseconds, or empty). Resolves to the response, which is a 503 if the object fails or does
+    /// not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
         this: &Objects,
@@ -129,8 +129,8 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// A stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes; above
-    /// `max_unread_deltas` unread bytes of the stream, events without an id are dropped.
+    /// Creates a stream of the messages of a socket. The streams of the isolate have at most `max_total` unread bytes together.
+    /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(
         socket: &JsValue,
@@ -158,8 +158,8 @@ extern "C" {
 
     /// Milliseconds on a monotonic clock.
     pub fn now() -> f64;
-    /// Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead. Adds the time
-    /// since `started_at` (of [`now`]) to `Server-Timing`; `None` for a request without a valid token.
+    /// Rebuilds a response with more headers, which replace headers of the same name; `Vary` is appended instead. Adds the time
+    /// since `started_at` (of [`now`]) to `Server-Timing`. `started_at` is `None` for a request without a valid token.
     #[wasm_bindgen(catch, js_name = withHeaders)]
     pub fn with_headers(
         response: &web_sys::Response,
@@ -170,16 +170,16 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]
 extern "C" {
-    /// The body of an upload. Without its content it has at most `max_fields` bytes. The client must send `min_bytes` within
-    /// `progress_timeout_ms`.
+    /// The body of an upload. Without the content, the body has at most `max_fields` bytes. The client must send `min_bytes` in
+    /// each `progress_timeout_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
     pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
     /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
-    /// Reads until `capacity` characters of content are buffered. Resolves to a fault, or an empty string, and at the end of the
-    /// body its JSON text with an empty `content`.
+    /// Reads until `capacity` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
+    /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, capacity: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
     /// Returns the buffered content between two texts, and empties the buffer.
@@ -217,7 +217,7 @@ extern "C" {
     pub fn set_connection(this: &ObjectSocket, conn: u32);
 }
 
-/// Returns the WebSocket of an upgrade response; it must be accepted.
+/// Returns the WebSocket of an upgrade response. The caller must accept the WebSocket.
 pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
     response
         .unchecked_ref::<UpgradeResponse>()

@@ -1,5 +1,5 @@
-// Recovery from the loss of the wasm instance after a panic or trap. The promises of the lost instance never settle, so each
-// gets a fallback here.
+// Recovery from the loss of the wasm instance after a panic or trap. The promises of a lost instance would never settle, so a
+// `Task` gives each promise a fallback.
 
 import { withHeaders } from './timing.js';
 import { interrupted } from './unavailable.js';
@@ -26,19 +26,19 @@ export function instanceLost(socket, headers) {
     try {
       task.resolve(LOST);
     } catch {
-      // The others must be settled nevertheless.
+      // The other tasks must be settled nevertheless.
     }
   }
 }
 
-/** Whether an instance was lost before this one. It stays true for all objects that start later. */
+/** Whether an instance was lost before this one. Stays true for all objects that start later. */
 export function previousInstanceCrashed() {
   return wasLost;
 }
 
 const LOST = Symbol('lost');
 
-/** A task of the instance. wasm settles its promise, or the loss of the instance does. */
+/** A task of the instance. The wasm code settles its promise, or `instanceLost` does. */
 class Task {
   #resolve;
   #reject;
@@ -48,7 +48,7 @@ class Task {
     const { promise, resolve, reject } = Promise.withResolvers();
     this.#resolve = resolve;
     this.#reject = reject;
-    // The loss may happen in the context of another request; after `then`, `onLoss` runs in the context of this one.
+    // The instance may be lost in the context of another request. After `then`, `onLoss` runs in the context of this request.
     this.promise = promise.then((value) => (value === LOST ? onLoss() : value));
     pending.add(this);
   }
@@ -65,31 +65,34 @@ class Task {
 }
 
 /**
- * Handles a request to the worker: responds with 503 if the instance is lost.
+ * Creates the task of a request to the worker: responds with 503 if the instance is lost.
  * @param {string} headers of the 503, alternating lines with a name and a value
  */
 export function workerTask(headers) {
   return new Task(() => withHeaders(interrupted(), headers));
 }
 
-/** Handles a request to the object, or its alarm: rejects if the instance is lost. The worker then responds with 503. */
+/** Creates the task of a request to the object, or of its alarm. Rejects if the instance is lost: the worker then sends a 503. */
 export function objectTask() {
   return new Task(() => {
     throw new Error('The hub was interrupted');
   });
 }
 
-/** Processes a frame: closes its socket if the instance is lost, because the client gets no acknowledgement. */
+/** Creates the task of a frame: closes the socket if the instance is lost, because the client gets no acknowledgement. */
 export function frameTask(socket) {
   return new Task(() => requestReconnect(socket));
 }
 
-/** A background task of an object, such as a write: closes all sockets of the object, because each client may wait for it. */
+/**
+ * Creates a background task of an object, such as a write. If the instance is lost, closes all sockets of the object, because
+ * each client may wait for the task.
+ */
 export function backgroundTask(state) {
   return new Task(() => state.getWebSockets().forEach(requestReconnect));
 }
 
-/** The attachment of a closed socket: `CLOSED_ATTACHMENT` in `hub/ports.rs`. */
+/** The attachment of a closed socket: `CLOSED_ATTACHMENT` in `src/hub/base/ports.rs`. */
 const CLOSED = 'closed';
 
 /** Closes a socket with a code after which clients reconnect, unless it was closed before. */
@@ -100,6 +103,6 @@ function requestReconnect(socket) {
     socket.serializeAttachment(CLOSED);
     socket.close(1012, 'The hub was interrupted. Reconnect.');
   } catch {
-    // It is already closed.
+    // The socket is already closed.
   }
 }

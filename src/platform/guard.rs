@@ -1,5 +1,5 @@
-//! Recovery from panics (`guard.js`). A panic ends the wasm instance with all its pending requests and sockets; the guard
-//! responds with 503 to the requests and closes the sockets with 1012.
+//! Recovery from panics (`guard.js`). A panic ends the wasm instance. The guard then responds with 503 to the pending requests of
+//! the instance, and closes its sockets with 1012.
 
 use std::cell::{Cell, RefCell};
 
@@ -20,7 +20,7 @@ extern "C" {
     /// Settles all pending tasks and closes `socket`. The request that is being routed gets a 503 with these additional headers.
     #[wasm_bindgen(js_name = instanceLost)]
     fn instance_lost(socket: &JsValue, headers: &str);
-    /// Whether an earlier instance was lost. Its last database writes may be delayed.
+    /// Whether an earlier instance was lost, whose last database writes may still be in flight.
     #[wasm_bindgen(js_name = previousInstanceCrashed)]
     pub fn previous_instance_crashed() -> bool;
 
@@ -33,16 +33,16 @@ extern "C" {
     #[wasm_bindgen(method)]
     fn reject(this: &Task, error: &JsValue);
 
-    /// A request to the worker: responds with 503 and these additional headers if the instance is lost.
+    /// Creates the task of a request to the worker: responds with 503 and these additional headers if the instance is lost.
     #[wasm_bindgen(js_name = workerTask)]
     pub fn worker_task(headers: &str) -> Task;
-    /// A request to the object, or its alarm: rejects if the instance is lost.
+    /// Creates the task of a request to the object, or of its alarm: rejects if the instance is lost.
     #[wasm_bindgen(js_name = objectTask)]
     pub fn object_task() -> Task;
-    /// The processing of a frame: closes the socket if the instance is lost.
+    /// Creates the task of a frame: closes the socket if the instance is lost.
     #[wasm_bindgen(js_name = frameTask)]
     pub fn frame_task(socket: &JsValue) -> Task;
-    /// A background task of an object: closes all sockets of the object if the instance is lost.
+    /// Creates a background task of an object: closes all sockets of the object if the instance is lost.
     #[wasm_bindgen(js_name = backgroundTask)]
     pub fn background_task(state: &JsValue) -> Task;
 }
@@ -55,7 +55,8 @@ extern "C" {
 }
 
 impl Task {
-    /// Starts a future, whose result settles the returned promise. It is boxed, because `spawn_local` is compiled for each type.
+    /// Starts a future, whose result settles the returned promise. The future is boxed, because `spawn_local` is compiled for
+    /// each type.
     pub fn start(self, future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> Promise {
         let promise = self.promise();
         let future: LocalBoxFuture<'static, Result<JsValue, JsValue>> = Box::pin(future);
@@ -85,9 +86,9 @@ pub fn initialize() {
     handler::set_on_abort(on_abort);
 }
 
-/// Frees a block at the beginning of the heap, behind which another one stays. Small values are then allocated there, and not
-/// between large buffers: the memory of wasm never shrinks, and a buffer of 30 MiB does not fit in the place of one that is
-/// followed by a small value.
+/// Allocates two blocks at the beginning of the heap and frees the first one. Small values are then allocated in the free
+/// block, and not between large buffers: the memory of wasm never shrinks, and a small value behind a freed buffer prevents a
+/// larger buffer from using that place.
 fn reserve_low_memory() {
     let low = Vec::<u8>::with_capacity(LOW_MEMORY_BYTES);
     std::hint::black_box(low.as_ptr());
@@ -98,7 +99,7 @@ fn reserve_low_memory() {
 /// The memory for small values of an instance with a few sessions, in bytes.
 const LOW_MEMORY_BYTES: usize = 512 * 1024;
 
-/// Runs after a panic or trap. It can call JavaScript only once: the instance traps when the call returns.
+/// Runs after a panic or trap. Can call JavaScript only once, because the instance traps when the call returns.
 fn on_abort() {
     instance_lost(&CURRENT_SOCKET.replace(JsValue::UNDEFINED), &CURRENT_HEADERS.take());
 }
@@ -110,7 +111,7 @@ thread_local! {
     static CURRENT_HEADERS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Routes a request synchronously; its response is a 503 with these additional headers if the instance is lost during it.
+/// Routes a request synchronously. If the instance is lost meanwhile, the response is a 503 with these additional headers.
 pub fn with_headers<T>(headers: &str, route: impl FnOnce() -> T) -> T {
     CURRENT_HEADERS.set(headers.to_owned());
     let result = route();
@@ -118,7 +119,7 @@ pub fn with_headers<T>(headers: &str, route: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Processes a frame synchronously; its socket is closed if the instance is lost during it.
+/// Processes a frame synchronously. If the instance is lost meanwhile, the socket of the frame is closed.
 pub fn with_socket<T>(socket: &JsValue, process: impl FnOnce() -> T) -> T {
     CURRENT_SOCKET.set(socket.clone());
     let result = process();

@@ -61,7 +61,7 @@ impl SocketKind {
     }
 }
 
-/// The parts of a request that select its handler.
+/// The method, URL and headers of a request to the object.
 struct ObjectRequest<'a> {
     method: &'a str,
     url: &'a str,
@@ -98,7 +98,7 @@ impl From<StartError> for ErrorResponse {
     fn from(error: StartError) -> Self {
         match error {
             StartError::UnknownNamespace => Self::not_configured("This object does not know its namespace yet."),
-            StartError::Replaced => Self::replaced(),
+            StartError::Replaced => Self::object_replaced(),
             StartError::InvalidConfig(message) => Self::not_configured(message),
         }
     }
@@ -131,7 +131,7 @@ impl NamespaceHub {
         guard::object_task().start(async move { object.fetch(request).await.map(JsValue::from) })
     }
 
-    /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
+    /// Handles a frame: a string or an `ArrayBuffer`. Most frames are processed synchronously and need no promise.
     #[wasm_bindgen(js_name = webSocketMessage)]
     pub fn web_socket_message(
         &self,
@@ -176,8 +176,8 @@ struct NamespaceObject {
 }
 
 impl NamespaceObject {
-    /// Returns the hub, and starts it on the first call. The namespace is stored in the object; `namespace`, from a request, is
-    /// used until then.
+    /// Returns the hub, and starts it on the first call. `namespace`, from a request, is used until the object has stored its
+    /// namespace.
     fn start(&self, namespace: Option<&str>) -> std::result::Result<Rc<RunningHub>, StartError> {
         if let Some(running) = self.running.borrow().as_ref() {
             return Ok(Rc::clone(running));
@@ -221,7 +221,7 @@ impl NamespaceObject {
         }
     }
 
-    /// Converts a request for the router. The request of an upload gets a handle to its body; any other gets the body itself.
+    /// Converts a request for the router. An upload gets a handle to its body, any other request gets the body itself.
     async fn to_router_request(
         &self,
         running: &RunningHub,
@@ -240,7 +240,7 @@ impl NamespaceObject {
     }
 
     fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
-        let has_room = running.hub.has_room_for(upgrade);
+        let has_room = running.hub.has_room_for_cli(upgrade);
         let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(too_many_sockets()) };
         running.hub.open_cli(conn, upgrade);
         Ok(response)
@@ -260,7 +260,7 @@ impl NamespaceObject {
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
-                let accepted = self.accept(running, running.hub.has_room())?;
+                let accepted = self.accept(running, running.hub.has_room_for_socket())?;
                 let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };
                 let subscription = Subscription { expires_at, ..events.subscription };
                 running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
@@ -298,7 +298,7 @@ impl NamespaceObject {
     async fn fetch(&self, request: Request) -> Result<Response> {
         let lines = glue::read_head(&request, OBJECT_HEADERS);
         let head = ObjectRequest::parse(&lines);
-        // A WebSocket request may have no valid token yet.
+        // WebSocket requests are not measured, because their clients may have no valid token.
         let started = head.socket.is_empty().then(|| self.meter.start());
         let response = self.handle(&request, head).await?;
         if let Some(started) = started {
@@ -321,7 +321,7 @@ impl NamespaceObject {
         }
     }
 
-    /// Passes a frame to the hub. Copies a large one into wasm memory only if the hub has memory for it.
+    /// Passes a frame to the hub. Copies a large frame into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(running) = self.start(None) else {
             self.close_all_sockets(1012, RECONNECT);
@@ -362,7 +362,8 @@ impl NamespaceObject {
             }
         };
         if unused {
-            // The platform removes an object only if its storage is empty. An alarm leaves metadata there even after it fired.
+            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves
+            // metadata.
             log_error(self.state.storage().delete_all().await);
         }
         Ok(())

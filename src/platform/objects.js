@@ -9,7 +9,7 @@ export class Objects {
   #options;
   #timedOutBody;
   /** The result of `#target` for the last namespace. */
-  #last = { namespace: undefined, id: undefined, headers: undefined };
+  #lastTarget = { namespace: undefined, id: undefined, headers: undefined };
 
   /**
    * Throws if the runtime does not support jurisdictions.
@@ -23,24 +23,24 @@ export class Objects {
     this.#timedOutBody = timedOutBody;
   }
 
-  /** Whether the object with this state is the one of a namespace. */
+  /** Whether the Durable Object with this state is the object of a namespace. */
   contains(state, namespace) {
     return this.#target(namespace).id.equals(state.id);
   }
 
   /** Returns the id of a namespace's object, and the headers of a request without a body. */
   #target(namespace) {
-    if (this.#last.namespace !== namespace) {
+    if (this.#lastTarget.namespace !== namespace) {
       const headers = new Headers({ 'hub-namespace': namespace });
-      this.#last = { namespace, id: this.#objects.idFromName(namespace), headers };
+      this.#lastTarget = { namespace, id: this.#objects.idFromName(namespace), headers };
     }
-    return this.#last;
+    return this.#lastTarget;
   }
 
   /**
    * Forwards a WebSocket request to the object of a namespace.
    * @param {string} socket the `SocketKind`
-   * @param {string} expiresAt the expiry of its token; empty for none
+   * @param {string} expiresAt the expiry of the token; empty for a token that does not expire
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
   connect(namespace, socket, expiresAt, request, timeoutMs) {
@@ -56,7 +56,7 @@ export class Objects {
    */
   forward(namespace, request, timeoutMs, addedHeaders, startedAt) {
     const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
-    // A GET request with a body is forwarded with it: the object discards it, so that a client that still sends gets the response.
+    // The body of a GET request is forwarded, too: the object discards it, so that a client that still sends gets the response.
     if (request.method === 'GET' && request.body === null) {
       const { headers } = this.#target(namespace);
       return this.#fetch(namespace, request.url, headers, timeoutMs, addHeaders);
@@ -81,13 +81,13 @@ export class Objects {
   }
 }
 
-/** Only the headers that the object reads, because each one is copied twice. */
+/** Returns only the headers that the object reads, because each header is copied twice. */
 function bodyHeaders(namespace, request) {
   const length = request.headers.get('content-length');
   return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
 }
 
-/** Only the headers that the object reads, and the upgrade, which the runtime requires. */
+/** Returns only the headers that the object reads, and the upgrade, which the runtime requires. */
 function socketHeaders(namespace, socket, expiresAt, request) {
   const headers = { upgrade: 'websocket', 'hub-namespace': namespace, 'hub-socket': socket, 'hub-expires-at': expiresAt };
   const lastEventId = request.headers.get('last-event-id');

@@ -18,9 +18,10 @@ use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard;
 use super::time::{now, sleep};
-use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
+use crate::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushResponse, RandomSourceError, Runtime};
 use crate::limits::PUSH_TIMEOUT_MS;
 
+// The key-value table. Existing objects have it under the name `notes`.
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
 const PUT: &str = "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -50,7 +51,7 @@ struct Sockets {
     open: HashMap<ConnId, SendWrapper<ObjectSocket>>,
     /// Sockets that the hub has closed, until their close event.
     closing: BTreeSet<ConnId>,
-    last: ConnId,
+    last_id: ConnId,
 }
 
 impl Sockets {
@@ -89,11 +90,11 @@ impl ObjectRuntime {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Assigns an id to a socket.
+    /// Inserts a socket, and returns its new id.
     pub fn insert_socket(&self, socket: ObjectSocket) -> ConnId {
         let mut sockets = self.sockets();
-        sockets.last += 1;
-        let conn = sockets.last;
+        sockets.last_id += 1;
+        let conn = sockets.last_id;
         socket.set_connection(conn);
         sockets.open.insert(conn, SendWrapper::new(socket));
         conn
@@ -179,7 +180,7 @@ impl Runtime for ObjectRuntime {
         Box::pin(SendFuture::new(sleep(ms)))
     }
 
-    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>> {
         Box::pin(SendFuture::new(async move {
             let (url, headers) = (request.uri().to_string(), convert::header_lines(request.headers()));
             let response = glue::send_post(&url, &headers, request.body(), PUSH_TIMEOUT_MS);
@@ -187,7 +188,7 @@ impl Runtime for ObjectRuntime {
             let response = response.as_string().unwrap_or_default();
             let (status, retry_after) = response.split_once('\n').ok_or_else(|| response.clone())?;
             let status = status.parse().map_err(|_| "The response of the push service has no status.")?;
-            Ok(PushAnswer { status, retry_after: Some(retry_after.to_owned()).filter(|text| !text.is_empty()) })
+            Ok(PushResponse { status, retry_after: Some(retry_after.to_owned()).filter(|text| !text.is_empty()) })
         }))
     }
 
@@ -233,7 +234,7 @@ impl Runtime for ObjectRuntime {
     }
 }
 
-/// Logs a failed storage operation. There is no retry.
+/// Logs the error of a failed storage operation, which is not retried.
 pub fn log_error(result: worker::Result<()>) {
     if let Err(error) = result {
         worker::console_error!("the storage of the object failed: {error}");

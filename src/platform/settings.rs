@@ -113,8 +113,8 @@ pub fn database(env: &Env, meter: Option<&Meter>) -> Result<Arc<dyn Database>, S
     Ok(Arc::new(D1::new(db, meter)))
 }
 
-/// Returns the objects of the namespaces. Fails in a runtime without jurisdictions, such as the local one, if the objects must be
-/// restricted to one.
+/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
+/// local runtime.
 pub fn objects(env: &Env) -> Result<Objects, String> {
     let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
     let binding =
@@ -129,7 +129,7 @@ pub fn objects(env: &Env) -> Result<Objects, String> {
     })
 }
 
-/// The binding is required: without it `POST /api/auth` would silently allow unlimited attempts.
+/// Checks the binding of the rate limit, without which `POST /api/auth` would silently allow unlimited attempts.
 fn check_rate_limit(env: &Env) -> Result<(), String> {
     let is_bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }

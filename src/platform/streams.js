@@ -2,7 +2,7 @@
 
 import { encodeUtf8 } from './glue.js';
 
-/** The largest chunk in bytes. The runtime holds a chunk of each stream until the client has read it: the budget does not count it. */
+/** The largest chunk in bytes. Outside of the budget, the runtime holds a chunk of each stream until the client has read it. */
 const MAX_CHUNK_BYTES = 64 * 1024;
 
 /** The namespaces that have streams, by their names. */
@@ -12,7 +12,8 @@ const namespaces = new Map();
 let totalBytes = 0;
 
 /**
- * The streams of a namespace. The platform may end a request without calling `cancel`: its stream stays until it is the largest.
+ * The streams of a namespace. The platform may end a request without calling `cancel`. The stream of such a request stays until
+ * it is dropped as the largest one.
  */
 class Namespace {
   streams = new Set();
@@ -116,8 +117,9 @@ class EventStream {
   }
 
   /**
-   * Drops what is unread. The client reconnects and resumes after its last event. The stream ends at the next message, which is a
-   * heartbeat at the latest, or when the client reads: the runtime allows I/O only in the events of the stream's own request.
+   * Drops the unread messages. The client reconnects and resumes after its last event. The stream ends at the next message,
+   * which is a heartbeat at the latest, or when the client reads: the runtime allows I/O only in the events of the stream's own
+   * request.
    */
   fail() {
     this.#hasFailed = true;
@@ -188,17 +190,18 @@ class EventStream {
     try {
       this.#socket.close(1001, 'Client is gone');
     } catch {
-      // It is already closed.
+      // The socket is already closed.
     }
   }
 }
 
 /**
- * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The stream has no queue of its
- * own, because that would count a message as read as soon as it is being sent.
- * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond them, the largest stream of the namespace with the
- *   most unread bytes ends
- * @param {number} maxUnreadDeltas unread bytes of this stream above which events without an id are dropped: the client may miss them
+ * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The `ReadableStream` has no
+ * queue of its own, because a message in such a queue would count as read.
+ * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond this limit, the largest stream of the namespace
+ *   with the most unread bytes ends
+ * @param {number} maxUnreadDeltas the unread bytes of this stream beyond which events without an id are dropped: the client may
+ *   miss such events
  */
 export function eventStream(socket, namespace, maxTotal, maxUnreadDeltas) {
   const source = new EventStream(socket, namespace);

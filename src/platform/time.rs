@@ -15,8 +15,8 @@ pub fn now() -> u64 {
 
 /// A pause. The timer is set when the pause is first polled, and cleared on drop.
 ///
-/// [`Delay`] wakes only the task that polled it first. A frame is polled once before it gets a task of its own
-/// (`webSocketMessage` in `object.rs`), so the timer is set anew when another task polls.
+/// [`Delay`] wakes only the task that first polled the delay. The future of a frame is polled once before it gets a task of its
+/// own (`webSocketMessage` in `object.rs`), so a new timer is set when another task polls.
 pub struct Sleep {
     /// Unix milliseconds.
     ends_at: u64,

@@ -28,7 +28,7 @@ export class Meter {
 
   /**
    * Adds the header to a response: the time in the object, the time since the object was loaded, and the batches that ended
-   * during the request, which may be those of concurrent requests.
+   * during the request. Batches of concurrent requests count, too.
    */
   finish({ startedAt, batches, batchMs }, response) {
     const region = this.#region && ` region=${this.#region}`;
@@ -51,7 +51,7 @@ export class Meter {
 }
 
 /**
- * Rebuilds a response with more headers. They replace headers of the same name; a `Vary` is appended instead.
+ * Rebuilds a response with more headers, which replace headers of the same name; `Vary` is appended instead.
  * @param {string} headers alternating lines with a name and a value
  * @param {number} [startedAt] the time from `now` when the worker received the request; undefined without a valid token
  */

@@ -1,6 +1,6 @@
-// The body of an upload: {"filename", "content", "mimeType"}, where `content` is the base64 of a file. It is not copied into
-// wasm memory, and is read piece by piece: the content goes to one buffer with free space at both ends. The start and end of a
-// frame for the CLI are written there, around the content. Decoding the frame to a string makes the only copy.
+// The body of an upload: {"filename", "content", "mimeType"}, where `content` is the base64 of a file. The body is not copied
+// into wasm memory, but read piece by piece: the content goes to one buffer with free space at both ends. The start and end of
+// a frame for the CLI are written into the free space, around the content. Decoding the frame to a string makes the only copy.
 
 /**
  * The free space at the ends of the buffer. It is small, so that the frame and the buffer need equally many pages of memory:
@@ -32,7 +32,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
   HEX_DIGITS[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
-/** The message is an `UploadFault` (src/hub/ports.rs) in kebab-case. */
+/** The message is an `UploadFault` (src/hub/base/ports.rs) in kebab-case. */
 class Fault extends Error {}
 
 /** Finds the content in the bytes of a body, which come in pieces of any size. */
@@ -51,7 +51,7 @@ export class Parser {
   #escapeLength = 0;
   #escapeValue = 0;
   /** The number of characters of the content, padding included. */
-  #length = 0;
+  #contentLength = 0;
   #padding = 0;
 
   /** @param {number} maxFields the largest body without its content, in bytes */
@@ -61,7 +61,7 @@ export class Parser {
 
   /** The size of the decoded content so far, in bytes. */
   get size() {
-    return Math.floor((this.#length * 3) / 4) - this.#padding;
+    return Math.floor((this.#contentLength * 3) / 4) - this.#padding;
   }
 
   /** The text of the body with an empty content. */
@@ -94,7 +94,7 @@ export class Parser {
           output[end++] = character;
           at++;
         }
-        this.#length += end - start;
+        this.#contentLength += end - start;
         if (at === input.length) break;
       }
       if (end === output.length && input[at] !== QUOTE) break;
@@ -150,7 +150,7 @@ export class Parser {
     }
   }
 
-  /** Reads a byte of the content that is not plain base64. Some clients write `\/` and `\u002B`; escaped line breaks are skipped. */
+  /** Reads a byte of the content that is not plain base64. Some clients write `\/` or `\u002B`. Skips escaped line breaks. */
   #readContent(byte, output, end) {
     if (this.#escapeLength === 0) {
       if (byte === QUOTE) return this.#endContent(output, end);
@@ -184,14 +184,14 @@ export class Parser {
       if (this.#padding > 0 || !(STANDARD[code] > 0)) throw new Fault('bad-base64');
       output[end] = STANDARD[code];
     }
-    this.#length++;
+    this.#contentLength++;
     return end + 1;
   }
 
   #endContent(output, end) {
     this.#fields.push(QUOTE);
     this.#contentState = 'closed';
-    const surplus = this.#length % 4;
+    const surplus = this.#contentLength % 4;
     if (surplus === 0) return end;
     if (surplus === 1 || this.#padding > 0) throw new Fault('bad-base64');
     let padded = end;
@@ -207,17 +207,16 @@ export class Upload {
   #parser;
   #minBytes;
   #progressTimeoutMs;
-  /** `Content-Length`; -1 without one. */
-  #declared;
+  /** `Content-Length`; -1 if the request has none. */
+  #declaredBytes;
   #inputBuffer = new ArrayBuffer(INPUT_BYTES);
   #input = new Uint8Array(0);
   /** Where to continue in `#input`. */
   #inputOffset = 0;
-  /** The number of bytes received. */
-  #received = 0;
+  #receivedBytes = 0;
   #hasEnded = false;
   #buffer = new ArrayBuffer(0);
-  /** The end of the content in the buffer; it begins after the free space. */
+  /** The end of the content in the buffer. The content begins at `PREFIX_BYTES`. */
   #end = PREFIX_BYTES;
 
   /**
@@ -232,7 +231,7 @@ export class Upload {
     this.#minBytes = minBytes;
     this.#progressTimeoutMs = progressTimeoutMs;
     const declared = Number.parseInt(request.headers.get('content-length') ?? '', 10);
-    this.#declared = Number.isSafeInteger(declared) ? declared : -1;
+    this.#declaredBytes = Number.isSafeInteger(declared) ? declared : -1;
   }
 
   /** The size of the decoded content that was read, in bytes. */
@@ -250,9 +249,9 @@ export class Upload {
    */
   async read(capacity, maxFile, maxBody) {
     try {
-      if (this.#declared > maxBody) throw new Fault('too-large');
+      if (this.#declaredBytes > maxBody) throw new Fault('too-large');
       while (!this.#hasEnded) {
-        const output = this.#reserve(capacity);
+        const output = this.#ensureSpace(capacity);
         [this.#inputOffset, this.#end] = this.#parser.parse(this.#input, this.#inputOffset, output, this.#end);
         if (this.size > maxFile) throw new Fault('too-large');
         if (this.#inputOffset === this.#input.length) await this.#receive(maxBody);
@@ -271,7 +270,7 @@ export class Upload {
     const encoder = new TextEncoder();
     const before = encoder.encode(prefix);
     const after = encoder.encode(suffix);
-    const start = this.#makeSpace(before.length, after.length);
+    const start = this.#makeSpaceAround(before.length, after.length);
     const bytes = new Uint8Array(this.#buffer);
     bytes.set(before, start - before.length);
     bytes.set(after, this.#end);
@@ -295,19 +294,19 @@ export class Upload {
     this.#reader = undefined;
   }
 
-  /** Returns a view of the buffer up to the end of the space for content, which it enlarges up to `capacity` when it is full. */
-  #reserve(capacity) {
+  /** Enlarges a full buffer, up to `capacity` for the content. Returns a view of the buffer without the free space at its end. */
+  #ensureSpace(capacity) {
     let space = this.#buffer.byteLength - PREFIX_BYTES - SUFFIX_BYTES;
     if (this.#end >= PREFIX_BYTES + space && space < capacity) {
-      const needed = this.#declared < 0 ? Math.max(INPUT_BYTES, 2 * space) : this.#declared;
+      const needed = this.#declaredBytes < 0 ? Math.max(INPUT_BYTES, 2 * space) : this.#declaredBytes;
       space = Math.min(capacity, needed);
       this.#buffer = this.#buffer.transfer(PREFIX_BYTES + space + SUFFIX_BYTES);
     }
     return new Uint8Array(this.#buffer, 0, PREFIX_BYTES + Math.min(capacity, space));
   }
 
-  /** Moves the content to a larger buffer when the free space is too small. Returns where the content begins. */
-  #makeSpace(before, after) {
+  /** Moves the content to a larger buffer if the free space at the ends is too small. Returns where the content begins. */
+  #makeSpaceAround(before, after) {
     if (before <= PREFIX_BYTES && this.#end + after <= this.#buffer.byteLength) return PREFIX_BYTES;
     const length = this.#end - PREFIX_BYTES;
     const larger = new Uint8Array(before + length + after);
@@ -321,7 +320,7 @@ export class Upload {
   /** Reads the next bytes of the body into `#input`. */
   async #receive(maxBody) {
     // The rest stays unread for `discardBody`.
-    if (this.#received > maxBody) throw new Fault('too-large');
+    if (this.#receivedBytes > maxBody) throw new Fault('too-large');
     if (this.#body === null) {
       this.#hasEnded = true;
       return;
@@ -341,9 +340,9 @@ export class Upload {
       this.#inputBuffer = value.buffer;
       this.#input = value;
       this.#inputOffset = 0;
-      this.#received += value.length;
+      this.#receivedBytes += value.length;
       // A chunked body may be longer than its declared length, which determined the size of the buffer.
-      if (this.#declared >= 0 && this.#received > this.#declared) throw new Fault('broken');
+      if (this.#declaredBytes >= 0 && this.#receivedBytes > this.#declaredBytes) throw new Fault('broken');
     } catch (error) {
       if (error instanceof Fault) throw error;
       throw new Fault(stalled ? 'stalled' : 'broken');

@@ -24,14 +24,15 @@ impl JsUpload {
 }
 
 /// Returns the largest body of an upload, in bytes.
-pub fn max_body_bytes(max_file: u64) -> u64 {
-    max_file / 100 * UPLOAD_BODY_PERCENT
+pub fn max_body_bytes(max_file_bytes: u64) -> u64 {
+    max_file_bytes / 100 * UPLOAD_BODY_PERCENT
 }
 
 impl UploadBody for JsUpload {
     #[allow(clippy::cast_precision_loss)] // A JavaScript number represents each limit exactly.
-    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
-        let read = self.upload.read(capacity as f64, max_file as f64, max_body_bytes(max_file) as f64);
+    fn read(&self, capacity: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>> {
+        let max_body_bytes = max_body_bytes(max_file_bytes);
+        let read = self.upload.read(capacity as f64, max_file_bytes as f64, max_body_bytes as f64);
         Box::pin(SendFuture::new(async move {
             let result = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
             let result = js_sys::Array::from(&result);

@@ -46,7 +46,7 @@ thread_local! {
     static STATE: RefCell<Option<Rc<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// What all requests of an isolate share: created from the settings.
+/// The state that all requests of an isolate share. It is created from the settings.
 struct WorkerState {
     edge: Edge,
     objects: Objects,
@@ -79,8 +79,8 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         Ok(state) => state,
         Err(message) => return not_configured(request, message),
     };
-    // Computed before the response, because error responses need them, too: without them, a browser does not let a page of
-    // another origin read a response.
+    // Computed first, because error responses need CORS headers, too: otherwise a browser does not let a page of another origin
+    // read the error.
     let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
     let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
@@ -119,7 +119,7 @@ fn not_configured(request: Request, message: String) -> Promise {
     })
 }
 
-/// A response, and whether it gets `Server-Timing`: its request had a valid token, and it is no event stream or upgrade.
+/// A response, and whether it gets `Server-Timing`: only responses to a valid token do, except event streams and upgrades.
 struct ServedResponse {
     response: Response,
     has_timing: bool,
@@ -212,7 +212,7 @@ impl IncomingRequest {
         Ok(convert::to_js_response(&response))
     }
 
-    /// Counts a request of this client address. Returns the response if there were too many; those with another `prefix` are
+    /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
     /// counted separately.
     async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
         let address = self.request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
@@ -225,7 +225,7 @@ impl IncomingRequest {
         Ok(None)
     }
 
-    /// Forwards a WebSocket request. `expires_at` is the expiry of its token.
+    /// Forwards a WebSocket request. `expires_at` is when its token expires.
     async fn connect(&self, namespace: &Namespace, kind: SocketKind, expires_at: Option<u64>) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
@@ -253,7 +253,7 @@ impl IncomingRequest {
         if !is_upload(&self.head.method, &self.head.path) {
             return timeout_ms + self.body_time_ms(MAX_BODY_BYTES as u64).min(BODY_TIMEOUT_MS);
         }
-        // As long as the client and the CLI make progress. The CLI may take as long as the slowest client.
+        // Twice, because the CLI may take as long to receive a file as the slowest client to send it.
         let transfer_ms = self.body_time_ms(self.state.max_upload_bytes).saturating_mul(2);
         transfer_ms.saturating_add(timeout_ms + FRAME_UPLOAD_WAIT_MS)
     }
@@ -282,8 +282,8 @@ impl IncomingRequest {
         Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
     }
 
-    /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT
-    /// packet, opens a WebSocket to the object of the namespace in its token, and pipes the two sockets to each other.
+    /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges the WebSocket: it reads
+    /// the CONNECT packet, opens a second WebSocket to the object of the namespace in the token, and pipes the two to each other.
     fn accept_bridged(self: Rc<Self>) -> Result<Response> {
         let pair = WebSocketPair::new()?;
         pair.server.accept()?;
@@ -357,7 +357,7 @@ async fn wait_for_connect(
         match admission.unwrap_or(Admission::Close(BINARY_UNSUPPORTED.0, BINARY_UNSUPPORTED.1)) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {
-                // Fails on a closing socket; then the next iteration returns.
+                // Fails if the socket is closing; the next iteration returns then.
                 let _ = server.send_with_str(refusal);
                 refusals += 1;
                 if refusals == MAX_REFUSALS {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{from_base64url, to_base64url};
 use crate::limits::MAX_ENDPOINT_BYTES;
 
-/// A host name has at most 255 bytes in a DNS message (RFC 1035 section 2.3.4), two of which its text does not have: the first
+/// A host name has at most 255 bytes in a DNS message (RFC 1035 section 2.3.4). The text of the name lacks two of them: the first
 /// length byte and the root label.
 const MAX_HOST_BYTES: usize = 253;
 

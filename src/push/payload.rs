@@ -30,8 +30,7 @@ pub struct Notification {
     pub request_id: Option<String>,
     pub body: String,
     /// The ids of earlier pending requests that this notification supersedes, the newest last. If `request_id` is answered
-    /// before the push is sent, the hub notifies about the newest of these that is still pending. It is stored as
-    /// `earlier`, because earlier releases have written that name.
+    /// before the push is sent, the hub notifies about the newest superseded request that is still pending.
     #[serde(default, rename = "earlier", skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<String>,
 }
@@ -89,24 +88,25 @@ impl Notification {
         }
     }
 
-    /// The path of the session's page in the web client.
+    /// Returns the path of the session's page in the web client.
     pub fn url(&self) -> String {
         format!("/sessions/{}", self.session_id)
     }
 
-    /// The tag of the displayed notification. A browser replaces a notification with a newer one that has the same tag.
+    /// Returns the tag of the displayed notification. A browser replaces a notification with a newer one that has the same tag.
     fn tag(&self) -> String {
         let kind = if self.kind == NotificationKind::Permission { "permission" } else { "ready" };
         format!("{kind}-{}", self.session_id)
     }
 
-    /// The header `Topic`: the tag, hashed to the allowed 32 characters (RFC 8030 section 5.4).
+    /// Returns the header `Topic`: the tag, hashed to the allowed 32 characters (RFC 8030 section 5.4).
     pub fn topic(&self) -> String {
         let digest = Sha256::digest(self.tag().as_bytes());
         to_base64url(digest.get(..24).unwrap_or_default())
     }
 
-    /// The header `Urgency` (RFC 8030 section 5.3): high for a request, because the agent is blocked until it is answered.
+    /// Returns the header `Urgency` (RFC 8030 section 5.3): high for a permission request, because the agent is blocked until the
+    /// request is answered.
     pub fn urgency(&self) -> &'static str {
         match self.kind {
             NotificationKind::Permission => "high",

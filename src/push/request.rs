@@ -22,7 +22,7 @@ const RECORD_SIZE_FIELD: Range<usize> = 16..20;
 
 const AUTH_BYTES: usize = 16;
 
-/// A message replaces the undelivered one of the same topic (RFC 8030 section 5.4).
+/// A message replaces the undelivered message of the same topic (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
 /// RFC 8030 section 5.3.
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
@@ -57,7 +57,7 @@ impl Keys {
 }
 
 #[derive(Debug)]
-pub struct Message<'a> {
+pub struct PushMessage<'a> {
     /// The plaintext.
     pub payload: String,
     /// How long the push service stores an undelivered message.
@@ -83,8 +83,8 @@ pub enum BuildError {
 ///
 /// # Panics
 ///
-/// `web-push-native` panics when the platform has no random source: the caller must check it first.
-pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
+/// `web-push-native` panics when the platform has no random source: the caller must check the random source first.
+pub fn build(endpoint: &Endpoint, keys: &Keys, message: PushMessage<'_>) -> Result<Request<Vec<u8>>, BuildError> {
     if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));
     }
@@ -124,9 +124,9 @@ mod tests {
         Keys::parse(P256DH, AUTH).unwrap()
     }
 
-    fn message(payload: &str) -> Message<'_> {
+    fn message(payload: &str) -> PushMessage<'_> {
         let (topic, urgency, authorization) = ("topic-1", "high", "vapid t=token, k=key");
-        Message { payload: payload.to_owned(), ttl: Duration::from_secs(60), topic, urgency, authorization }
+        PushMessage { payload: payload.to_owned(), ttl: Duration::from_secs(60), topic, urgency, authorization }
     }
 
     fn body(payload: &str) -> Vec<u8> {

@@ -16,7 +16,7 @@ const LIFETIME_SECS: u64 = 12 * 3600;
 /// How long before its expiry a token is replaced.
 const RENEW_BEFORE_SECS: u64 = 3600;
 
-/// The hub's key pair. Push services accept requests for a subscription only from the key pair that it was created with.
+/// The hub's key pair. A browser subscribes with its public key; the push service then accepts only requests that this pair signed.
 #[derive(Clone)]
 pub struct VapidKeys(SigningKey);
 
@@ -102,8 +102,8 @@ struct VapidClaims<'a> {
 pub struct TokenCache(HashMap<(String, Option<String>), (String, u64)>);
 
 impl TokenCache {
-    /// Returns the header `Authorization` for a push service. `audience` is its origin, `now` is in Unix seconds. `None` when
-    /// the token can't be signed.
+    /// Returns the header `Authorization` for a push service. `audience` is the origin of the push service, `now` is in Unix
+    /// seconds. `None` when the token can't be signed.
     pub fn authorization(
         &mut self,
         keys: &VapidKeys,

@@ -203,7 +203,7 @@ pub async fn read_page(
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
-    let (own, all) = (&memory.budget.reads, memory.budget.all_reads());
+    let (own, all) = (&memory.budget.reads, memory.budget.isolate_reads());
     let own_place = memory.wait_for_turn(&own.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let place = memory.wait_for_turn(&all.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.

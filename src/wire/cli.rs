@@ -28,7 +28,7 @@ pub struct ConnectAuth {
     pub session_id: Option<String>,
     /// The machine that the connection belongs to.
     pub machine_id: Option<String>,
-    /// The namespace that the client expects; must be the one of the token.
+    /// The namespace that the client expects; must be the namespace of the token.
     pub namespace: Option<String>,
     /// What the client supports beyond the protocol's first version. Unknown names are ignored.
     pub features: Option<Vec<String>>,
@@ -36,7 +36,7 @@ pub struct ConnectAuth {
 
 impl ConnectAuth {
     /// Whether the client accepts uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
-    pub fn has_upload_chunks(&self) -> bool {
+    pub fn accepts_upload_chunks(&self) -> bool {
         self.features.iter().flatten().any(|feature| feature == "upload-chunks")
     }
 }
@@ -77,7 +77,7 @@ pub struct NewMessage<'a> {
     pub sid: String,
     #[serde(borrow)]
     message: &'a RawValue,
-    /// An idempotency key: a message with a known one is not stored again.
+    /// An idempotency key: a message with a known key is not stored again.
     pub local_id: Option<String>,
 }
 
@@ -100,7 +100,8 @@ pub struct MessageDelta {
     pub sid: String,
     /// The `localId` of the message.
     pub id: String,
-    /// A JSON string. It may begin or end with half of a surrogate pair, so it is decoded with the delta before it.
+    /// A JSON string. The string may begin or end with half of a surrogate pair, so the hub decodes it together with the previous
+    /// delta.
     pub text: Json,
     /// Where `text` begins in the text of the message, in UTF-16 code units.
     #[serde(default, deserialize_with = "optional_scalar")]
@@ -144,14 +145,14 @@ pub struct MachineUpdate<'a> {
     pub value: &'a RawValue,
 }
 
-/// `session-end`: the CLI has left the session. Its `time` is ignored.
+/// `session-end`: the CLI has left the session. The field `time` is ignored.
 #[derive(Debug, Deserialize)]
 pub struct SessionEnd {
     /// The session id.
     pub sid: String,
 }
 
-/// `machine-alive`: a keep-alive. Its `time` is ignored.
+/// `machine-alive`: a keep-alive. The field `time` is ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineAlive {
@@ -182,7 +183,7 @@ pub enum EventError {
     Malformed { name: String, cause: FieldError },
 }
 
-/// Decodes the event in a frame if it has one of these names. Other frames are not parsed.
+/// Decodes the event in a frame if its name is one of `names`. Frames with other names are not parsed.
 pub fn decode_frame<'a>(frame: &'a str, names: &[&str]) -> Option<CliEvent<'a>> {
     let Ok(engineio::Packet::Message(text)) = engineio::decode(frame) else { return None };
     let (_, event) = text.split_once('[')?;
@@ -254,7 +255,7 @@ pub fn message_ack(id: &str, seq: u64) -> String {
     format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
 }
 
-/// The acknowledgement of an event. `ignored`: the names of its invalid fields.
+/// The acknowledgement of an event. `ignored`: the names of the event's invalid fields.
 pub fn ok_ack(ignored: &[&str]) -> String {
     if ignored.is_empty() { r#"{"ok":true}"#.to_owned() } else { to_json(&OkAck { ok: true, ignored }) }
 }

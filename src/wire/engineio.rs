@@ -11,7 +11,7 @@ use crate::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 pub enum Packet<'a> {
     /// The sender closes the connection.
     Close,
-    /// The data is for [`pong_frame`].
+    /// The data must be in the answer, [`pong_frame`].
     Ping(&'a str),
     Pong,
     /// A Socket.IO packet.
@@ -20,7 +20,7 @@ pub enum Packet<'a> {
     Handshake,
 }
 
-/// Decodes a WebSocket text frame. The error is the reason why it is not a packet: the protocol requires closing the connection.
+/// Decodes a WebSocket text frame. The error says why the frame is not a packet: the caller must close the connection.
 pub fn decode(frame: &str) -> Result<Packet<'_>, &'static str> {
     match frame.split_at_checked(1) {
         Some(("1", "")) => Ok(Packet::Close),

@@ -1,7 +1,8 @@
 //! Field types for untrusted JSON: each accepts exactly one JSON type.
 //!
-//! Serde's error for a string of the wrong type contains several escaped copies of the whole string: one of 30 MiB would exceed
-//! the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters first.
+//! Serde's error for a string in place of another type contains several escaped copies of the whole string: with a string of 30
+//! MiB, the error would exceed the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters
+//! first.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -11,7 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use crate::limits::MAX_ECHO_CHARS;
-use crate::model::json::whole;
+use crate::model::json::to_whole;
 
 /// Truncates a text to `max_chars` characters and an ellipsis.
 pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
@@ -93,7 +94,7 @@ impl Scalar for u64 {
     fn of(value: &AnyValue) -> Option<Self> {
         match value {
             AnyValue::Unsigned(value) => Some(*value),
-            AnyValue::Float(value) => whole(*value),
+            AnyValue::Float(value) => to_whole(*value),
             _ => None,
         }
     }
@@ -134,8 +135,8 @@ impl AnyValue {
     }
 }
 
-/// Deserializes a value of one kind. It is not generic over the type, so that it is compiled once. The visitor itself rejects
-/// other values, because `serde_json` adds the position only to its errors.
+/// Deserializes a value of one kind. Not generic over the type, so that it is compiled once. The visitor itself rejects other
+/// values, because `serde_json` adds the position only to errors of a visitor.
 struct ScalarVisitor {
     kind: ScalarKind,
     nullable: bool,
@@ -185,7 +186,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-// The rest of the value is skipped, so that the position of the error is the end of the value.
+// Before a type error, the rest of the value is skipped, so that the position of the error is the end of the value.
 
 fn skip_array<'de, A: SeqAccess<'de>>(mut array: A) -> Result<(), A::Error> {
     while array.next_element::<IgnoredAny>()?.is_some() {}

@@ -65,7 +65,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
         Some(name) => format!("{path}.{name}"),
         None => path,
     };
-    FieldError { message: sentence(&field, reason), field }
+    FieldError { message: to_sentence(&field, reason), field }
 }
 
 /// Returns the text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in it.
@@ -78,10 +78,11 @@ fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
 /// The deepest nesting that is tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// Returns the path of the value at the end of `prefix`, the beginning of a JSON text, or of the object around that value.
+/// Returns the path of the value at the end of `prefix`, which is the beginning of a JSON text. With `of_object`, returns the
+/// path of the object around that value.
 ///
-/// The path is computed only after an error: `serde_path_to_error` would track it in every read, at a cost of CPU and twice the
-/// code of each type.
+/// The path is computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice
+/// the code of each type.
 fn path_at_end(prefix: &str, of_object: bool) -> String {
     enum Container<'a> {
         Object { key: Option<&'a str> },
@@ -137,8 +138,8 @@ fn invalid_json(cause: &serde_json::Error) -> FieldError {
     FieldError::new("", format!("It is not valid JSON: {cause}."))
 }
 
-/// Returns the message for a text that does not begin with `{`. It follows the sentence "The request body must be a JSON
-/// object.".
+/// Returns the message for a text that does not begin with `{`. The message follows the sentence "The request body must be a
+/// JSON object.".
 fn not_an_object(text: &str) -> String {
     let start = text.trim_start().bytes().next();
     let syntax_error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());
@@ -162,7 +163,7 @@ fn json_type(json: &str) -> &'static str {
 }
 
 /// Converts the reason of a serde error into a sentence about the field.
-fn sentence(field: &str, reason: &str) -> String {
+fn to_sentence(field: &str, reason: &str) -> String {
     if reason.starts_with("missing field") {
         return format!("Field `{field}` is required.");
     }

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::session::ControlMode;
 
-/// `session-alive`: a keep-alive with the current state of the session. Its `time` is ignored: the clock of the CLI may be
-/// wrong.
+/// `session-alive`: a keep-alive with the current state of the session. The field `time` is ignored, because the clock of the
+/// CLI may be wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionAlive {
     /// The session id.

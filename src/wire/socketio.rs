@@ -1,8 +1,8 @@
 //! Socket.IO protocol 5, the packets inside Engine.IO messages.
 //!
-//! A packet is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Decoding is strict; it borrows from the frame
-//! and leaves arguments as raw JSON, so that a large argument is not copied. Encoding returns a complete Engine.IO frame,
-//! including its `4`. Binary packets are not supported.
+//! A packet is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Decoding is strict. Decoded packets borrow raw
+//! JSON arguments from the frame, so that a large argument is not copied. Encoding returns a complete Engine.IO frame, which
+//! starts with `4`. Binary packets are not supported.
 //! Source: Socket.IO protocol, revision 5.
 
 use std::borrow::Cow;
@@ -66,7 +66,7 @@ impl<'a> Packet<'a> {
 pub enum DecodeError {
     #[error("{0}")]
     Malformed(&'static str),
-    /// A binary event or acknowledgement. Binary frames follow it.
+    /// A binary event or acknowledgement, which binary frames follow.
     #[error("binary data is not supported: send it as base64 text")]
     BinaryUnsupported,
 }
@@ -151,7 +151,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(digits).unwrap_or((text, ""))
 }
 
-/// How many items of an array are decoded: an event has a name and one argument. An array may have millions.
+/// How many items of an array are decoded: an event has a name and one argument, but an array may have millions of items.
 const MAX_ITEMS: usize = 8;
 
 /// Parses the first [`MAX_ITEMS`] items of an array.
@@ -177,7 +177,7 @@ fn parse_array(payload: &str) -> Option<Vec<&RawValue>> {
             Ok(self)
         }
     }
-    // If the payload is a string, serde's error contains a copy of it.
+    // Serde's error for a payload that is a string would contain a copy of the string.
     let items = payload.trim_ascii_start().starts_with('[').then(|| serde_json::from_str(payload).ok()).flatten();
     items.map(|FirstItems(items)| items)
 }
@@ -188,8 +188,8 @@ fn parse_value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
     value.get().starts_with(starts).then_some(value)
 }
 
-/// Decodes the name of an event, a JSON string or number; borrows it when it has no escapes. A number is the name with its digits,
-/// as for the official server.
+/// Decodes the name of an event, a JSON string or number. A name without escapes is borrowed. As in the official server, the
+/// name is the digits of a number.
 fn parse_name(value: &RawValue) -> Option<Cow<'_, str>> {
     if value.get().starts_with(|start: char| start == '-' || start.is_ascii_digit()) {
         return Some(Cow::Borrowed(value.get()));

@@ -159,7 +159,7 @@ async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn at_most_two_hundred_sockets_without_a_token_wait_for_connect() {
     let world = World::new();
-    let has_room = || world.hub().has_room_for(Upgrade::Unauthenticated);
+    let has_room = || world.hub().has_room_for_cli(Upgrade::Unauthenticated);
     let opening: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
     assert!(!has_room());
     opening[0].send(VALID);
@@ -179,15 +179,15 @@ async fn sockets_without_a_token_do_not_block_those_with_one() {
     let _unauthenticated: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
     let has_room = || {
         [Upgrade::Unauthenticated, Upgrade::Authenticated, Upgrade::Bridged]
-            .map(|upgrade| world.hub().has_room_for(upgrade))
+            .map(|upgrade| world.hub().has_room_for_cli(upgrade))
     };
     assert_eq!(has_room(), [false, true, true]);
     let authenticated: Vec<_> = (0..31_800).map(|_| world.open_cli(true)).collect();
     assert_eq!(has_room(), [false, false, false], "the limit of all sockets is reached");
-    assert!(!world.hub().has_room(), "web clients are rejected, too");
+    assert!(!world.hub().has_room_for_socket(), "web clients are rejected, too");
     authenticated[0].close();
     assert_eq!(has_room(), [false, true, true]);
-    assert!(world.hub().has_room());
+    assert!(world.hub().has_room_for_socket());
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,31 +200,31 @@ async fn closed_sockets_count_until_their_clients_answer() {
         socket.send_binary();
         assert!(!socket.is_open());
     }
-    assert!(!world.hub().has_room());
+    assert!(!world.hub().has_room_for_socket());
     world.deliver_answered_closes();
-    assert!(world.hub().has_room());
+    assert!(world.hub().has_room_for_socket());
     let _last = world.open_cli(true);
     for _ in 0..2 {
         world.hibernate_and_wake().await;
-        assert!(!world.hub().has_room(), "the platform counts the closed socket after hibernation, too");
+        assert!(!world.hub().has_room_for_socket(), "the platform counts the closed socket after hibernation, too");
     }
     dead.close();
-    assert!(world.hub().has_room());
+    assert!(world.hub().has_room_for_socket());
 }
 
 #[tokio::test(start_paused = true)]
 async fn closed_sockets_without_a_token_leave_half_of_the_places_to_others() {
     let world = World::new();
     for _ in 0..MAX_SOCKETS / 2 {
-        assert!(world.hub().has_room_for(Upgrade::Unauthenticated));
+        assert!(world.hub().has_room_for_cli(Upgrade::Unauthenticated));
         let socket = world.open_cli(false);
         socket.never_answer_close();
         socket.send_binary();
     }
     world.hibernate_and_wake().await;
-    let has_room = |upgrade| world.hub().has_room_for(upgrade);
+    let has_room = |upgrade| world.hub().has_room_for_cli(upgrade);
     assert!(!has_room(Upgrade::Unauthenticated));
-    assert!(has_room(Upgrade::Authenticated) && has_room(Upgrade::Bridged) && world.hub().has_room());
+    assert!(has_room(Upgrade::Authenticated) && has_room(Upgrade::Bridged) && world.hub().has_room_for_socket());
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ async fn a_replaced_object_continues_its_sweep_if_the_change_is_reverted() {
 
 #[test]
 fn a_request_to_a_replaced_object_may_be_repeated() {
-    let error = ErrorResponse::replaced();
+    let error = ErrorResponse::object_replaced();
     assert_eq!((error.status.as_u16(), error.code), (503, "hub_unavailable"));
     assert!(error.retry_after.is_some());
     assert!(error.message.contains("another jurisdiction") && error.message.contains("Try again"), "{}", error.message);

@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Why a request failed. The message is for users. A `String` is the reason within the message.
+/// Why a request failed. The message is for users. A `String` without a comment is a reason within the message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
     #[error("No such {}. {}", .0.noun(), .0.remedy())]
@@ -86,13 +86,13 @@ pub enum Error {
     CliNotAlive,
     #[error("The CLI is not reachable: {0}. Check that it is running.")]
     CliUnreachable(String),
-    /// No method of the CLI is the one to call, but it registered others. With the whole message.
+    /// The CLI did not register the method, but registered methods that the hub does not know. Contains the whole message.
     #[error("{0}.")]
     MethodNotRegistered(String),
-    /// With the method.
+    /// Contains the name of the method.
     #[error("The CLI did not respond to {0} in time. Try again.")]
     RpcTimedOut(String),
-    /// With the CLI's reason, which may be a sentence.
+    /// Contains the CLI's reason, which may be a sentence.
     #[error("The CLI refused: {}. Correct the cause on its machine, and try again.", without_period(.0))]
     CliRefused(String),
     #[error("No machine that can resume the session is online. Start the runner on the session's machine.")]
@@ -130,7 +130,7 @@ pub enum Error {
     CliConnected,
     #[error("The session's metadata has version {found}, not {expected}. Read the session and try again.")]
     VersionConflict { expected: u64, found: u64 },
-    /// The database or the random source failed. With the whole message.
+    /// The database or the random source failed. Contains the whole message.
     #[error("{0}")]
     Unavailable(String),
     #[error("The database rejected the request. Nothing was changed. Try again; the hub's log has the cause.")]
@@ -150,13 +150,13 @@ pub enum Error {
     TooManySessions(usize),
     #[error("The hub's memory for large requests and responses is in use. Try again in a few seconds.")]
     MemoryInUse,
-    /// With the reason as a sentence.
+    /// Contains the reason as a sentence.
     #[error("{0} Try again in a few seconds.")]
     TooManyUploads(&'static str),
 }
 
 impl Error {
-    /// Creates an error of a request body: of the field if the error names one.
+    /// Creates an error of the field that `error` names; without a field, an error of the whole request body.
     pub fn from_body(error: FieldError) -> Self {
         if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
     }

@@ -8,9 +8,10 @@ use thiserror::Error;
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
-/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame or its
-/// connection ends; after two hibernations it lists the socket as open. A wake skips the socket. It must not close it again: that
-/// would keep the object in memory (measured). A version of the hub that does not know this text closes the socket.
+/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame
+/// or the connection ends; after two hibernations the platform lists the socket as open. A hub that wakes must ignore the
+/// socket: closing the socket again would keep the object in memory (measured). A version of the hub that does not know this
+/// text closes the socket.
 pub const CLOSED_ATTACHMENT: &str = "closed";
 
 /// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.
@@ -31,12 +32,12 @@ pub enum UploadFault {
     Broken,
 }
 
-/// The body of an upload. Its content stays outside the hub's memory, because it may be too large; it is base64 in the standard
-/// alphabet, padded and without line breaks.
+/// The body of an upload. The content of the file, which may be too large for the hub's memory, stays outside of it as base64: in
+/// the standard alphabet, padded, without line breaks.
 pub trait UploadBody: Send + Sync {
-    /// Reads until `capacity` characters of base64 are buffered, a multiple of 4, or to the end of the body. At the end returns
-    /// the body as JSON text with an empty string in place of the content. A file above `max_file` bytes is a fault.
-    fn read(&self, capacity: u64, max_file: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
+    /// Reads until `capacity` characters of base64, a multiple of 4, are buffered; then returns `None`. At the end of the body,
+    /// returns the body as JSON text with an empty string in place of the content. A file above `max_file_bytes` is a fault.
+    fn read(&self, capacity: u64, max_file_bytes: u64) -> BoxFuture<'_, Result<Option<String>, UploadFault>>;
     /// Returns the size of the file as far as it was read, in bytes.
     fn file_bytes(&self) -> u64;
     /// Sends one text frame: the buffered content between `prefix` and `suffix`, which are ASCII. Empties the buffer.
@@ -50,7 +51,7 @@ pub struct RandomSourceError;
 
 /// The response of a push service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushAnswer {
+pub struct PushResponse {
     pub status: u16,
     pub retry_after: Option<String>,
 }
@@ -61,7 +62,7 @@ pub trait Runtime: Send + Sync {
     fn now(&self) -> u64;
     /// Fills the buffer from the platform's cryptographic random source.
     fn random(&self, bytes: &mut [u8]) -> Result<(), RandomSourceError>;
-    /// Sends a text frame to each of the sockets. Closed ones are skipped.
+    /// Sends a text frame to each of the sockets that is open.
     fn send(&self, to: &[ConnId], text: &str);
     /// Sets the attachment of a socket, which survives hibernation (at most 16,384 bytes: platform limit).
     fn attach(&self, conn: ConnId, attachment: &str);
@@ -70,19 +71,20 @@ pub trait Runtime: Send + Sync {
         self.attach(conn, CLOSED_ATTACHMENT);
         self.send_close(conn, code, reason);
     }
-    /// Sends a close frame: use [`close`](Self::close). Nothing is sent to the socket afterwards, and its attachment stays.
+    /// Sends a close frame, after which nothing is sent to the socket. Callers use [`close`](Self::close), which also sets the
+    /// attachment.
     fn send_close(&self, conn: ConnId, code: u16, reason: &str);
     /// Returns the number of sockets that the platform counts: open ones, and closed ones whose clients have not answered.
     fn socket_count(&self) -> usize;
-    /// Sets the object's one alarm, which replaces the one set before. Returns whether it was set.
+    /// Sets the object's only alarm, in place of an earlier one. Returns whether the alarm was set.
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
-    /// Starts a background task. If a panic interrupts it, all sockets of the object are closed.
+    /// Starts a background task. If a panic interrupts the task, all sockets of the object are closed.
     fn spawn(&self, task: BoxFuture<'static, ()>);
-    /// Sleeps. Only for short pauses, because it keeps the object awake; the alarm is for deadlines.
+    /// Sleeps. Only for short pauses, because a sleep keeps the object awake; deadlines use the alarm.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service, without following redirects, and with the timeout
     /// [`PUSH_TIMEOUT_MS`](crate::limits::PUSH_TIMEOUT_MS). The error says why there is no response.
-    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>>;
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>>;
     /// Sets a value in the object's own storage, which survives hibernation and restarts.
     fn kv_put(&self, key: &str, value: &str);
     fn kv_delete(&self, key: &str);
@@ -95,6 +97,6 @@ pub trait Runtime: Send + Sync {
     fn kv_get(&self, key: &str) -> Option<String> {
         self.kv_list(key).into_iter().find(|(found, _)| found == key).map(|(_, value)| value)
     }
-    /// Whether the previous instance may have ended by anything but hibernation, although its sockets are open.
+    /// Whether the previous instance may have crashed instead of hibernated, although its sockets are open.
     fn previous_instance_crashed(&self) -> bool;
 }

@@ -1,5 +1,5 @@
-//! Authentication of a CLI's socket: what a frame before a valid CONNECT means. The worker uses it, too, before it knows
-//! the namespace. No IO.
+//! Authentication of a CLI's socket: the meaning of a frame before a valid CONNECT. The worker uses this module, too, before it
+//! knows the namespace. No I/O.
 
 use serde_json::value::RawValue;
 
@@ -60,8 +60,8 @@ pub enum Admission {
 
 const INVALID_TOKEN: &str = "Invalid token";
 
-/// Interprets a frame before a valid CONNECT. `upgrade` is the namespace of the token in the upgrade request.
-pub fn admit_frame(tokens: &TokenVerifier, upgrade: Option<&Namespace>, frame: &str) -> Admission {
+/// Interprets a frame before a valid CONNECT. `upgrade_namespace` is the namespace of the token in the upgrade request.
+pub fn admit_frame(tokens: &TokenVerifier, upgrade_namespace: Option<&Namespace>, frame: &str) -> Admission {
     let text = match engineio::decode(frame) {
         Ok(engineio::Packet::Message(text)) => text,
         Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::pong_frame(data)),
@@ -70,7 +70,7 @@ pub fn admit_frame(tokens: &TokenVerifier, upgrade: Option<&Namespace>, frame: &
         Err(_) => return close(PARSE_ERROR),
     };
     match socketio::decode(text) {
-        Ok(Packet::Connect { namespace, auth }) => admit_connect(tokens, upgrade, namespace, auth),
+        Ok(Packet::Connect { namespace, auth }) => admit_connect(tokens, upgrade_namespace, namespace, auth),
         Ok(Packet::Disconnect { .. }) => Admission::Close(1000, ""),
         Ok(packet) => close(unexpected_reason(&packet)),
         Err(error) => close(close_reason(&error)),
@@ -87,7 +87,7 @@ fn refused(namespace: &str, message: &str) -> Admission {
 
 fn admit_connect(
     tokens: &TokenVerifier,
-    upgrade: Option<&Namespace>,
+    upgrade_namespace: Option<&Namespace>,
     namespace: &str,
     auth: Option<&RawValue>,
 ) -> Admission {
@@ -101,10 +101,10 @@ fn admit_connect(
     };
     let granted = match &auth.token {
         Some(token) => tokens.verify(token),
-        None => upgrade.cloned(),
+        None => upgrade_namespace.cloned(),
     };
     let Some(granted) = granted else { return refused(NAMESPACE, INVALID_TOKEN) };
-    if upgrade.is_some_and(|upgrade| *upgrade != granted) {
+    if upgrade_namespace.is_some_and(|namespace| *namespace != granted) {
         let message = "Invalid token: it is for another namespace than the token of the upgrade request";
         return refused(NAMESPACE, message);
     }

@@ -20,14 +20,14 @@ use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::{engineio, socketio};
 
 /// The session or machine that CONNECT named, if any.
-enum Named {
+enum NamedOwner {
     Nothing,
     Owned(String),
     Refused(String, Error),
 }
 
-impl Named {
-    fn owned(&self) -> Option<String> {
+impl NamedOwner {
+    fn owned_id(&self) -> Option<String> {
         match self {
             Self::Owned(id) => Some(id.clone()),
             Self::Nothing | Self::Refused(..) => None,
@@ -37,24 +37,24 @@ impl Named {
 
 impl Hub {
     /// Whether the namespace may have another socket.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room_for_socket(&self) -> bool {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Limits on sockets without a token keep places free for the others: at most
-    /// [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and they get no place while half of all places are taken, also by closed
-    /// sockets whose clients never answer the close.
-    pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
+    /// Whether another CLI may open a socket. Tighter limits for sockets without a token keep places free for the others: at most
+    /// [`MAX_UNAUTHENTICATED`] of them may wait for CONNECT, and none may be opened while half of all places are taken. A closed
+    /// socket takes a place until its client answers the close.
+    pub fn has_room_for_cli(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
         let has_room_for_unauthenticated = || {
             self.turn().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
                 && self.rt.socket_count() < MAX_SOCKETS / 2
         };
-        self.has_room() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
+        self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. On a bridged one the worker has already sent the open packet.
+    /// Opens a CLI's socket. On a bridged socket, the worker has already sent the open packet.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
@@ -65,8 +65,8 @@ impl Hub {
         turn.request_alarm(Some(now + CONNECT_TIMEOUT_MS));
     }
 
-    /// Stores the namespace's name for alarms and frames, which come without it. Call it only after a valid token,
-    /// so that unauthenticated clients use no storage.
+    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
+    /// token, so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().namespace_stored, true) {
             self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
@@ -100,7 +100,7 @@ impl Hub {
         }
     }
 
-    /// Counts a frame without effect, and answers a ping. Too many of them close the socket, because each wakes the object.
+    /// Counts a frame without effect, and answers a ping. Too many such frames close the socket, because each wakes the object.
     fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
         connecting.idle_frames += 1;
         if connecting.idle_frames > MAX_IDLE_FRAMES {
@@ -122,14 +122,14 @@ impl Hub {
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
         self.store_namespace();
-        let upload_chunks = auth.has_upload_chunks();
+        let upload_chunks = auth.accepts_upload_chunks();
         let session = self.load_named(Kind::Session, auth.session_id).await;
         let machine = self.load_named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
         };
-        let cli = Cli { session: session.owned(), machine: machine.owned(), upload_chunks, ..Cli::default() };
+        let cli = Cli { session: session.owned_id(), machine: machine.owned_id(), upload_chunks, ..Cli::default() };
         {
             let mut turn = self.turn();
             if turn.connections.get(conn).is_none() {
@@ -140,12 +140,12 @@ impl Hub {
             turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
-        let named = [session.owned().map(Owner::Session), machine.owned().map(Owner::Machine)];
+        let named = [session.owned_id().map(Owner::Session), machine.owned_id().map(Owner::Machine)];
         for owner in named.into_iter().flatten() {
             self.record_activity(owner, conn).await;
         }
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
-            if let Named::Refused(id, error) = named {
+            if let NamedOwner::Refused(id, error) = named {
                 let subject = Some((kind.noun(), id.as_str()));
                 self.turn().send_error_event(conn, &error.to_string(), event_code(&error), subject);
             }
@@ -153,15 +153,15 @@ impl Hub {
     }
 
     /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
-    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<Named, Error> {
-        let Some(id) = id else { return Ok(Named::Nothing) };
+    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<NamedOwner, Error> {
+        let Some(id) = id else { return Ok(NamedOwner::Nothing) };
         let loaded = match kind {
             Kind::Machine => self.load_machine(&id).await,
             Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
         };
         match loaded {
-            Ok(()) => Ok(Named::Owned(id)),
-            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(Named::Refused(id, error)),
+            Ok(()) => Ok(NamedOwner::Owned(id)),
+            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(NamedOwner::Refused(id, error)),
             Err(error) => Err(error),
         }
     }

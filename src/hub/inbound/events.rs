@@ -24,7 +24,7 @@ use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
 impl Hub {
-    /// Handles an event of a connected CLI, which arrived at a time in Unix milliseconds.
+    /// Handles an event of a connected CLI. `arrived_at` is in Unix milliseconds.
     pub(in crate::hub) async fn on_event(
         self: &Arc<Self>,
         (conn, arrived_at): (ConnId, u64),
@@ -34,10 +34,10 @@ impl Hub {
     ) {
         let is_update = name.starts_with("update-") || name.starts_with("machine-update-");
         let from = Sender { conn, ack, is_update };
-        let renamed = args.first().filter(|_| name == "session-alive");
-        let renamed = renamed.and_then(|payload| self.config.vocabulary.with_protocol_fields(payload.get()));
-        let renamed_args = renamed.as_ref().map(|payload| [payload.raw()]);
-        let event = match decode(name, renamed_args.as_ref().map_or(args, |args| args)) {
+        let payload = args.first().filter(|_| name == "session-alive");
+        let translated = payload.and_then(|payload| self.config.vocabulary.with_protocol_fields(payload.get()));
+        let translated_args = translated.as_ref().map(|payload| [payload.raw()]);
+        let event = match decode(name, translated_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
                 self.turn().count_unknown_event(&name);
@@ -57,14 +57,18 @@ impl Hub {
                 Ok(()) => self.turn().acknowledge_now(from, &[]),
                 Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::Session, &delta.sid)),
             },
-            CliEvent::UpdateMetadata(u) => self.on_metadata(from, u).await,
-            CliEvent::UpdateState(u) => self.on_agent_state(from, u).await,
-            CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachineField::Metadata, u).await,
-            CliEvent::MachineUpdateState(u) => self.on_machine_update(from, MachineField::RunnerState, u).await,
+            CliEvent::UpdateMetadata(update) => self.on_metadata(from, update).await,
+            CliEvent::UpdateState(update) => self.on_agent_state(from, update).await,
+            CliEvent::MachineUpdateMetadata(update) => {
+                self.on_machine_update(from, MachineField::Metadata, update).await
+            }
+            CliEvent::MachineUpdateState(update) => {
+                self.on_machine_update(from, MachineField::RunnerState, update).await
+            }
             CliEvent::SessionAlive(alive) => {
                 let result = self.session_alive(&alive, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.serve(conn, Owner::Session(alive.sid.clone()), arrived_at);
+                    self.record_served_by_keep_alive(conn, Owner::Session(alive.sid.clone()), arrived_at);
                 }
                 self.acknowledge(from, (Kind::Session, &alive.sid), &alive.ignored, result)
             }
@@ -78,7 +82,7 @@ impl Hub {
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
                 if result.is_ok() {
-                    self.serve(conn, Owner::Machine(alive.machine_id.clone()), arrived_at);
+                    self.record_served_by_keep_alive(conn, Owner::Machine(alive.machine_id.clone()), arrived_at);
                 }
                 self.acknowledge(from, (Kind::Machine, &alive.machine_id), &[], result)
             }
@@ -101,7 +105,7 @@ impl Hub {
         }
     }
 
-    /// Returns how often each event that the protocol does not have was ignored since the object started.
+    /// Returns how often each event that the protocol does not define was ignored since the object started.
     pub fn unknown_events(&self) -> HashMap<String, u64> {
         self.turn().unknown_events.clone()
     }
@@ -114,40 +118,45 @@ impl Hub {
         let sid = message.sid.clone();
         let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
         let added = self.append(draft).await;
-        self.serve_or_reject(from, Owner::Session(sid), added.map(|_| ()))
+        self.record_served_or_reject(from, Owner::Session(sid), added.map(|_| ()))
     }
 
-    async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
+    async fn on_metadata(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
         let make_reply = |result: &UpdateResult| from.update_reply("metadata", result);
-        let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
-            Err(error) => Err(error),
-        };
-        self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
-    }
-
-    async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
-        let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_agent_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
-            Err(error) => Err(error),
-        };
-        self.serve_update_or_reject(from, Owner::Session(u.sid), result).await
-    }
-
-    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, u: MachineUpdate<'_>) {
-        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
-        let result = match self.copy_value(u.value) {
+        let result = match self.copy_value(update.value) {
             Ok(value) => {
-                self.update_machine(&u.machine_id, field, u.expected_version, value, from.conn, &make_reply).await
+                self.update_metadata(&update.sid, update.expected_version, value, from.conn, &make_reply).await
             }
             Err(error) => Err(error),
         };
-        self.serve_update_or_reject(from, Owner::Machine(u.machine_id), result).await
+        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
     }
 
-    /// Records activity other than a keep-alive. A machine becomes online. The timeout of an active session restarts; an
-    /// inactive session stays inactive. An error is ignored: later activity has the same effect.
+    async fn on_agent_state(self: &Arc<Self>, from: Sender, update: SessionUpdate<'_>) {
+        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
+        let result = match self.copy_value(update.value) {
+            Ok(value) => {
+                self.update_agent_state(&update.sid, update.expected_version, value, from.conn, &make_reply).await
+            }
+            Err(error) => Err(error),
+        };
+        self.record_update_or_reject(from, Owner::Session(update.sid), result).await
+    }
+
+    async fn on_machine_update(self: &Arc<Self>, from: Sender, field: MachineField, update: MachineUpdate<'_>) {
+        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
+        let result = match self.copy_value(update.value) {
+            Ok(value) => {
+                self.update_machine(&update.machine_id, field, update.expected_version, value, from.conn, &make_reply)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        self.record_update_or_reject(from, Owner::Machine(update.machine_id), result).await
+    }
+
+    /// Records activity other than a keep-alive. A machine comes online. The timeout of an active session restarts; an
+    /// inactive session stays inactive. Errors are ignored, because later activity has the same effect.
     pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
         let now = self.rt.now();
         match owner {
@@ -156,14 +165,14 @@ impl Hub {
         }
     }
 
-    /// Records that the socket of a keep-alive, which arrived at `at`, serves its session or machine.
-    fn serve(&self, conn: ConnId, owner: Owner, at: u64) {
+    /// Records that a socket serves a session or machine whose keep-alive arrived on it.
+    fn record_served_by_keep_alive(&self, conn: ConnId, owner: Owner, arrived_at: u64) {
         self.turn().add_served(conn, owner.clone());
         // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        self.turn().record_arrival(owner, conn, at);
+        self.turn().record_arrival(owner, conn, arrived_at);
     }
 
-    /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
+    /// Copies a value out of its frame. If the write queue has no room for a large value, refuses the value before the copy.
     fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
             self.turn().ensure_write_queue_has_room(value.get().len())?;
@@ -171,24 +180,25 @@ impl Hub {
         Ok(Json::from(value))
     }
 
-    /// Rejects a failed update, or records a successful one as activity of its session or machine.
-    async fn serve_update_or_reject(self: &Arc<Self>, from: Sender, owner: Owner, result: Result<(), Error>) {
+    /// Rejects a failed update, or records a successful update as activity of its session or machine.
+    async fn record_update_or_reject(self: &Arc<Self>, from: Sender, owner: Owner, result: Result<(), Error>) {
         let (conn, is_ok) = (from.conn, result.is_ok());
-        self.serve_or_reject(from, owner.clone(), result);
+        self.record_served_or_reject(from, owner.clone(), result);
         if is_ok {
             self.record_activity(owner, conn).await;
         }
     }
 
-    /// Rejects a failed event, or records after a successful one that the sender's socket serves the session or machine.
-    fn serve_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) {
+    /// Rejects a failed event. After a successful event, records that the sender's socket serves the session or machine.
+    fn record_served_or_reject(&self, from: Sender, owner: Owner, result: Result<(), Error>) {
         match result {
             Ok(()) => self.turn().add_served(from.conn, owner),
             Err(error) => self.turn().reject(from, &Rejection::of(&error, Kind::of(&owner), owner.id())),
         }
     }
 
-    /// Acknowledges a keep-alive or end: immediately, or when the change is durable. `ignored`: its invalid fields.
+    /// Acknowledges a keep-alive, or the end of a session: immediately, or when the change is durable. `ignored`: the names of
+    /// the event's invalid fields.
     fn acknowledge(
         self: &Arc<Self>,
         from: Sender,
@@ -210,7 +220,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Counts an event that the protocol does not have, and logs the first one of each name. CLIs of other versions may send
+    /// Counts an event that the protocol does not define, and logs the first event of each name. CLIs of other versions may send
     /// such events.
     fn count_unknown_event(&mut self, name: &str) {
         let name = truncate(name, MAX_ECHO_CHARS);

@@ -1,5 +1,5 @@
 //! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in
-//! order, even when one waits for the database. Only answers to the hub do not wait for earlier frames.
+//! order, even when a frame waits for the database. Only answers to the hub do not wait for earlier frames.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -55,13 +55,14 @@ enum FrameOrder {
 #[derive(Debug)]
 pub struct AdmittedFrame {
     order: FrameOrder,
-    /// Its part of [`unreserved_frame_bytes`](crate::hub::base::state::reservations::Reservations::unreserved_frame_bytes).
+    /// The bytes that were added to
+    /// [`unreserved_frame_bytes`](crate::hub::base::state::reservations::Reservations::unreserved_frame_bytes) for the frame.
     unreserved_bytes: usize,
 }
 
 impl Hub {
-    /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: its socket
-    /// is closed, or is disconnected because the frame is too large or because there is no memory.
+    /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: the socket
+    /// was closed, or the hub closes it because the frame is too large or because there is no memory.
     pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
         let order = {
             let mut turn = self.turn();
@@ -94,17 +95,18 @@ impl Hub {
         (largest != conn).then_some(AdmittedFrame { order, unreserved_bytes: 0 })
     }
 
-    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is some: `false` at once if another frame of
-    /// the isolate waits.
+    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough. Returns `false` at once if another
+    /// frame of the isolate already waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.budget().reserve_waiting_place() else { return false };
         self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
-    /// Admits a frame without free memory if its namespace has few of them, so that `free` bytes are left for others.
-    fn admit_unreserved(&self, bytes: usize, free: usize) -> bool {
+    /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for other such frames of the
+    /// namespace.
+    fn admit_unreserved(&self, bytes: usize, headroom: usize) -> bool {
         let unreserved_bytes = &mut self.turn().reservations.unreserved_frame_bytes;
-        let is_admitted = *unreserved_bytes + bytes + free <= MAX_UNRESERVED_FRAME_BYTES;
+        let is_admitted = *unreserved_bytes + bytes + headroom <= MAX_UNRESERVED_FRAME_BYTES;
         *unreserved_bytes += if is_admitted { bytes } else { 0 };
         is_admitted
     }
@@ -176,15 +178,15 @@ impl Hub {
         }
     }
 
-    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. It needs no database, so it does not wait for earlier
-    /// frames of its socket. Returns false for other and malformed frames.
+    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. An answer needs no database, so it does not wait
+    /// for earlier frames of its socket. Returns false for other and malformed frames.
     fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
         if self.turn().connections.cli(conn).is_none() {
             return false;
         }
         match engineio::decode(frame) {
             Ok(engineio::Packet::Pong) => self.on_pong(conn),
-            // The type of an acknowledgement. Other packets are not decoded here.
+            // `3` is the type of an acknowledgement. Other packets are decoded when their turn comes.
             Ok(engineio::Packet::Message(text)) if text.starts_with('3') => match socketio::decode(text) {
                 Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => {
                     if !self.turn().disconnect_if_behind(conn) {

@@ -1,4 +1,4 @@
-//! Pings to CLIs: they show whether a CLI is connected, and how many of the sent bytes it has read.
+//! Pings to CLIs. The pong shows that a CLI is connected, and has read everything that was sent before the ping.
 
 use crate::hub::Hub;
 use crate::hub::base::peers::connections::Peer;
@@ -8,7 +8,7 @@ use crate::limits::PONG_TIMEOUT_MS;
 use crate::wire::engineio;
 
 impl Hub {
-    /// Pings every CLI. One that has not answered a ping for [`PONG_TIMEOUT_MS`] is disconnected.
+    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
     pub(in crate::hub) fn ping_clis(&self) {
         let now = self.rt.now();
         let mut silent = Vec::new();

@@ -31,11 +31,12 @@ const MAX_STORED_BYTES_PER_BYTE: usize = 12;
 /// The most bytes that an id or name takes besides its own text: field names, punctuation, times.
 const MAX_STORED_BYTES_PER_TEXT: usize = 120;
 
-/// Whether the attachment of a CLI's socket is within the limit of the platform, also with an activity time for each session
-/// and machine.
+/// Whether the attachment of a CLI's socket is within the limit of the platform, even when each session and machine has the
+/// time of a keep-alive.
 fn fits_attachment(cli: &Cli) -> bool {
-    // Serializing the attachment takes longer, and most are far below the limit.
-    let (texts, bytes) = cli.texts().fold((0, 0), |(texts, bytes), text| (texts + 1, bytes + text.len()));
+    // Computing an upper bound is faster than serializing the attachment, and enough for most attachments.
+    let (texts, bytes) =
+        cli.ids_and_method_names().fold((0, 0), |(texts, bytes), text| (texts + 1, bytes + text.len()));
     if MAX_STORED_BYTES_PER_BYTE * bytes + MAX_STORED_BYTES_PER_TEXT * (texts + 1) <= MAX_ATTACHMENT_BYTES {
         return true;
     }
@@ -47,15 +48,15 @@ fn fits_attachment(cli: &Cli) -> bool {
 }
 
 impl State {
-    /// Returns a CLI that also serves `added`, and fits the attachment of its socket. If it does not fit, inactive sessions and
-    /// machines are removed: those without methods, then the oldest ones that it has ended. `None` if it still does not fit.
-    fn within_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
+    /// Makes a CLI, to which `added` was added, fit the attachment of its socket. Removes inactive sessions and machines without
+    /// methods, and then, oldest first, inactive ones that the CLI has ended. `None` if the CLI still does not fit.
+    fn shrink_to_attachment(&self, mut cli: Cli, added: &Owner) -> Option<Cli> {
         let is_needed = |owner: &Owner| owner == added || self.liveness.is_running(owner);
         if !fits_attachment(&cli) {
-            cli.others.retain(|ServedOwner(owner, methods, _)| !methods.is_empty() || is_needed(owner));
+            cli.others.retain(|other| !other.methods.is_empty() || is_needed(&other.owner));
         }
         while !fits_attachment(&cli) {
-            let is_ended = |ServedOwner(owner, _, alive_at): &ServedOwner| alive_at.is_none() && !is_needed(owner);
+            let is_ended = |other: &ServedOwner| other.alive_at.is_none() && !is_needed(&other.owner);
             let ended = cli.others.iter().position(is_ended)?;
             cli.others.remove(ended);
         }
@@ -77,14 +78,14 @@ impl Hub {
         let is_served = |state: &State| {
             state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
         };
-        let other = if is_served(&self.turn()) { None } else { self.find_owner(name).await? };
+        let added = if is_served(&self.turn()) { None } else { self.find_owner(name).await? };
         let mut turn = self.turn();
         let Some(mut cli) = turn.connections.cli(conn).cloned() else { return Ok(None) };
-        other.into_iter().for_each(|owner| cli.add_other(owner));
+        added.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
-        let (owner, method) = resolved.ok_or_else(denied)?;
+        let (owner, method) = resolved.ok_or_else(access_denied)?;
         cli.add_method(name, vocabulary);
-        let cli = turn.within_attachment(cli, &owner).ok_or_else(|| {
+        let cli = turn.shrink_to_attachment(cli, &owner).ok_or_else(|| {
             let message =
                 "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
             ("too-many-methods", message.to_owned())
@@ -103,7 +104,7 @@ impl Hub {
         Ok(Some(owner))
     }
 
-    /// Finds the session or machine of the namespace whose id is the prefix of a method name. `None` without a prefix.
+    /// Finds the session or machine of the namespace whose id is the prefix of a method name. `None` if there is none.
     async fn find_owner(self: &Arc<Self>, name: &str) -> Result<Option<Owner>, Refusal> {
         // An id of a machine, or the name of a method, may contain colons.
         let prefixes = [name.split_once(':'), name.rsplit_once(':')].into_iter().flatten();
@@ -136,8 +137,8 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Records that a socket serves a session or machine, so that it receives its updates. The CLI gets an error if the socket's
-    /// attachment has no room.
+    /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
+    /// CLI gets an error if the socket's attachment has no room.
     pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(&owner).contains(&conn) {
@@ -145,7 +146,7 @@ impl Turn<'_> {
         }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
-        match self.state.within_attachment(cli, &owner) {
+        match self.state.shrink_to_attachment(cli, &owner) {
             Some(cli) => self.set_served(conn, cli),
             None => {
                 let subject = (Kind::of(&owner).noun(), owner.id());
@@ -176,12 +177,12 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
-    /// Stores what a socket serves, and unregisters its methods of what it no longer serves.
+    /// Replaces the CLI of a socket, and unregisters the methods of sessions and machines that the CLI no longer serves.
     fn set_served(&mut self, conn: ConnId, cli: Cli) {
         let before = self.state.connections.cli(conn).map_or(&[][..], |before| &before.others);
-        let is_removed = |other: &&ServedOwner| !cli.others.iter().any(|ServedOwner(kept, ..)| *kept == other.0);
+        let is_removed = |other: &&ServedOwner| !cli.others.iter().any(|kept| kept.owner == other.owner);
         let removed: Vec<ServedOwner> = before.iter().filter(is_removed).cloned().collect();
-        for ServedOwner(owner, methods, _) in removed {
+        for ServedOwner { owner, methods, .. } in removed {
             for method in methods {
                 self.state.rpc.unregister(owner.clone(), self.hub.config.vocabulary.method(&method), conn);
             }
@@ -189,8 +190,9 @@ impl Turn<'_> {
         self.set_cli_in_burst(conn, cli);
     }
 
-    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
-    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes the sockets.
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all
+    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::base::ports::Runtime::spawn) closes
+    /// the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);
@@ -212,7 +214,7 @@ impl Turn<'_> {
     }
 }
 
-fn denied() -> Refusal {
+fn access_denied() -> Refusal {
     let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
         or without an id by a socket that named a session or machine when it connected.";
     ("access-denied", message.to_owned())

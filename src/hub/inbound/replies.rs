@@ -21,19 +21,19 @@ pub struct Sender {
 pub struct Rejection<'a> {
     pub code: &'static str,
     pub message: String,
-    /// The scope (`session`, `machine` or `rpc`) that the event named, and the id in it.
+    /// The scope of the event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
     pub subject: Option<(&'static str, &'a str)>,
 }
 
 impl<'a> Rejection<'a> {
-    /// The rejection of an event about a session or machine.
+    /// Creates the rejection of an event about a session or machine.
     pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
         Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)) }
     }
 }
 
 impl Sender {
-    /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of its invalid fields.
+    /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of the event's invalid fields.
     pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Reply> {
         let ack = self.ack?;
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
@@ -62,7 +62,7 @@ impl Sender {
 }
 
 impl Turn<'_> {
-    /// Acknowledges an event that changed nothing. `ignored`: the names of its invalid fields.
+    /// Acknowledges an event that changed nothing. `ignored`: the names of the event's invalid fields.
     pub(super) fn acknowledge_now(&mut self, from: Sender, ignored: &[&str]) {
         if let Some(ack) = from.ack {
             self.send_reply(from.conn, &ack_frame(ack, &ok_ack(ignored)));
@@ -76,8 +76,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Rejects the event in its acknowledgement, if the CLI requested one. Sends an `error` event if it did not, or if the
-    /// session or machine does not exist or belongs to another namespace.
+    /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
+    /// acknowledgement, or if the session or machine does not exist or belongs to another namespace.
     pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {
         let Rejection { code, message, subject } = rejection;
         if let Some(ack) = from.ack {

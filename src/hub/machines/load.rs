@@ -60,8 +60,8 @@ impl Hub {
     }
 
     /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
-    /// stalled, these are the last committed states. Of large values, only the length is included.
-    pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+    /// stalled, returns their last committed states. Of large values, only the length is included.
+    pub async fn list_online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {

@@ -1,4 +1,4 @@
-//! Registering, loading and listing machines.
+//! Registering machines.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Registers a machine, or updates what changed since its last registration (`POST /cli/machines`).
-    pub async fn put_machine(
+    /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).
+    pub async fn register_machine(
         self: &Arc<Self>,
         id: &str,
         metadata: Json,

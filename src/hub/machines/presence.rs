@@ -1,5 +1,5 @@
-//! Whether a machine is online, as reported by the `machine-alive` of its runner (PROTOCOL-CLI.md "Liveness"). Only changes are
-//! written to the database.
+//! Whether a machine is online: its runner sends `machine-alive` (PROTOCOL-CLI.md "Liveness"). Only changes are written to the
+//! database.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::hub::base::storage_keys::alive_key;
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Records that a CLI sent an event that names the machine, which arrived at `at`. An offline machine becomes
-    /// online.
+    /// Records that an event of a CLI that names the machine arrived at `at`. An offline machine comes online.
     pub(in crate::hub) async fn record_machine_activity(
         self: &Arc<Self>,
         id: &str,

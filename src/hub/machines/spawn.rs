@@ -18,7 +18,7 @@ use crate::wire::field_types::optional_scalar;
 pub struct SpawnParams {
     /// The absolute path of the working directory.
     pub directory: String,
-    /// An agent that the machine lists, or the agent kind by any of its names.
+    /// An agent that the machine lists, or an agent of the vocabulary by any of its names.
     pub agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -36,7 +36,7 @@ pub struct SpawnParams {
 #[serde(rename_all = "camelCase")]
 pub struct SpawnResult {
     pub success: bool,
-    /// The same for clients that expect a type: `success` or `error`.
+    /// `success` or `error`, for clients that expect a type.
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -52,7 +52,7 @@ impl SpawnResult {
 
 impl Hub {
     /// Spawns a session on a machine. A failure that the runner reports is in the result. An agent that the machine lists is
-    /// passed on unchanged; any other one must be the deployment's.
+    /// passed on unchanged; any other agent must be in the deployment's vocabulary.
     pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_never_asking() {
             return Err(Error::ModeForbidden("yolo"));
@@ -60,9 +60,9 @@ impl Hub {
         let vocabulary = &self.config.vocabulary;
         let is_listed = self.turn().cache.machine(machine)?.has_agent(&params.agent);
         if !is_listed {
-            vocabulary.agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
+            vocabulary.find_agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
         }
-        let takes_model_modes = vocabulary.flavor(Some(&params.agent)).accepts_model_modes();
+        let takes_model_modes = vocabulary.agent_of_flavor(Some(&params.agent)).accepts_model_modes();
         let make_params = |dialect| {
             if is_listed {
                 return Json::of(params).text().to_owned();

@@ -1,5 +1,5 @@
-//! Versioned fields of a machine: metadata and runner state. An update names the version it is based on (optimistic
-//! concurrency); each change increments the version, and is sent to CLIs and web clients.
+//! Versioned fields of a machine: metadata and runner state. An update names the version that it is based on (optimistic
+//! concurrency). Each change increments the version, and is sent to CLIs and web clients.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl MachineField {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Changes<'a> {
+struct MachineChanges<'a> {
     active: bool,
     active_at: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ struct Changes<'a> {
     runner_state_version: u64,
 }
 
-impl<'a> Changes<'a> {
+impl<'a> MachineChanges<'a> {
     fn of(m: &'a Machine) -> Self {
         Self {
             active: m.active,
@@ -196,7 +196,7 @@ impl State {
         let machine = self.machine_mut(id)?;
         machine.seq += 1;
         machine.updated_at = now;
-        let event = Event::machine_updated(id, &Changes::of(machine));
+        let event = Event::machine_updated(id, &MachineChanges::of(machine));
         self.write_queue.queue_machine(id);
         self.write_queue.on_commit(Effect::Publish(event));
         Ok(())

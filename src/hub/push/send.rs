@@ -1,4 +1,4 @@
-//! Queues notifications and sends them: as a toast to visible web clients, else to the push services of all subscribers.
+//! Sends queued notifications: as a toast to visible web clients, else to the push services of all subscribers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use http::Request;
 
 use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind};
-use crate::hub::base::ports::PushAnswer;
+use crate::hub::base::ports::PushResponse;
 use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, SendResult, Target, UNSUBSCRIBED};
 use crate::hub::base::push::log::read_entries;
 use crate::hub::base::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
-use crate::hub::base::push::subscribers::{Subscriber, find};
+use crate::hub::base::push::subscribers::{Subscriber, find_subscriber};
 use crate::hub::turn::Turn;
 use crate::hub::turn::notify::notification_for;
 use crate::limits::{MAX_PUSH_RETRY_MS, MAX_PUSHES_PER_MINUTE, SHORT_PAYLOAD_BYTES};
 use crate::model::agent_state::{self};
 use crate::push::endpoint::Endpoint;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
-use crate::push::request::{self, Keys, Message};
+use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
@@ -27,12 +27,12 @@ use crate::store::push::PushSubscription;
 const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// What to do with a notification at the start of a round.
-enum Decision {
-    /// It is no longer needed, or was shown as a toast.
+enum NextStep {
+    /// End the delivery: the notification is no longer needed, or was shown as a toast.
     Finish(DeliveryOutcome),
     Send,
-    /// The database is unavailable.
-    Unknown,
+    /// Decide later: the database is unavailable.
+    RetryLater,
 }
 
 impl Hub {
@@ -42,7 +42,7 @@ impl Hub {
     }
 
     /// Starts the deliveries that are due, each in a task of its own.
-    pub(in crate::hub) fn send_due(self: &Arc<Self>, now: u64) {
+    pub(in crate::hub) fn start_due_deliveries(self: &Arc<Self>, now: u64) {
         let due = {
             let mut turn = self.turn();
             for session in turn.push.queue.remove_expired_cooldowns(now) {
@@ -52,21 +52,21 @@ impl Hub {
         };
         for (id, delivery) in due {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.process(id, delivery).await }));
+            self.rt.spawn(Box::pin(async move { hub.run_round(id, delivery).await }));
         }
     }
 
-    /// Runs one round of a delivery: sends it to every target that is due.
-    async fn process(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.decide(&mut delivery).await {
-            Decision::Finish(outcome) => {
+    /// Runs one round of a delivery: sends the notification to every target that is due.
+    async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
+        match self.choose_next_step(&mut delivery).await {
+            NextStep::Finish(outcome) => {
                 let outcome = if delivery.is_held() { delivery.outcome() } else { outcome };
                 return self.turn().finish(id, delivery, outcome);
             }
-            Decision::Send => {}
-            Decision::Unknown => return self.retry_round(id, delivery),
+            NextStep::Send => {}
+            NextStep::RetryLater => return self.retry_round(id, delivery),
         }
-        let Ok(subscribers) = self.push_subscribers().await else { return self.retry_round(id, delivery) };
+        let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
         if is_first_round && subscribers.is_empty() {
             let is_toast = self.turn().send_toast(&delivery.notification);
@@ -77,17 +77,17 @@ impl Hub {
         if is_first_round {
             delivery.set_targets(subscribers.iter().map(|subscriber| subscriber.id), now);
         }
-        delivery.remove_unsubscribed(|target| find(&subscribers, target).is_some());
+        delivery.remove_unsubscribed(|target| find_subscriber(&subscribers, target).is_some());
         self.hold_back(&mut delivery, &subscribers, is_first_round, now);
         // After the toast, which needs no keys.
-        let Ok(keys) = self.vapid_keys().await else { return self.retry_round(id, delivery) };
+        let Ok(keys) = self.load_vapid_keys().await else { return self.retry_round(id, delivery) };
         delivery.failed_rounds = 0;
         if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
             return self.turn().push.log.put_replaced(&*self.rt, id, delivery);
         }
         let due = delivery.take_due_targets(now);
         let attempts = due.into_iter().filter_map(|target| {
-            let subscriber = find(&subscribers, target.id)?;
+            let subscriber = find_subscriber(&subscribers, target.id)?;
             Some(self.send_throttled(&delivery.notification, &keys, target, subscriber))
         });
         let results = join_all(attempts).await;
@@ -98,13 +98,13 @@ impl Hub {
         }
         let mut gone = Vec::new();
         for (target, result, failure) in results {
-            if let Some(subscriber) = find(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
+            if let Some(subscriber) = find_subscriber(&subscribers, target.id).filter(|_| result == SendResult::Gone) {
                 gone.push(subscriber.subscription.endpoint.clone());
             }
             delivery.record_result(target, result, failure, now);
         }
         if !gone.is_empty() {
-            // If it fails, the next notification gets the same response and deletes them.
+            // After a failure, the next notification gets the same responses, and the deletion is tried again.
             let _ = self.delete_subscriptions(&gone).await;
         }
         let is_held = delivery.is_held();
@@ -117,12 +117,12 @@ impl Hub {
         }
     }
 
-    /// Holds the pushes to devices in use back, which get a toast instead. In the first round, other visible web clients get the
-    /// toast, too.
+    /// Holds back the pushes to devices in use: those devices get a toast instead. In the first round, other visible web clients
+    /// get the toast, too.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {
-            let device = find(subscribers, target).and_then(|known| known.subscription.device.as_deref());
+            let device = find_subscriber(subscribers, target).and_then(|known| known.subscription.device.as_deref());
             turn.connections.has_visible_client(device, since, now)
         };
         if delivery.hold_back(is_in_use, now) || is_first_round {
@@ -130,15 +130,15 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent, and changes it to the last permission request that is
-    /// still pending.
-    async fn decide(self: &Arc<Self>, delivery: &mut Delivery) -> Decision {
+    /// Decides from the current state whether a notification is sent. Replaces a notification of permission requests by one of
+    /// the requests that are still pending.
+    async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
         match self.load_session(&delivery.notification.session_id).await {
             Ok(()) => {}
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
-                return Decision::Finish(DeliveryOutcome::SessionGone);
+                return NextStep::Finish(DeliveryOutcome::SessionGone);
             }
-            Err(_) => return Decision::Unknown,
+            Err(_) => return NextStep::RetryLater,
         }
         let turn = self.turn();
         let notification = &delivery.notification;
@@ -149,12 +149,12 @@ impl Hub {
                 let requests = agent_state::find_pending(session.agent_state.json(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
-            let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
+            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Answered) };
             delivery.notification = pending;
         } else if delivery.is_held() && session.is_some_and(|session| session.thinking || !session.active) {
-            return Decision::Finish(DeliveryOutcome::Answered);
+            return NextStep::Finish(DeliveryOutcome::Answered);
         }
-        Decision::Send
+        NextStep::Send
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
@@ -191,10 +191,10 @@ impl Hub {
         // Encryption blocks the thread for a millisecond or two, so other tasks get a turn before it.
         self.rt.sleep(0).await;
         // The client may have unsubscribed during the wait for a slot.
-        let Ok(subscribers) = self.push_subscribers().await else {
+        let Ok(subscribers) = self.load_push_subscribers().await else {
             return (SendResult::Retry(None), None, "The database was unavailable.".into());
         };
-        let Some(subscriber) = find(&subscribers, target.id) else {
+        let Some(subscriber) = find_subscriber(&subscribers, target.id) else {
             return (SendResult::Rejected, None, UNSUBSCRIBED.into());
         };
         let request = match self.build_request(notification, &subscriber.subscription, keys, target.is_short) {
@@ -202,7 +202,7 @@ impl Hub {
             Err(reason) => return (SendResult::Rejected, None, reason),
         };
         match self.rt.push(request).await {
-            Ok(PushAnswer { status, retry_after }) => {
+            Ok(PushResponse { status, retry_after }) => {
                 let result = SendResult::from_response(status, retry_after.as_deref(), self.rt.now());
                 let reason = match &result {
                     SendResult::Accepted => "",
@@ -228,7 +228,7 @@ impl Hub {
         vapid: &VapidKeys,
         is_short: bool,
     ) -> Result<Request<Vec<u8>>, String> {
-        // Validated again: it may have been stored under other settings.
+        // Validated again, because the subscription may have been stored under other settings.
         let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.insecure);
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);
@@ -237,7 +237,7 @@ impl Hub {
         let now = self.rt.now() / 1000;
         let tokens = &mut self.turn().push.subscribers.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
-        let message = Message {
+        let message = PushMessage {
             payload: notification.payload(if is_short { SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES }),
             ttl: TTL,
             topic: &notification.topic(),
@@ -249,7 +249,7 @@ impl Hub {
         request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
     }
 
-    /// Schedules another round after the database was unavailable, or ends the delivery after several of them.
+    /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
     fn retry_round(&self, id: u64, mut delivery: Delivery) {
         match delivery.retry_round(self.rt.now()) {
             true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),

@@ -16,8 +16,8 @@ use crate::store::{DbError, Statement, secrets};
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 
 impl Hub {
-    /// Returns the configured key pair, or the one in the database. Generates it when there is none.
-    pub(in crate::hub) async fn vapid_keys(&self) -> Result<VapidKeys, Error> {
+    /// Returns the configured key pair, or the key pair in the database. Generates a key pair if there is neither.
+    pub(in crate::hub) async fn load_vapid_keys(&self) -> Result<VapidKeys, Error> {
         let known = self.config.push.keys.clone().or_else(|| self.turn().push.subscribers.keys.clone());
         if let Some(keys) = known {
             return Ok(keys);
@@ -37,7 +37,7 @@ impl Hub {
     }
 
     pub async fn vapid_public_key(&self) -> Result<String, Error> {
-        Ok(self.vapid_keys().await?.public())
+        Ok(self.load_vapid_keys().await?.public())
     }
 
     /// `POST /api/push/subscribe`. An identical subscription is not written again.
@@ -52,22 +52,22 @@ impl Hub {
             ),
             InvalidKey::Auth => field("keys.auth", "must be base64 of 16 bytes, as the browser exports it".into()),
         })?;
-        if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
+        if self.load_push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Before the write, in case the hub stops right after it.
+        // Before the write, in case the hub stops right after the write.
         self.end_assuming_no_subscribers();
-        let most = self.config.push.max_subscriptions;
-        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
+        let max = self.config.push.max_subscriptions;
+        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), max).into())
             .await?;
         // Again, because a concurrent read may have found no subscribers.
         self.end_assuming_no_subscribers();
         Ok(())
     }
 
-    /// `DELETE /api/push/subscribe`. It is no error if the subscription does not exist.
+    /// `DELETE /api/push/subscribe`. Does nothing if the subscription does not exist.
     pub async fn unsubscribe_from_push(&self, endpoint: String) -> Result<(), Error> {
-        let known = self.push_subscribers().await?.iter().any(|known| known.subscription.endpoint == endpoint);
+        let known = self.load_push_subscribers().await?.iter().any(|known| known.subscription.endpoint == endpoint);
         if known {
             self.delete_subscriptions(&[endpoint]).await?;
         }
@@ -78,21 +78,22 @@ impl Hub {
     pub(in crate::hub) async fn delete_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
         self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
         // If no subscription is left, this read stores the assumption that there are no subscribers.
-        self.push_subscribers().await?;
+        self.load_push_subscribers().await?;
         Ok(())
     }
 
     async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Before the commit, so that no read that is running puts the old subscriptions into the cache during the commit.
+        // Before the commit, so that a read that is in flight does not put the old subscriptions into the cache during the
+        // commit.
         self.turn().push.subscribers.invalidate();
         let result = self.commit(statements).await;
-        // After it, because a read that began during the commit may have found the old ones.
+        // After the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
     }
 
     /// Returns the namespace's subscribers, oldest first, from the cache or the database.
-    pub(in crate::hub) async fn push_subscribers(&self) -> Result<Arc<[Subscriber]>, DbError> {
+    pub(in crate::hub) async fn load_push_subscribers(&self) -> Result<Arc<[Subscriber]>, DbError> {
         loop {
             let generation = {
                 let cache = &self.turn().push.subscribers;

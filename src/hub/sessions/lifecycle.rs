@@ -35,7 +35,8 @@ impl Hub {
         check_reason(reason)?;
         self.require_active(id).await?;
         let reports = self.turn().liveness.reports();
-        self.command(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) })).await?;
+        self.call_without_result(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) }))
+            .await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flushed().await
     }
@@ -43,7 +44,7 @@ impl Hub {
     /// Takes control from the terminal, so that the web can send messages.
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
-        self.command(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
+        self.call_without_result(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
         self.with_session(id, |turn| {
             turn.session_mut(id)?.session.mode = Some(ControlMode::Remote);
             turn.record_presence(id)
@@ -91,7 +92,7 @@ impl Hub {
                     && !turn.in_flight.expects_reactivation(&id, hub.rt.now())
             };
             if must_end {
-                hub.turn().send_without_result(&Owner::Session(id), None, Method::KillSession, "{}");
+                hub.turn().call_ignoring_result(&Owner::Session(id), None, Method::KillSession, "{}");
             }
         }));
     }

@@ -9,7 +9,7 @@ use crate::hub::base::peers::subscription::Format;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::base::state::live_text::ReceivedDelta;
-use crate::model::event::MessageDelta;
+use crate::model::event::DeltaEvent;
 use crate::wire::cli;
 
 impl Hub {
@@ -21,9 +21,9 @@ impl Hub {
         let cli::MessageDelta { sid, id, text, offset, kind } = delta;
         let received = ReceivedDelta { session: sid, id, offset: *offset, text, kind: *kind };
         let Some((offset, text)) = live_texts.receive(&received, self.rt.now(), reservations) else { return Ok(()) };
-        let clients: Vec<(ConnId, Format)> = connections.subscribers_of(sid).collect();
+        let clients: Vec<(ConnId, Format)> = connections.subscribers_of_session(sid).collect();
         if !clients.is_empty() && turn.ensure_write_queue_has_room(0).is_ok() {
-            let delta = MessageDelta { session_id: sid, id, offset, text: &text, kind: *kind };
+            let delta = DeltaEvent { session_id: sid, id, offset, text: &text, kind: *kind };
             turn.send_delta(&clients, &delta.encode());
         }
         Ok(())

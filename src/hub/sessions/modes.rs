@@ -9,9 +9,9 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
-use crate::model::keyword::listed;
+use crate::model::keyword::join_names;
 use crate::model::method::Method;
-use crate::model::mode::{Flavor, PermissionMode};
+use crate::model::mode::{PermissionMode, SessionAgent};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::ModeField;
@@ -131,26 +131,28 @@ impl Hub {
         }
         let message = match mode.parse::<PermissionMode>() {
             Err(error) if own_count == 0 => format!("Field `mode`: {error}."),
-            _ => format!("Field `mode` must be one of {} for this session's agent.", listed(&valid)),
+            _ => format!("Field `mode` must be one of {} for this session's agent.", join_names(&valid)),
         };
         Err(Error::field("mode", message))
     }
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         let own = session.metadata_fields().own_models();
-        let known = self.config.vocabulary.model(model);
+        let known = self.config.vocabulary.find_model(model);
         if own.iter().any(|id| id == model) || known.is_ok() && self.flavor(session).accepts_model_modes() {
             return Ok(());
         }
         let message = match known {
-            _ if !own.is_empty() => format!("Field `model` must be one of {} for this session's agent.", listed(&own)),
+            _ if !own.is_empty() => {
+                format!("Field `model` must be one of {} for this session's agent.", join_names(&own))
+            }
             Err(error) => format!("Field `model`: {error}."),
             Ok(_) => "Field `model` can be set only for sessions of agent alpha. Start one to choose a model.".into(),
         };
         Err(Error::field("model", message))
     }
 
-    fn flavor(&self, session: &Session) -> Flavor {
-        self.config.vocabulary.flavor(session.metadata_fields().flavor().as_deref())
+    fn flavor(&self, session: &Session) -> SessionAgent {
+        self.config.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
     }
 }

@@ -57,7 +57,7 @@ impl Hub {
             (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
         }
         let params = Json::of(&Params { id: request, answer: &answer });
-        let commit = match self.command(id, Method::Permission, &params).await {
+        let commit = match self.call_without_result(id, Method::Permission, &params).await {
             Ok(()) => {
                 let complete = |turn: &mut Turn<'_>, stored: Option<Json>| {
                     turn.complete_request(id, stored, request, &answer)?;

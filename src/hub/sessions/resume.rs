@@ -17,7 +17,7 @@ use crate::hub::turn::Turn;
 use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
-use crate::model::mode::Flavor;
+use crate::model::mode::SessionAgent;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
@@ -185,9 +185,9 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
     let agent = metadata.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.json()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
-    let resume_session_id = match vocabulary.flavor(Some(&agent)) {
-        Flavor::Agent(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
-        Flavor::Unknown => id_of(&agent),
+    let resume_session_id = match vocabulary.agent_of_flavor(Some(&agent)) {
+        SessionAgent::Known(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
+        SessionAgent::Unknown => id_of(&agent),
     }?;
     Some(ResumeParams { directory: metadata.path()?, agent, session_id: session.id.clone(), resume_session_id })
 }

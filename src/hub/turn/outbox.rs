@@ -15,7 +15,7 @@ impl Hub {
     /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before still take effect.
     pub fn on_close(&self, conn: ConnId) {
         let mut turn = self.turn();
-        let peer = turn.connections.close(conn);
+        let peer = turn.connections.client_closed(conn);
         turn.forget_connection(conn, peer);
     }
 }
@@ -73,7 +73,7 @@ impl Turn<'_> {
 
     fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
         let now = self.hub.rt.now();
-        self.state.rpc.disconnect(conn, now);
+        self.state.rpc.socket_closed(conn, now);
         match peer {
             Some(Peer::Web(_)) => self.stop_logging_later(),
             Some(Peer::Cli(cli)) => {

@@ -25,25 +25,25 @@ struct ChunkParams<'a> {
     mime_type: Option<&'a str>,
 }
 
-/// An upload in chunks. When it is dropped before its end, the CLI gets a call to discard it.
+/// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
 pub struct ChunkedUpload<'a> {
     hub: &'a Hub,
     owner: &'a Owner,
     conn: ConnId,
     id: String,
-    /// Whether the CLI has a part of the file.
-    is_open: bool,
+    /// Whether the CLI has a part of the file, and expects the rest.
+    is_partial: bool,
 }
 
 impl<'a> ChunkedUpload<'a> {
     /// Creates an upload to the CLI with the socket `conn`.
     pub fn new(hub: &'a Hub, owner: &'a Owner, conn: ConnId) -> Self {
-        Self { hub, owner, conn, id: hub.new_id(), is_open: false }
+        Self { hub, owner, conn, id: hub.new_id(), is_partial: false }
     }
 
-    /// Sends the buffered content and the rest of the body, one chunk at a time; reads the next chunk while the CLI processes
-    /// one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of one that it
-    /// refused, as JSON text.
+    /// Sends the buffered content and the rest of the body, one chunk at a time. While the CLI processes a chunk, the hub reads
+    /// the next one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a
+    /// chunk that the CLI refused, as JSON text.
     pub async fn send(mut self, body: &dyn UploadBody, mut fields: Option<UploadFields>) -> Result<String, Error> {
         let mut offset = 0;
         loop {
@@ -59,24 +59,24 @@ impl<'a> ChunkedUpload<'a> {
                 mime_type: fields.as_ref().map(|fields| fields.mime_type.as_str()),
             };
             send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
-            self.is_open = true;
+            self.is_partial = true;
             offset += bytes;
             let result = async { call.result().await.map_err(to_upload_error) };
             if fields.is_some() {
                 let result = result.await?;
-                self.is_open = false;
+                self.is_partial = false;
                 return Ok(result);
             }
             let accepted = async {
                 let result = result.await.map_err(Err)?;
-                // The error ends the upload with the CLI's answer.
+                // This "error" ends the upload, with the CLI's answer as the outcome.
                 if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
             };
             let next = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
             fields = match try_join(next, accepted).await {
                 Ok((fields, ())) => fields,
                 Err(outcome) => {
-                    self.is_open = outcome.is_err();
+                    self.is_partial = outcome.is_err();
                     return outcome;
                 }
             };
@@ -96,9 +96,9 @@ impl<'a> ChunkedUpload<'a> {
 
 impl Drop for ChunkedUpload<'_> {
     fn drop(&mut self) {
-        if self.is_open {
+        if self.is_partial {
             let params = format!(r#"{{"uploadId":"{}","abort":true}}"#, self.id);
-            self.hub.turn().send_without_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, &params);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Git, files and commands of a session's working directory. The hub forwards these calls to the session's CLI, and
-//! returns its result unchanged.
+//! Git, files and commands of a session's working directory. The hub forwards the calls to the session's CLI, and returns the
+//! CLI's result unchanged.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub struct Workspace {
     pub session_id: String,
     /// The absolute path, empty if the session's metadata has none.
     pub path: String,
-    /// The agent kind.
-    pub flavor: Option<String>,
+    pub agent: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -80,7 +79,7 @@ impl Hub {
         let turn = self.turn();
         let metadata = turn.cache.require_entry(id)?.session.metadata_fields();
         let path = metadata.path().unwrap_or_default();
-        Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
+        Ok(Workspace { session_id: id.to_owned(), path, agent: metadata.flavor() })
     }
 
     pub async fn git_status(&self, w: &Workspace, path: Option<&str>, offset: Option<u64>) -> String {
@@ -109,8 +108,8 @@ impl Hub {
         self.forward(w, Method::ListDirectory, &PathParams { path, offset }).await
     }
 
-    pub async fn slash_commands(&self, w: &Workspace) -> String {
-        let agent = w.flavor.as_deref().unwrap_or(self.config.vocabulary.default_agent());
+    pub async fn list_slash_commands(&self, w: &Workspace) -> String {
+        let agent = w.agent.as_deref().unwrap_or(self.config.vocabulary.default_agent());
         self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
@@ -147,7 +146,8 @@ impl Hub {
     }
 }
 
-/// Returns the glob that finds a query anywhere in a file name. A query that is a glob is returned as it is.
+/// Returns the glob that finds a query anywhere in a file name; a query that is a glob itself, unchanged; `None` for an empty
+/// query.
 fn file_glob(query: &str) -> Option<String> {
     match query {
         "" => None,
@@ -180,7 +180,7 @@ fn to_text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Checks that a path is relative and has no `..` segment. A CLI may run on Windows, so both slashes are separators.
+/// Checks that a path is relative and has no `..` segment. Both `/` and `\` are separators, because a CLI may run on Windows.
 pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     let invalid = |reason| Err(Error::InvalidPath { field, reason });
     if path.contains('\0') {
@@ -195,7 +195,7 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute one must be inside the
+/// Returns a path relative to `directory`. A relative path is returned unchanged; an absolute path must be inside the
 /// directory.
 pub fn path_within<'p>(directory: &str, field: &'static str, path: &'p str) -> Result<&'p str, Error> {
     let root = is_absolute(directory).then(|| directory.trim_end_matches(['/', '\\']));

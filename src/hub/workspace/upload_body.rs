@@ -1,4 +1,4 @@
-//! The parts of an upload: the body that is read, and the frame that is sent.
+//! Reading the body of an upload, and sending its content in frames.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ use crate::wire::fields::read_object;
 /// The text before the content in the frame. Params are JSON in a JSON string.
 const CONTENT_START: &str = r#"\"content\":\""#;
 
-/// The fields of an upload. `content` is an empty string in place of the content.
+/// The fields of an upload. `content` is always an empty string: the content stays outside of wasm memory.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UploadFields {
@@ -22,7 +22,7 @@ pub struct UploadFields {
     pub mime_type: String,
 }
 
-/// The limit of a file.
+/// The limit on the size of a file, and what a user can do about a larger file.
 #[derive(Debug, Clone, Copy)]
 pub struct FileLimit {
     bytes: u64,
@@ -44,7 +44,7 @@ impl FileLimit {
     }
 }
 
-/// Reads a part of the body. Returns the fields at the end of the body, and `None` before it.
+/// Reads up to `capacity` characters of the content. Returns the fields at the end of the body, else `None`.
 pub async fn read_upload(
     body: &dyn UploadBody,
     capacity: u64,
@@ -56,7 +56,7 @@ pub async fn read_upload(
 
 /// Sends a call with the buffered content in place of the empty string of the field `content`.
 pub fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
-    // The frame is ASCII, as base64 is, because JavaScript stores ASCII text in one byte a character, and any other text in two.
+    // The whole frame is ASCII, like the base64 in it: JavaScript stores ASCII text in one byte a character, other text in two.
     let frame = escape_non_ascii(&call.frame(params));
     // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once more.
     let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());

@@ -28,7 +28,7 @@ use crate::model::owner::Owner;
 // An upload in chunks fits the share of its namespace beside the smallest cache.
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
 
-/// The characters of base64 that the largest file in one frame has.
+/// The number of base64 characters of the largest file that is sent in one frame.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
 const FRAME_SLOT_TIMEOUT: &str =
@@ -57,7 +57,7 @@ struct UploadSlot<'a> {
 
 impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
-        // A request that is canceled while it waits may have been granted the slot just before.
+        // A request that is canceled while it waits may just have been granted the slot.
         let was_granted = self.grant.as_mut().is_none_or(|grant| matches!(grant.try_recv(), Ok(Some(()))));
         self.hub.turn().upload_slots.release(self.session, was_granted);
     }
@@ -72,14 +72,14 @@ impl Hub {
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
-        let conn = self.upload_socket(&owner).await.map_err(to_upload_error)?;
+        let conn = self.find_upload_socket(&owner).await.map_err(to_upload_error)?;
         if self.turn().accepts_chunks(conn) {
             return ChunkedUpload::new(self, &owner, conn).send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
-    /// Sends a file in one frame. `upload`: `None` if more than a chunk of it is unread.
+    /// Sends a file in one frame. `upload` is `None` if only the first chunk of the file has been read.
     async fn send_in_frame(
         self: &Arc<Self>,
         body: &dyn UploadBody,
@@ -92,7 +92,7 @@ impl Hub {
             None => {
                 let slot = self.acquire_frame_slot().await?;
                 let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
-                (self.read_frame(body, limit, &slot).await?, Some((slot, memory)))
+                (self.read_whole_file(body, limit, &slot).await?, Some((slot, memory)))
             }
         };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
@@ -112,7 +112,7 @@ impl Hub {
         result.map_err(to_upload_error)
     }
 
-    /// Waits until a CLI has read the frames that were sent to it. Until then the runtime keeps them.
+    /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds them in memory.
     async fn wait_until_read(&self, conn: ConnId) {
         let ping = self.turn().ping_after_frame(conn);
         while !self.has_answered(conn, ping) {
@@ -120,16 +120,16 @@ impl Hub {
         }
     }
 
-    /// Reads all of a file. Fails if the client is slow: others wait for the slot.
-    async fn read_frame(
+    /// Reads the whole file. Fails if the client is slow, because other uploads wait for the slot.
+    async fn read_whole_file(
         &self,
         body: &dyn UploadBody,
         limit: FileLimit,
         slot: &FrameTicket,
     ) -> Result<UploadFields, Error> {
         let started_at = self.rt.now();
-        // When another namespace began to wait, and the bytes that were read then.
-        let mut contested = None;
+        // When another namespace began to wait for the slot, and the bytes that were read before.
+        let mut contested_since = None;
         let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
         loop {
             match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
@@ -139,13 +139,13 @@ impl Hub {
                 Either::Right(_) => {
                     let now = self.rt.now();
                     let bytes = body.file_bytes();
-                    contested = slot.is_contested(now).then(|| contested.unwrap_or((now, bytes)));
+                    contested_since = slot.is_contested(now).then(|| contested_since.unwrap_or((now, bytes)));
                     let due_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
                     let is_too_slow = |(since, before): (u64, u64)| {
                         let due_ms = due_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
                         bytes - before < due_ms * CONTESTED_UPLOAD_BYTES_PER_MS
                     };
-                    if bytes < due_ms * FRAME_UPLOAD_BYTES_PER_MS || contested.is_some_and(is_too_slow) {
+                    if bytes < due_ms * FRAME_UPLOAD_BYTES_PER_MS || contested_since.is_some_and(is_too_slow) {
                         return Err(Error::UploadTooSlow);
                     }
                 }
@@ -157,13 +157,13 @@ impl Hub {
         FileLimit::new(self.config.uploads.max_file_bytes)
     }
 
-    /// Returns how long the CLI may take to answer a call with this part of a file, in milliseconds.
+    /// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
     pub(super) fn upload_timeout_ms(&self, bytes: u64) -> u64 {
         self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
     }
 
-    /// Returns the socket of the CLI that accepts uploads to a session. Waits for a CLI that reconnects.
-    async fn upload_socket(&self, owner: &Owner) -> Result<ConnId, RpcError> {
+    /// Returns the socket of the CLI that accepts uploads to a session. Waits for a CLI that may reconnect.
+    async fn find_upload_socket(&self, owner: &Owner) -> Result<ConnId, RpcError> {
         let call = self.open_call(owner, Method::UploadFile, self.config.rpc_timeout_ms).await?;
         self.turn().rpc.cancel(&call);
         Ok(call.conn)

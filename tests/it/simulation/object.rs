@@ -14,7 +14,7 @@ use session_gateway_hub::hub::base::config::{ForbiddenModes, UploadConfig};
 use session_gateway_hub::hub::base::error::Error;
 use session_gateway_hub::hub::base::peers::connections::Upgrade;
 use session_gateway_hub::hub::base::peers::subscription::Format;
-use session_gateway_hub::hub::base::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
+use session_gateway_hub::hub::base::ports::{ConnId, PushResponse, RandomSourceError, Runtime};
 use session_gateway_hub::hub::base::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::memory_budget::MemoryBudget;
@@ -73,7 +73,7 @@ impl Runtime for SimRuntime {
         if ms == 0 { YieldNow::default().boxed() } else { self.fake.sleep(ms) }
     }
 
-    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>> {
         self.outbox.send(self.incarnation.load(Ordering::Relaxed), request)
     }
 

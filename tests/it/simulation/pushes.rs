@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use http::Request;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::base::ports::PushAnswer;
+use session_gateway_hub::hub::base::ports::PushResponse;
 use session_gateway_hub::limits::PUSH_TIMEOUT_MS;
 
 use super::responses::Purpose;
@@ -25,7 +25,7 @@ const MAX_LOG_ENTRIES: usize = 100;
 /// In place of an HTTP status: the push service sends no response.
 const DISCONNECT_OR_HANG: u16 = 0;
 
-type Response = Result<PushAnswer, String>;
+type Response = Result<PushResponse, String>;
 
 /// A push request without a response.
 struct PushRequest {
@@ -336,7 +336,7 @@ impl World {
                 }
                 _ => {}
             }
-            let _ = request.response.send(Ok(PushAnswer { status, retry_after: retry_after.map(str::to_owned) }));
+            let _ = request.response.send(Ok(PushResponse { status, retry_after: retry_after.map(str::to_owned) }));
             return;
         }
         // The push service disconnects or hangs, possibly after it accepted the request.

@@ -201,7 +201,7 @@ impl World {
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         // A memory budget of its own, so that the read never waits.
-        let budget = Arc::new(MemoryBudget::default()).budget(namespace.as_ref());
+        let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_ref());
         let memory = Memory::new(budget, Arc::new(SleepClock::default()));
         let read = async move {
             let page =

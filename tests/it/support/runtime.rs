@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
 use http::Request;
-use session_gateway_hub::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushAnswer, RandomSourceError, Runtime};
+use session_gateway_hub::hub::base::ports::{CLOSED_ATTACHMENT, ConnId, PushResponse, RandomSourceError, Runtime};
 
 /// The initial time: five seconds after a full minute, so that the first heartbeat is after 25 s and the first ping after 55 s.
 pub const START: u64 = 1_800_000_005_000;
@@ -60,7 +60,7 @@ struct Inner {
     /// Requests to push services since the last [`FakeRuntime::take_pushes`].
     pushes: Vec<Request<Vec<u8>>>,
     /// Responses of push services by a prefix of the endpoint; the default is 201.
-    push_responses: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
+    push_responses: Vec<(String, VecDeque<Result<PushResponse, String>>)>,
     /// The prefixes of endpoints that do not respond.
     hanging_endpoints: Vec<String>,
     /// Time out the requests to these endpoints.
@@ -243,7 +243,7 @@ impl FakeRuntime {
     pub fn respond_to_pushes(&self, endpoint: &str, responses: &[(u16, Option<&str>)]) {
         let response = |&(status, retry_after): &(u16, Option<&str>)| match status {
             0 => Err("The push service could not be reached.".to_owned()),
-            _ => Ok(PushAnswer { status, retry_after: retry_after.map(str::to_owned) }),
+            _ => Ok(PushResponse { status, retry_after: retry_after.map(str::to_owned) }),
         };
         let mut inner = self.inner();
         inner.push_responses.retain(|(known, _)| known != endpoint);
@@ -364,7 +364,7 @@ impl Runtime for FakeRuntime {
         })
     }
 
-    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushResponse, String>> {
         let mut inner = self.inner();
         let url = request.uri().to_string();
         let matches = |endpoint: &String| url.starts_with(endpoint.as_str());
@@ -386,7 +386,7 @@ impl Runtime for FakeRuntime {
             }
             // A real push service never responds immediately.
             tokio::task::yield_now().await;
-            response.unwrap_or(Ok(PushAnswer { status: 201, retry_after: None }))
+            response.unwrap_or(Ok(PushResponse { status: 201, retry_after: None }))
         })
     }
 

@@ -141,7 +141,7 @@ pub async fn stored(db: &Sqlite, id: &str) -> Session {
 
 /// The memory of a namespace in a new memory budget.
 pub fn memory() -> Memory {
-    Memory::new(Arc::new(MemoryBudget::default()).budget("team"), Arc::new(SleepClock::default()))
+    Memory::new(Arc::new(MemoryBudget::default()).namespace_budget("team"), Arc::new(SleepClock::default()))
 }
 
 /// The seqs of a page, and whether there are more messages.

@@ -5,14 +5,32 @@ use serde::{Deserialize, Serialize};
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 
-/// A session or machine that a CLI did not name in CONNECT, the methods that it registered under its id, without the id to
-/// save space in the attachment, and its last keep-alive in Unix milliseconds, which attachments of earlier versions lack.
+/// A session or machine that a CLI serves without having named it in CONNECT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedOwner(
-    pub Owner,
-    pub Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")] pub Option<u64>,
-);
+#[serde(from = "StoredOwner", into = "StoredOwner")]
+pub struct ServedOwner {
+    pub owner: Owner,
+    /// The methods that the CLI registered under the id of `owner`, without the id.
+    pub methods: Vec<String>,
+    /// The last keep-alive, in Unix milliseconds.
+    pub alive_at: Option<u64>,
+}
+
+/// A [`ServedOwner`] in the attachment: an array, to save space. Earlier versions omit the time of the keep-alive.
+#[derive(Serialize, Deserialize)]
+struct StoredOwner(Owner, Vec<String>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
+
+impl From<StoredOwner> for ServedOwner {
+    fn from(StoredOwner(owner, methods, alive_at): StoredOwner) -> Self {
+        Self { owner, methods, alive_at }
+    }
+}
+
+impl From<ServedOwner> for StoredOwner {
+    fn from(ServedOwner { owner, methods, alive_at }: ServedOwner) -> Self {
+        Self(owner, methods, alive_at)
+    }
+}
 
 /// A connected CLI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +42,10 @@ pub struct Cli {
     /// The machine that the CLI named in CONNECT, if it belongs to the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The RPC methods of `session` and `machine` that it registered, by the names that it used.
+    /// The registered RPC methods of `session` and `machine`, by the names that the CLI used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// The other sessions and machines of its namespace that it serves.
+    /// The sessions and machines that the CLI serves without having named them in CONNECT.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<ServedOwner>,
     /// The last keep-alive of `session`, in Unix milliseconds.
@@ -36,41 +54,40 @@ pub struct Cli {
     /// The last keep-alive of `machine`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_alive_at: Option<u64>,
-    /// The time of the first ping after which no frame was received, in Unix milliseconds.
+    /// When the first ping since the last received frame was sent, in Unix milliseconds.
     #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
     pub unanswered_since: Option<u64>,
-    /// Whether it accepts uploads in chunks.
+    /// Whether the CLI accepts uploads in chunks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub upload_chunks: bool,
 }
 
 impl Cli {
-    /// Returns the time of the last activity of a session or machine that the CLI serves.
+    /// Returns the time of the last keep-alive of a session or machine that the CLI serves.
     pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
-            _ if !self.owns(owner) => self.others.iter().find(|ServedOwner(other, ..)| other == owner)?.2,
+            _ if !self.named_in_connect(owner) => self.others.iter().find(|other| other.owner == *owner)?.alive_at,
             Owner::Session(_) => self.session_alive_at,
             Owner::Machine(_) => self.machine_alive_at,
         }
     }
 
-    /// Records activity of a session or machine that the CLI serves.
+    /// Records a keep-alive of a session or machine that the CLI serves.
     pub fn record_keep_alive(&mut self, owner: &Owner, at: u64) {
         self.set_keep_alive(owner, Some(at));
     }
 
     fn set_keep_alive(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
-            _ if !self.owns(owner) => {
-                self.others.iter_mut().filter(|ServedOwner(other, ..)| other == owner).for_each(|other| other.2 = at);
+            _ if !self.named_in_connect(owner) => {
+                self.others.iter_mut().filter(|other| other.owner == *owner).for_each(|other| other.alive_at = at);
             }
             Owner::Session(_) => self.session_alive_at = at,
             Owner::Machine(_) => self.machine_alive_at = at,
         }
     }
 
-    /// Whether the CLI named this session or machine in CONNECT.
-    pub fn owns(&self, owner: &Owner) -> bool {
+    fn named_in_connect(&self, owner: &Owner) -> bool {
         match owner {
             Owner::Session(id) => self.session.as_ref() == Some(id),
             Owner::Machine(id) => self.machine.as_ref() == Some(id),
@@ -80,35 +97,36 @@ impl Cli {
     /// Returns the sessions and machines that the CLI serves: those named in CONNECT, and `others`.
     pub fn served(&self) -> impl Iterator<Item = Owner> {
         let named = [self.session.clone().map(Owner::Session), self.machine.clone().map(Owner::Machine)];
-        named.into_iter().flatten().chain(self.others.iter().map(|ServedOwner(owner, ..)| owner.clone()))
+        named.into_iter().flatten().chain(self.others.iter().map(|other| other.owner.clone()))
     }
 
     /// Whether another state of the same CLI serves the same sessions and machines.
     pub fn serves_same(&self, other: &Self) -> bool {
         let same_others = self.others.len() == other.others.len()
-            && self.others.iter().zip(&other.others).all(|(ServedOwner(a, ..), ServedOwner(b, ..))| a == b);
+            && self.others.iter().zip(&other.others).all(|(a, b)| a.owner == b.owner);
         same_others && self.session == other.session && self.machine == other.machine
     }
 
-    /// Returns the ids of the sessions and machines, and the names of the methods.
-    pub fn texts(&self) -> impl Iterator<Item = &str> {
+    pub fn ids_and_method_names(&self) -> impl Iterator<Item = &str> {
         let named = self.session.iter().chain(&self.machine).chain(&self.methods);
-        let ids_of_others = self.others.iter().map(|ServedOwner(owner, ..)| owner.id());
-        let methods_of_others = self.others.iter().flat_map(|ServedOwner(_, methods, _)| methods);
+        let ids_of_others = self.others.iter().map(|other| other.owner.id());
+        let methods_of_others = self.others.iter().flat_map(|other| &other.methods);
         named.chain(methods_of_others).map(String::as_str).chain(ids_of_others)
     }
 
-    /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
-    /// the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
+    /// Resolves a method name that a CLI used: returns the owner of the method, and the hub's name for the method. The CLI's name
+    /// may have the id of a session or machine that the CLI serves as a prefix. `None` for any other prefix.
     pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &'n Vocabulary) -> Option<(Owner, &'n str)> {
         let (owner, method) = self.split_prefix(name)?;
         Some((owner, vocabulary.method(method)))
     }
 
-    /// Returns every registered method: its owner, its name in the vocabulary of the hub, and the name that the CLI used.
+    /// Returns every registered method: its owner, the hub's name for it, and the name that the CLI used.
     pub fn registrations(&self, vocabulary: &Vocabulary) -> Vec<(Owner, String, String)> {
-        let of_others = self.others.iter().flat_map(|ServedOwner(owner, methods, _)| {
-            methods.iter().map(|method| (owner.clone(), vocabulary.method(method).to_owned(), scoped(owner, method)))
+        let of_others = self.others.iter().flat_map(|ServedOwner { owner, methods, .. }| {
+            methods
+                .iter()
+                .map(|method| (owner.clone(), vocabulary.method(method).to_owned(), prefixed_name(owner, method)))
         });
         let of_named = self.methods.iter().filter_map(|name| {
             let (owner, method) = self.resolve_method(name, vocabulary)?;
@@ -120,23 +138,24 @@ impl Cli {
     /// Adds a session or machine that the CLI did not name in CONNECT.
     pub fn add_other(&mut self, owner: Owner) {
         if !self.served().any(|served| served == owner) {
-            self.others.push(ServedOwner(owner, Vec::new(), None));
+            self.others.push(ServedOwner { owner, methods: Vec::new(), alive_at: None });
         }
     }
 
-    /// Records that the CLI has ended a session: it no longer serves it, unless it named the session in CONNECT or has
-    /// registered methods of it.
+    /// Records that the CLI has ended a session. The CLI no longer serves the session, unless the CLI named the session in
+    /// CONNECT or has registered methods of the session.
     pub fn record_session_end(&mut self, session: &Owner) {
-        self.others.retain(|ServedOwner(other, methods, _)| other != session || !methods.is_empty());
+        self.others.retain(|other| other.owner != *session || !other.methods.is_empty());
         self.set_keep_alive(session, None);
     }
 
-    /// Adds a method of a session or machine that the CLI serves, and removes its other names.
+    /// Adds a method of a session or machine that the CLI serves. Removes the names under which the CLI registered the same
+    /// method before.
     pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         self.remove_method(name, vocabulary);
         let Some((owner, method)) = self.split_prefix(name) else { return };
-        match self.others.iter_mut().find(|ServedOwner(other, ..)| *other == owner) {
-            Some(ServedOwner(_, methods, _)) => methods.push(method.to_owned()),
+        match self.others.iter_mut().find(|other| other.owner == owner) {
+            Some(other) => other.methods.push(method.to_owned()),
             None => self.methods.push(name.to_owned()),
         }
     }
@@ -147,9 +166,8 @@ impl Cli {
         let mut methods = std::mem::take(&mut self.methods);
         methods.retain(|known| self.resolve_method(known, vocabulary) != Some((owner.clone(), removed)));
         self.methods = methods;
-        if let Some(ServedOwner(_, methods, _)) = self.others.iter_mut().find(|ServedOwner(other, ..)| *other == owner)
-        {
-            methods.retain(|known| vocabulary.method(known) != removed);
+        if let Some(other) = self.others.iter_mut().find(|other| other.owner == owner) {
+            other.methods.retain(|known| vocabulary.method(known) != removed);
         }
     }
 
@@ -170,8 +188,7 @@ impl Cli {
     }
 }
 
-/// Returns the name under which a CLI registers a method of a session or machine.
-fn scoped(owner: &Owner, method: &str) -> String {
+fn prefixed_name(owner: &Owner, method: &str) -> String {
     format!("{}:{method}", owner.id())
 }
 

@@ -1,4 +1,4 @@
-//! The WebSockets of a namespace: the peer of each, and which belong to a session or a machine.
+//! The WebSockets of a namespace, and their peers: the clients at the other end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -13,17 +13,17 @@ use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::ConnId;
 use crate::model::owner::Owner;
 
-/// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
-/// names must stay: attachments survive a deploy.
+/// The client at the other end of a socket. The socket's attachment stores it across hibernation. The serialized names must not
+/// change: attachments survive a deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Peer {
-    /// A CLI that has not been connected by a CONNECT packet yet.
+    /// A CLI whose CONNECT packet was not accepted yet.
     #[serde(rename = "opening")]
     Connecting(Connecting),
     /// A connected CLI.
     Cli(Cli),
-    /// A web client; for an SSE stream, the worker that copies the frames to it.
+    /// A web client, or the worker that copies the frames to an SSE stream.
     Web(Subscription),
 }
 
@@ -34,13 +34,13 @@ pub enum Upgrade {
     /// The upgrade request had no token.
     #[serde(rename = "bare")]
     Unauthenticated,
-    /// The upgrade request had a valid token for this namespace. CONNECT needs none.
+    /// The upgrade request had a valid token for this namespace. The CONNECT packet needs no token.
     Authenticated,
     /// The worker accepted the socket, sent the open packet and validated the CONNECT packet, which it now forwards.
     Bridged,
 }
 
-/// A socket whose CONNECT packet is awaited.
+/// A CLI's socket before its CONNECT packet is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connecting {
@@ -84,18 +84,18 @@ impl Connection {
         Self { peer, queue: FrameQueue::default(), busy: false, send_window: SendWindow::default() }
     }
 
-    /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, so the socket needs no
-    /// send window.
-    fn is_stream(&self) -> bool {
+    /// Whether the peer is a worker that copies the frames to an SSE stream. Such a socket needs no send window, because the
+    /// worker reads without delay.
+    fn is_sse(&self) -> bool {
         matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
     }
 }
 
-/// The open sockets, with indexes by the role of the client and by the sessions and machines that they serve.
+/// The open sockets, with indexes by the kind of peer, and by session and machine.
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
-    /// Sockets whose clients closed them while frames of theirs are queued.
+    /// Sockets that their clients have closed and whose last frames are still queued.
     closed: BTreeMap<ConnId, Connection>,
     connecting: BTreeSet<ConnId>,
     by_owner: HashMap<Owner, Vec<ConnId>>,
@@ -105,7 +105,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Inserts a socket, or replaces the peer of a socket.
+    /// Inserts a socket, or replaces its peer.
     pub fn insert(&mut self, conn: ConnId, peer: Peer) {
         let is_indexed = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
             (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same(new),
@@ -143,14 +143,15 @@ impl Connections {
         }
     }
 
-    /// Removes a socket and its queued frames. Returns its peer, and the bytes of the frames.
+    /// Removes a socket and its queued frames. Returns the peer of the socket, and the bytes of the frames.
     pub fn remove(&mut self, conn: ConnId) -> (Option<Peer>, usize) {
-        let peer = self.close(conn);
+        let peer = self.client_closed(conn);
         (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queue.bytes()))
     }
 
-    /// Removes a socket that the client has closed, and returns its peer. Its queued frames remain, for they arrived before.
-    pub fn close(&mut self, conn: ConnId) -> Option<Peer> {
+    /// Removes a socket that its client has closed, and returns its peer. Its queued frames remain and are handled, because they
+    /// arrived before the close.
+    pub fn client_closed(&mut self, conn: ConnId) -> Option<Peer> {
         let connection = self.all.remove(&conn)?;
         self.unindex(conn, &connection.peer);
         let peer = connection.peer.clone();
@@ -165,7 +166,7 @@ impl Connections {
         self.closed.get(&conn).is_some_and(|connection| matches!(connection.peer, Peer::Cli(_)))
     }
 
-    /// Removes and returns the next queued frame of a socket, which is not busy if there is none.
+    /// Removes and returns the next queued frame of a socket. If no frame is queued, the socket is no longer busy.
     pub fn next_frame(&mut self, conn: ConnId) -> Option<QueuedFrame> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         let next = connection.queue.pop();
@@ -176,10 +177,11 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if they have.
+    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all of them
+    /// have.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
-        connection.busy.then(|| connection.queue.wait())
+        connection.busy.then(|| connection.queue.add_waiter())
     }
 
     /// Returns the queued frames of a socket.
@@ -218,7 +220,7 @@ impl Connections {
         self.all.get(&conn)
     }
 
-    /// Returns a socket for a change. To change its session or machine, use [`insert`](Self::insert).
+    /// Returns a socket for a change that affects no index. Other changes use [`insert`](Self::insert).
     pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.all.get_mut(&conn)
     }
@@ -258,45 +260,45 @@ impl Connections {
     }
 
     /// Returns the sockets of the web clients that receive the messages of a session, with their formats.
-    pub fn subscribers_of(&self, session: &str) -> impl Iterator<Item = (ConnId, Format)> {
+    pub fn subscribers_of_session(&self, session: &str) -> impl Iterator<Item = (ConnId, Format)> {
         let conns = self.web_by_session.get(session).map_or(&[][..], Vec::as_slice);
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    /// Whether a client on this device is visible and has reported so after `since`, in Unix milliseconds; with the device `None`,
-    /// on any device.
+    /// Whether a web client on this device, or on any device for `None`, is visible. A report of the visibility before `since`,
+    /// in Unix milliseconds, does not count.
     pub fn has_visible_client(&self, device: Option<&str>, since: u64, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| {
             subscription.counts_as_visible(now)
                 && subscription.visibility_reported_at >= since
-                && subscription.is_on(device)
+                && subscription.may_be_on(device)
         })
     }
 
-    /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the client is too slow for it
-    /// ([`SendWindow::record_event`]) or gone.
+    /// Counts a frame that the hub is about to send and that is not a reply. Returns false if the socket is closed, or if its
+    /// client is too slow ([`SendWindow::record_event`]).
     #[must_use]
     pub fn record_event(&mut self, conn: ConnId, bytes: usize) -> bool {
         let connection = self.all.get_mut(&conn);
-        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_event(bytes))
+        connection.is_some_and(|connection| connection.is_sse() || connection.send_window.record_event(bytes))
     }
 
-    /// Counts a frame for a web client that may be dropped. Returns false if it is to be dropped
-    /// ([`SendWindow::record_droppable`]) or the client is gone.
+    /// Counts a droppable frame for a web client. Returns false if the socket is closed, or if the frame must be dropped
+    /// ([`SendWindow::record_droppable`]).
     #[must_use]
     pub fn record_droppable(&mut self, conn: ConnId, bytes: usize) -> bool {
         let connection = self.all.get_mut(&conn);
-        // The worker drops it if the client of a stream does not read.
-        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_droppable(bytes))
+        // The worker drops frames of an SSE stream whose client does not read.
+        connection.is_some_and(|connection| connection.is_sse() || connection.send_window.record_droppable(bytes))
     }
 
     /// Records that a heartbeat was sent to all web clients.
     pub fn record_heartbeat(&mut self) {
-        let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_stream());
+        let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_sse());
         web_sockets.for_each(|connection| connection.send_window.record_ping());
     }
 
-    /// Returns the sockets that are not connected yet.
+    /// Returns the sockets whose CONNECT packet was not accepted yet.
     pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.connecting.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
             Peer::Connecting(connecting) => Some((*conn, connecting)),
@@ -304,8 +306,8 @@ impl Connections {
         })
     }
 
-    /// Returns the sockets that have not sent a CONNECT packet. A socket whose packet is being handled is not one of them: the
-    /// packet arrived in time, even if handling it waits for the database.
+    /// Returns the sockets that have not sent a CONNECT packet. A socket whose CONNECT packet is being handled is not included,
+    /// even if the handling waits for the database.
     pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
     }
@@ -338,8 +340,12 @@ mod tests {
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
                 others: vec![
-                    ServedOwner(Owner::Session("t".into()), vec!["readFile".into()], Some(6)),
-                    ServedOwner(Owner::Machine("n".into()), vec![], None),
+                    ServedOwner {
+                        owner: Owner::Session("t".into()),
+                        methods: vec!["readFile".into()],
+                        alive_at: Some(6),
+                    },
+                    ServedOwner { owner: Owner::Machine("n".into()), methods: vec![], alive_at: None },
                 ],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
@@ -384,10 +390,14 @@ mod tests {
         );
         let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ..Cli::default() };
         assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
-        let others = vec![ServedOwner(Owner::Session("t".into()), vec!["readFile".into()], None)];
-        let cli = Cli { others, ..Cli::default() };
-        let current = serde_json::to_string(&Peer::Cli(cli.clone())).unwrap();
-        assert_eq!(read(&current.replace("[\"readFile\"],null", "[\"readFile\"]")), Peer::Cli(cli));
+        let other =
+            |alive_at| ServedOwner { owner: Owner::Session("t".into()), methods: vec!["readFile".into()], alive_at };
+        for (array, alive_at) in [(r#"["readFile"]"#, None), (r#"["readFile"],6"#, Some(6))] {
+            let attachment = format!(r#"{{"cli":{{"others":[[{{"session":"t"}},{array}]]}}}}"#);
+            let cli = Peer::Cli(Cli { others: vec![other(alive_at)], ..Cli::default() });
+            assert_eq!(read(&attachment), cli);
+            assert_eq!(serde_json::to_string(&cli).unwrap(), attachment);
+        }
         let subscription = Subscription {
             id: "sub".into(),
             reported_visible: true,
@@ -427,9 +437,9 @@ mod tests {
             connections.insert(conn, web(session));
         }
         assert_eq!(ids(&connections), [2, 3, 4]);
-        assert_eq!(connections.subscribers_of("b").map(|(conn, _)| conn).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(connections.subscribers_of_session("b").map(|(conn, _)| conn).collect::<Vec<_>>(), [3, 2]);
         connections.remove(3);
-        connections.close(4);
+        connections.client_closed(4);
         assert_eq!(ids(&connections), [2]);
     }
 }

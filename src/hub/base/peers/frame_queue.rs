@@ -1,4 +1,4 @@
-//! The frames of a socket that wait while an earlier one is being handled: frames of a socket take effect in order.
+//! The frames of a socket that arrived while an earlier frame was being handled: frames of a socket take effect in order.
 
 use std::collections::VecDeque;
 
@@ -21,16 +21,16 @@ impl QueuedFrame {
 }
 
 #[derive(Debug)]
-enum CachedSession {
+enum QueueEntry {
     Frame(QueuedFrame),
     /// Resolves when the frames before it have been handled.
     Waiter(oneshot::Sender<()>),
 }
 
-/// The queue of a socket.
+/// The queued frames of a socket, with the waiters between them.
 #[derive(Debug, Default)]
 pub struct FrameQueue {
-    entries: VecDeque<CachedSession>,
+    entries: VecDeque<QueueEntry>,
     bytes: usize,
 }
 
@@ -46,35 +46,35 @@ impl FrameQueue {
 
     pub fn push(&mut self, frame: QueuedFrame) {
         self.bytes += frame.memory_bytes();
-        self.entries.push_back(CachedSession::Frame(frame));
+        self.entries.push_back(QueueEntry::Frame(frame));
     }
 
     /// Removes and returns the next frame. Call it when all earlier ones have been handled.
     pub fn pop(&mut self) -> Option<QueuedFrame> {
         loop {
             match self.entries.pop_front()? {
-                CachedSession::Frame(frame) => {
+                QueueEntry::Frame(frame) => {
                     self.bytes -= frame.memory_bytes();
                     return Some(frame);
                 }
                 // The receiver may have been dropped.
-                CachedSession::Waiter(sender) => drop(sender.send(())),
+                QueueEntry::Waiter(sender) => drop(sender.send(())),
             }
         }
     }
 
     /// Returns a receiver that resolves when the frame in progress and all queued frames have been handled.
-    pub fn wait(&mut self) -> oneshot::Receiver<()> {
+    pub fn add_waiter(&mut self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.entries.push_back(CachedSession::Waiter(sender));
+        self.entries.push_back(QueueEntry::Waiter(sender));
         receiver
     }
 
     /// Returns the frames in their order.
     pub fn frames(&self) -> impl Iterator<Item = &QueuedFrame> {
         self.entries.iter().filter_map(|entry| match entry {
-            CachedSession::Frame(frame) => Some(frame),
-            CachedSession::Waiter(_) => None,
+            QueueEntry::Frame(frame) => Some(frame),
+            QueueEntry::Waiter(_) => None,
         })
     }
 }

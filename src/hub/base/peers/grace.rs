@@ -1,5 +1,5 @@
-//! Grace periods for CLIs that reconnect: a call of a method whose CLI has just disconnected waits until the method is
-//! registered again.
+//! Grace periods for CLIs that reconnect: a call of a method whose CLI has just disconnected waits until the CLI registers the
+//! method again.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl GracePeriods {
     }
 
     /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at` is the time when its
-    /// last socket closed before the restart; `None` if the restart closed it.
+    /// last socket closed before the restart; `None` if the restart closed the socket.
     pub fn owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
         let until = disconnected_at.map_or(now + RESTART_GRACE_MS, |at| at + RECONNECT_GRACE_MS);
         if until > now {
@@ -43,8 +43,8 @@ impl GracePeriods {
         }
     }
 
-    /// Ends the grace period of a method that is registered, and resumes the calls that wait for it. The CLI's other methods
-    /// get [`RECONNECT_GRACE_MS`] to follow.
+    /// Ends the grace period of a method that is registered, and resumes the calls that wait for the method. The grace periods of
+    /// the owner's other methods end within [`RECONNECT_GRACE_MS`].
     pub fn method_registered(&mut self, owner: &Owner, method: &str, now: u64) {
         if let Some(until) = self.lost_owners.get_mut(owner) {
             *until = (*until).min(now + RECONNECT_GRACE_MS);
@@ -55,8 +55,8 @@ impl GracePeriods {
         if !self.lost_methods.is_empty() {
             self.lost_methods.remove(&(owner.clone(), method.to_owned()));
         }
-        let waits_for_it = |call: &mut WaitingCall| call.owner == *owner && call.method == method;
-        for call in self.waiting_calls.extract_if(.., waits_for_it) {
+        let waits_for_method = |call: &mut WaitingCall| call.owner == *owner && call.method == method;
+        for call in self.waiting_calls.extract_if(.., waits_for_method) {
             let _ = call.registered.send(());
         }
     }
@@ -71,9 +71,15 @@ impl GracePeriods {
         until.copied().filter(|until| now < *until)
     }
 
-    /// Waits until a method is registered. The receiver is canceled at the end of the grace period, but not before
-    /// [`RECONNECT_GRACE_MS`], and at the deadline. `None` if the method is not expected.
-    pub fn wait(&mut self, owner: &Owner, method: &str, now: u64, deadline: u64) -> Option<oneshot::Receiver<()>> {
+    /// Returns a receiver that resolves when the method is registered; `None` if the method is not in its grace period. The
+    /// receiver is canceled at the deadline, or as soon as the grace period has ended and [`RECONNECT_GRACE_MS`] have passed.
+    pub fn wait_for_method(
+        &mut self,
+        owner: &Owner,
+        method: &str,
+        now: u64,
+        deadline: u64,
+    ) -> Option<oneshot::Receiver<()>> {
         let grace_end = self.grace_end(owner, method, now)?;
         let deadline = deadline.min(grace_end.max(now + RECONNECT_GRACE_MS));
         (now < deadline).then(|| {
@@ -84,7 +90,7 @@ impl GracePeriods {
         })
     }
 
-    /// Cancels the calls whose deadline is over, and removes the grace periods that ended.
+    /// Cancels the calls whose deadline has passed, and removes the grace periods that have ended.
     pub fn expire(&mut self, now: u64) {
         self.waiting_calls.retain(|call| call.deadline > now);
         self.lost_methods.retain(|_, until| *until > now);

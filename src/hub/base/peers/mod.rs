@@ -1,5 +1,5 @@
-//! The hub's peers: CLIs and web clients, their sockets, what they were sent, and the RPC calls to CLIs. State machines
-//! without IO.
+//! The connected clients, CLIs and web clients: their sockets, their unacknowledged bytes, and the RPC calls to CLIs. State
+//! machines without I/O.
 
 pub mod cli;
 pub mod connections;

@@ -9,7 +9,7 @@ use crate::hub::base::peers::grace::GracePeriods;
 use crate::hub::base::ports::ConnId;
 use crate::limits::MAX_RPC_TIMEOUT_MS;
 use crate::model::json::{Json, unescape};
-use crate::model::keyword::listed;
+use crate::model::keyword::join_names;
 use crate::model::method::Method;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -28,7 +28,7 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 pub enum RpcError {
     /// No socket has registered the method. `other_methods` are registered methods of the same session or machine whose
     /// names the hub does not know. One of them may be this method, under a name that is missing in `VOCABULARY`.
-    #[error("No handler registered for {method}{}", hint(.other_methods))]
+    #[error("No handler registered for {method}{}", vocabulary_hint(.other_methods))]
     NoHandler { method: String, other_methods: Vec<String> },
     /// The CLI did not answer in time.
     #[error("RPC timed out: {0}")]
@@ -41,15 +41,15 @@ pub enum RpcError {
     InvalidResult(String),
 }
 
-/// Returns the rest of the error for a method without a handler.
-fn hint(other_methods: &[String]) -> String {
+/// Returns the hint that one of `other_methods` may be the missing method; empty without other methods.
+fn vocabulary_hint(other_methods: &[String]) -> String {
     if other_methods.is_empty() {
         return String::new();
     }
     format!(
         ". The CLI registered {}: if one of these is the same method, map it in the setting VOCABULARY of the hub \
         (docs/CLIENTS.md)",
-        listed(other_methods)
+        join_names(other_methods)
     )
 }
 
@@ -86,7 +86,7 @@ pub struct Call {
 
 impl Call {
     /// Encodes the frame of the call. `params` is the text of a JSON object. If the call is to a session, the field
-    /// `sessionId` is added to it.
+    /// `sessionId` is added to the object.
     pub fn frame(&self, params: &str) -> String {
         let Owner::Session(id) = &self.owner else { return self.encode(params) };
         let members = params.strip_prefix('{').unwrap_or("}");
@@ -121,8 +121,8 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Registers a method for a socket. The last registration wins. If that takes the method from
-    /// another socket, returns this socket and the name with which it had registered the method.
+    /// Registers a method for a socket. The last registration wins. If another socket had registered the method, returns that
+    /// socket and the name that it used.
     pub fn register(
         &mut self,
         owner: Owner,
@@ -189,7 +189,7 @@ impl Rpc {
     }
 
     /// Removes the methods of a socket that closed, and fails its calls. The grace periods of the methods begin.
-    pub fn disconnect(&mut self, conn: ConnId, now: u64) {
+    pub fn socket_closed(&mut self, conn: ConnId, now: u64) {
         for ((owner, method), _) in self.handlers.extract_if(|_, handler| handler.conn == conn) {
             self.grace.method_lost(owner, method, now);
         }
@@ -198,7 +198,7 @@ impl Rpc {
         }
     }
 
-    /// Fails the calls whose deadline is over, and cancels the expired waits for methods.
+    /// Fails the calls whose deadline has passed, and ends the grace periods that are over.
     pub fn expire(&mut self, now: u64) {
         self.grace.expire(now);
         for (_, call) in self.pending.extract_if(.., |_, call| call.deadline <= now) {
@@ -228,7 +228,8 @@ pub fn rejection_reason(result: &str) -> Option<String> {
     (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
 }
 
-/// Reads a JSON object from the first argument: the official client sends it inside a JSON string, others as it is.
+/// Reads a JSON object from the first argument. The official client sends the object inside a JSON string; other clients send
+/// the object itself.
 fn read_result(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();
     let object = if text.starts_with('"') { unescape(text)? } else { text.to_owned() };

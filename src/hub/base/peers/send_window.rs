@@ -1,8 +1,8 @@
 //! Backpressure: how many bytes a WebSocket client was sent and has not acknowledged.
 //!
 //! The runtime has no `bufferedAmount`, and buffers without limit for a client that does not read. So clients acknowledge:
-//! each frame of a web client acknowledges the oldest unacknowledged heartbeat, each pong of a CLI the oldest ping, with
-//! everything that was sent before it.
+//! each frame of a web client acknowledges the oldest unacknowledged heartbeat, and each pong of a CLI the oldest unacknowledged
+//! ping, with everything that was sent before that heartbeat or ping.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use crate::limits::{
 #[derive(Debug, Default)]
 pub struct SendWindow {
     /// The bytes sent before each unacknowledged heartbeat or ping, and after the previous one.
-    before_pings: VecDeque<usize>,
-    /// How many heartbeats or pings were sent.
-    pings: u64,
-    after_last_ping: usize,
-    /// The sum of both.
+    bytes_before_pings: VecDeque<usize>,
+    bytes_after_last_ping: usize,
+    /// The sum of `bytes_before_pings` and `bytes_after_last_ping`.
     unacked_bytes: usize,
+    /// How many heartbeats or pings were sent.
+    ping_count: u64,
 }
 
 impl SendWindow {
-    /// Counts a frame that the hub sends unasked. Returns false if the client is too slow for it: more than
-    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of this limit may exceed it, if at most
-    /// half was unacknowledged before.
+    /// Counts a frame that the client did not request. Returns false if the client is too slow: more than
+    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of this limit may exceed the limit, if at most
+    /// half of the limit was unacknowledged before.
     #[must_use]
     pub fn record_event(&mut self, bytes: usize) -> bool {
         let before = self.unacked_bytes;
@@ -46,39 +46,39 @@ impl SendWindow {
 
     /// Counts a frame that the client requested.
     pub fn record_reply(&mut self, bytes: usize) {
-        self.after_last_ping += bytes;
+        self.bytes_after_last_ping += bytes;
         self.unacked_bytes += bytes;
     }
 
-    /// Whether the client must acknowledge before it may request more.
+    /// Whether the client has too many unacknowledged bytes to request more.
     pub fn is_over_reply_limit(&self) -> bool {
         self.unacked_bytes > MAX_UNACKED_BYTES_WITH_REPLIES
     }
 
     /// Whether [`PING_AFTER_BYTES`] were sent since the last ping.
     pub fn needs_ping(&self) -> bool {
-        self.after_last_ping >= PING_AFTER_BYTES
+        self.bytes_after_last_ping >= PING_AFTER_BYTES
     }
 
     /// Records that a heartbeat or ping was sent.
     pub fn record_ping(&mut self) {
-        self.before_pings.push_back(std::mem::take(&mut self.after_last_ping));
-        self.pings += 1;
+        self.bytes_before_pings.push_back(std::mem::take(&mut self.bytes_after_last_ping));
+        self.ping_count += 1;
     }
 
     /// Returns the number of the last heartbeat or ping, from 1.
     pub fn last_ping(&self) -> u64 {
-        self.pings
+        self.ping_count
     }
 
     /// Whether the heartbeat or ping with this number is acknowledged.
     pub fn is_acknowledged(&self, ping: u64) -> bool {
-        ping + self.before_pings.len() as u64 <= self.pings
+        ping + self.bytes_before_pings.len() as u64 <= self.ping_count
     }
 
-    /// Records the acknowledgement of the oldest heartbeat or ping. Ignored if none is unacknowledged.
+    /// Records the acknowledgement of the oldest unacknowledged heartbeat or ping, if there is one.
     pub fn acknowledge(&mut self) {
-        self.unacked_bytes -= self.before_pings.pop_front().unwrap_or_default();
+        self.unacked_bytes -= self.bytes_before_pings.pop_front().unwrap_or_default();
     }
 }
 

@@ -48,8 +48,8 @@ pub struct Subscription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     pub format: Format,
-    /// The number of the last event of the namespace. It is not about this client: the attachments of sockets are the cheapest
-    /// storage that survives hibernation, so the hub keeps the number in one of them.
+    /// The number of the namespace's last event when the attachment was written. Not specific to this client: the attachments of
+    /// sockets are the cheapest storage that survives hibernation.
     #[serde(rename = "told")]
     pub last_published: u64,
     /// When the client's JWT expires, in Unix milliseconds; `None` for an access token.
@@ -61,14 +61,14 @@ impl Subscription {
     /// Whether the client's last report is `visible` and still valid. A report expires, because a page on a closed laptop
     /// cannot report `hidden`.
     pub fn counts_as_visible(&self, now: u64) -> bool {
-        let is_short = self.acks_heartbeats || self.device.is_some();
-        let timeout_ms = if is_short { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
+        let confirms_visibility = self.acks_heartbeats || self.device.is_some();
+        let timeout_ms = if confirms_visibility { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
         self.reported_visible && now < self.visibility_confirmed_at + timeout_ms
     }
 
-    /// Whether a push to a device is held back while the client is visible. A client or a push subscription that names no device
-    /// may be on any.
-    pub fn is_on(&self, device: Option<&str>) -> bool {
+    /// Whether the client may be on the same device as a push subscription that names `device`. A client or a push subscription
+    /// that names no device may be on any device.
+    pub fn may_be_on(&self, device: Option<&str>) -> bool {
         self.device.is_none() || device.is_none() || self.device.as_deref() == device
     }
 

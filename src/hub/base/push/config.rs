@@ -6,13 +6,13 @@ use crate::push::vapid::VapidKeys;
 /// How the deployment sends push messages.
 #[derive(Debug, Clone)]
 pub struct PushConfig {
-    /// The VAPID key pair (RFC 8292); without one, the hub generates a pair and stores it in the database.
+    /// The VAPID key pair (RFC 8292). If `None`, the hub generates a pair and stores it in the database.
     pub keys: Option<VapidKeys>,
     /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the URL at which the client reached the hub.
     pub subject: Option<String>,
     /// Whether endpoints on the local machine are allowed, also over `http`: for development.
     pub insecure: bool,
-    /// The maximum per namespace. A new subscription beyond it replaces the oldest one.
+    /// The limit per namespace. A new subscription beyond the limit replaces the oldest one.
     pub max_subscriptions: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The delivery of one notification to all subscribers. It takes one or more rounds: each sends the notification to the
-//! targets that are due, and schedules those that failed for a later round.
+//! The delivery of one notification to all subscribers, in one or more rounds. A round sends the notification to the targets
+//! that are due, and schedules the targets that failed for a later round.
 
 use std::time::UNIX_EPOCH;
 
@@ -27,28 +27,28 @@ pub struct Delivery {
     /// How many rounds in a row failed because the database was unavailable.
     #[serde(default, rename = "unknown")]
     pub failed_rounds: u32,
-    /// The subscribers to send it to; empty before the first round.
+    /// The subscribers that the notification is still to be sent to; empty before the first round.
     #[serde(default)]
     pub targets: Vec<Target>,
-    /// How many subscribers it was sent to successfully.
+    /// How many subscribers the notification was sent to successfully.
     #[serde(default, rename = "sent")]
     pub sent_count: u32,
     /// The errors of the first [`MAX_PUSH_FAILURES`] subscribers that failed permanently.
     #[serde(default, rename = "failed")]
     pub failures: Vec<Failure>,
-    /// How many more subscribers failed permanently.
+    /// How many subscribers failed permanently in addition to those in `failures`.
     #[serde(default, rename = "more_failed")]
     pub unlisted_failures: usize,
-    /// Whether a task is sending it. No task survives a restart.
+    /// Whether a round is running. No round survives a restart.
     #[serde(skip)]
     pub in_flight: bool,
     /// Whether the notification is stored and in the push log.
-    #[serde(skip, default = "is_stored")]
+    #[serde(skip, default = "default_is_recorded")]
     pub is_recorded: bool,
 }
 
-/// The default of [`Delivery::is_recorded`] for a delivery that was read from storage.
-fn is_stored() -> bool {
+/// A delivery that was read from storage is recorded.
+fn default_is_recorded() -> bool {
     true
 }
 
@@ -56,7 +56,7 @@ fn is_stored() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliveryOutcome {
-    /// Its first round has not started, or the database is unavailable.
+    /// The first round has not started, or the database is unavailable.
     Waiting,
     /// Some subscribers are retried.
     Sending,
@@ -64,7 +64,7 @@ pub enum DeliveryOutcome {
     Sent,
     /// No push service accepted it.
     Failed,
-    /// It was sent to no subscriber, because visible web clients showed it as a toast.
+    /// Visible web clients showed the notification as a toast, and it was sent to no subscriber.
     Toast,
     /// There are no subscribers.
     NoSubscribers,
@@ -73,7 +73,7 @@ pub enum DeliveryOutcome {
     SessionGone,
     /// The session was in cooldown.
     CoolingDown,
-    /// A newer one of its session replaced it.
+    /// A newer notification of the session replaced it.
     Replaced,
     /// The queue was full.
     Overloaded,
@@ -90,11 +90,11 @@ pub struct Target {
     pub due_at: u64,
     #[serde(rename = "tries")]
     pub attempts: u32,
-    /// Whether the payload is limited to [`SHORT_PAYLOAD_BYTES`] bytes, because it fits or because the push service rejected a
-    /// longer one.
+    /// Whether the payload is limited to [`SHORT_PAYLOAD_BYTES`]: the whole payload fits, or the push service rejected a longer
+    /// payload.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
-    /// Whether it is held back, because its device got a toast.
+    /// Whether the push is held back, because its device got a toast.
     #[serde(default, rename = "held", skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,
     /// The error of the last attempt; stored for at most [`MAX_PUSH_FAILURES`] targets.
@@ -153,7 +153,7 @@ fn parse_retry_after(text: &str, now: u64) -> Option<u64> {
 }
 
 impl Delivery {
-    /// The value in the object's storage.
+    /// Returns the value for the object's storage.
     pub fn encode(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -179,22 +179,22 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether a notification that replaces it takes over its requests: it was sent to no push service, or is held back on a
-    /// device.
-    pub fn is_owed(&self) -> bool {
+    /// Whether the notification was sent to no push service, or is held back on a device. A notification that replaces it then
+    /// takes over its permission requests.
+    pub fn is_undelivered(&self) -> bool {
         let is_attempted = self.targets.iter().any(|target| target.attempts > 0);
         let is_unsent = self.sent_count == 0 && self.failure_count() == 0 && !is_attempted;
         is_unsent || self.targets.iter().any(|target| target.is_held)
     }
 
-    /// Whether it is held back on all devices that it was not sent to.
+    /// Whether the notification is held back on all devices that it was not sent to.
     pub fn is_held(&self) -> bool {
         !self.targets.is_empty() && self.targets.iter().all(|target| target.is_held)
     }
 
-    /// Holds the targets back that are due and whose device is in use. Of those that were held back before, removes those whose
-    /// client reported after the toast that it is in use; the others are sent. `is_in_use` gets the earliest time of the report.
-    /// Returns whether the devices must get a toast.
+    /// Holds back the due targets whose device is in use. A due target that was held back before is removed if the device is in
+    /// use according to a report after the toast; otherwise the push is sent. `is_in_use` gets a target and the earliest time of
+    /// the report. Returns whether the devices must get a toast.
     pub fn hold_back(&mut self, is_in_use: impl Fn(EndpointId, u64) -> bool, now: u64) -> bool {
         let mut needs_toast = false;
         self.targets.retain_mut(|target| {
@@ -213,7 +213,7 @@ impl Delivery {
         needs_toast
     }
 
-    /// The outcome if no target is left, or only such that are held back.
+    /// Returns the outcome, if no target is left except those that are held back.
     pub fn outcome(&self) -> DeliveryOutcome {
         match (self.sent_count, self.failure_count()) {
             (0, 0) => DeliveryOutcome::Toast,
@@ -222,12 +222,12 @@ impl Delivery {
         }
     }
 
-    /// Whether no subscriber is left to send it to.
     pub fn is_done(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a row.
+    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a
+    /// row.
     pub fn retry_round(&mut self, now: u64) -> bool {
         self.failed_rounds += 1;
         self.due_at = now + retry_delay_ms(self.failed_rounds);
@@ -271,7 +271,7 @@ impl Delivery {
         self.targets.extract_if(.., |target| target.due_at <= now).collect()
     }
 
-    /// Records the result of an attempt. `failure` is ignored if it was accepted.
+    /// Records the result of an attempt. `failure` is ignored if the push service accepted the message.
     pub fn record_result(&mut self, mut target: Target, result: SendResult, failure: Failure, now: u64) {
         if let SendResult::RateLimited(until) = result {
             return self.retry_at(target, until, failure);

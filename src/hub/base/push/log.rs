@@ -17,7 +17,7 @@ const ENTRY_PREFIX: &str = "pushed:";
 /// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CachedSession<'a> {
+struct LogEntry<'a> {
     at: u64,
     kind: NotificationKind,
     session_id: &'a str,
@@ -41,19 +41,19 @@ struct Retry<'a> {
     at: u64,
 }
 
-/// The ids of the entries, oldest first; `None` until they were read.
+/// The ids of the entries, oldest first; `None` until they are read.
 #[derive(Debug, Default)]
 pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
-    /// Writes the entry of a notification, or overwrites it, unless the notification is not recorded.
+    /// Writes or overwrites the entry of a notification. Does nothing for a notification that is not recorded.
     pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
         if !delivery.is_recorded {
             return;
         }
         let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;
-        let entry = CachedSession {
+        let entry = LogEntry {
             at: *created_at,
             kind: *kind,
             session_id,
@@ -65,20 +65,20 @@ impl PushLog {
             waiting: targets.len(),
             failed: delivery.failure_count(),
             failures: failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures),
-            retries: targets.iter().filter_map(retry).take(MAX_PUSH_FAILURES).collect(),
+            retries: targets.iter().filter_map(to_retry).take(MAX_PUSH_FAILURES).collect(),
         };
-        rt.kv_put(&key(id), &serde_json::to_string(&entry).unwrap_or_default());
+        rt.kv_put(&entry_key(id), &serde_json::to_string(&entry).unwrap_or_default());
         let ids = self.0.get_or_insert_with(|| read_ids(rt));
         let at = ids.partition_point(|known| *known < id);
         if ids.get(at) != Some(&id) {
             ids.insert(at, id);
         }
         while ids.len() > MAX_PUSH_LOG_ENTRIES {
-            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
+            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&entry_key(oldest)));
         }
     }
 
-    /// Writes the entry of a notification that a newer one replaced: it is not retried.
+    /// Writes the entry of a notification that a newer one replaced. The replaced notification is not retried.
     pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
         let is_shown = delivery.sent_count > 0 || delivery.is_held();
         let outcome = if is_shown { delivery.outcome() } else { DeliveryOutcome::Replaced };
@@ -86,7 +86,7 @@ impl PushLog {
     }
 }
 
-fn retry(target: &Target) -> Option<Retry<'_>> {
+fn to_retry(target: &Target) -> Option<Retry<'_>> {
     target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
 }
 
@@ -97,7 +97,7 @@ pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn key(id: u64) -> String {
+fn entry_key(id: u64) -> String {
     format!("{ENTRY_PREFIX}{id:020}")
 }
 

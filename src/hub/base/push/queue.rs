@@ -18,11 +18,11 @@ pub struct Queue {
 /// What [`Queue::enqueue`] did.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EnqueueResult {
-    /// The notification is queued under `id`, in place of the earlier ones in `replaced`.
+    /// The notification is queued under `id`, in place of the earlier notifications in `replaced`.
     Queued { id: u64, replaced: Vec<(u64, Delivery)> },
-    /// It was dropped: its session is in cooldown.
+    /// The notification was dropped, because its session is in cooldown.
     InCooldown,
-    /// It was dropped: the queue is full.
+    /// The notification was dropped, because the queue is full.
     Full,
 }
 
@@ -38,8 +38,8 @@ impl Queue {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification. It replaces an earlier one of its kind and session, as in the browser. `is_recorded`: see
-    /// [`Delivery::is_recorded`].
+    /// Queues a notification, in place of earlier ones of the same kind and session: the browser replaces them, too.
+    /// `is_recorded`: see [`Delivery::is_recorded`].
     pub fn enqueue(&mut self, mut notification: Notification, now: u64, is_recorded: bool) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
             && self.cooldowns.get(&notification.session_id).is_some_and(|until| *until > now)
@@ -54,7 +54,7 @@ impl Queue {
         }
         let replaced: Vec<_> = self.deliveries.extract_if(.., |_, delivery| is_same(delivery)).collect();
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
-        for (_, delivery) in replaced.iter().filter(|(_, delivery)| delivery.is_owed()) {
+        for (_, delivery) in replaced.iter().filter(|(_, delivery)| delivery.is_undelivered()) {
             notification.supersede(&delivery.notification);
             // A series of requests must not keep delaying the first one.
             due_at = due_at.min(delivery.next_round_at().unwrap_or(delivery.due_at));
@@ -72,7 +72,7 @@ impl Queue {
         self.deliveries.len() <= MAX_HELD_PUSHES
     }
 
-    /// Allocates an id greater than all before.
+    /// Allocates an id greater than all earlier ids.
     pub fn next_id(&mut self, now: u64) -> u64 {
         self.last_id = (self.last_id + 1).max(now);
         self.last_id
@@ -104,8 +104,8 @@ impl Queue {
         self.cooldowns.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// Counts an attempt for each target before it is made. So a notification that replaces this one during the round
-    /// does not repeat its requests. Returns false if this notification was replaced already and must not be sent.
+    /// Counts an attempt for each target before the round makes it, so that a notification that replaces this one during the
+    /// round does not repeat the attempts. Returns false if this notification was replaced already and must not be sent.
     pub fn begin_attempts(&mut self, id: u64, targets: &[Target]) -> bool {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return false };
         let attempted = |target: &Target| Target { attempts: target.attempts + 1, ..target.clone() };
@@ -113,7 +113,7 @@ impl Queue {
         true
     }
 
-    /// Puts a delivery back after a round, to be recorded. Returns it if it was replaced during the round.
+    /// Puts a delivery back after a round, to be recorded. Returns the delivery if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
         *queued = Delivery { in_flight: false, is_recorded: true, ..delivery };

@@ -12,7 +12,7 @@ use crate::store::push::PushSubscription;
 pub struct Subscriber {
     /// Identifies the endpoint in stored deliveries.
     pub id: EndpointId,
-    /// The origin of its push service; empty when the endpoint is invalid.
+    /// The origin of the push service; empty when the endpoint is invalid.
     pub service: String,
     pub subscription: PushSubscription,
 }
@@ -25,13 +25,13 @@ impl From<PushSubscription> for Subscriber {
     }
 }
 
-pub fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
+pub fn find_subscriber(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
     subscribers.iter().find(|subscriber| subscriber.id == id)
 }
 
 #[derive(Debug, Default)]
 pub struct SubscriberCache {
-    /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 when it does not.
+    /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 without this assumption.
     assumed_empty_until: u64,
     loaded: Option<Arc<[Subscriber]>>,
     generation: u64,
@@ -54,22 +54,22 @@ impl SubscriberCache {
         self.assumed_empty_until
     }
 
-    /// Ends the assumption that there are no subscribers. Returns whether there was one, expired or not.
+    /// Ends the assumption that there are no subscribers. Returns whether the hub had made the assumption, expired or not.
     pub fn end_assuming_empty(&mut self) -> bool {
         std::mem::take(&mut self.assumed_empty_until) > 0
     }
 
-    /// The cached subscribers. An empty list expires with the assumption that there are none.
+    /// Returns the cached subscribers. An empty list expires with the assumption that there are no subscribers.
     pub fn get(&self, now: u64) -> Option<Arc<[Subscriber]>> {
         self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.is_assumed_empty(now))
     }
 
-    /// The count of changes, for [`insert_loaded`](Self::insert_loaded).
+    /// Returns how often the subscribers have changed, for [`insert_loaded`](Self::insert_loaded).
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Caches subscribers that were read in this generation. Returns false when they have changed since.
+    /// Caches subscribers that were read in this generation. Returns false, and caches nothing, if they have changed since.
     pub fn insert_loaded(&mut self, subscribers: Arc<[Subscriber]>, generation: u64) -> bool {
         let is_current = self.generation == generation;
         if is_current {

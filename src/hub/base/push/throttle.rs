@@ -16,7 +16,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a message. The error is when the next window starts. Times are in Unix milliseconds.
+    /// Counts a message. The error is the start of the next window. Times are in Unix milliseconds.
     pub fn try_acquire(&mut self, now: u64) -> Result<(), u64> {
         if self.window_ends_at <= now {
             *self = Self { window_ends_at: now + WINDOW_MS, sent_count: 0 };
@@ -28,7 +28,7 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// The window as text, for the key-value storage.
+    /// Returns the window as text, for the key-value storage.
     pub fn encode(&self) -> String {
         format!("{} {}", self.window_ends_at, self.sent_count)
     }

@@ -8,7 +8,7 @@ use crate::limits::{
     LIVE_TEXT_RETENTION_MS, MAX_DELTA_BYTES_PER_SECOND, MAX_DELTAS_PER_SECOND, MAX_LIVE_BYTES, MAX_LIVE_MESSAGES,
     MAX_LIVE_SESSIONS, MAX_LIVE_TEXT_BYTES, MAX_SENT_DELTA_BYTES_PER_SECOND, MAX_SENT_DELTAS_PER_SECOND,
 };
-use crate::model::event::MessageDelta;
+use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
 use crate::model::message::TextKind;
 
@@ -99,7 +99,7 @@ impl LiveTexts {
         let Some(live_text) = self.sessions.get(session) else { return deltas };
         for LiveMessage { id, kind, changed_at, start, text, .. } in &live_text.messages {
             if changed_at + LIVE_TEXT_RETENTION_MS > now && !text.is_empty() {
-                deltas.push(MessageDelta { session_id: session, id, offset: *start, text, kind: *kind }.encode());
+                deltas.push(DeltaEvent { session_id: session, id, offset: *start, text, kind: *kind }.encode());
             }
         }
         deltas
@@ -226,7 +226,7 @@ mod tests {
     const NOW: u64 = 1_700_000_000_000;
 
     fn reservations() -> Reservations {
-        Reservations::new(&Arc::<MemoryBudget>::default().budget("n"))
+        Reservations::new(&Arc::<MemoryBudget>::default().namespace_budget("n"))
     }
 
     fn receive(
