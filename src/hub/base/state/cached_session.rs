@@ -37,7 +37,7 @@ pub struct CachedSession {
 }
 
 impl CachedSession {
-    pub(in crate::hub) fn new(session: Session) -> Self {
+    pub(super) fn new(session: Session) -> Self {
         Self {
             session,
             summary: OnceCell::new(),
