@@ -15,8 +15,11 @@ pub mod read_queue;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, MAX_POOL_USE_FOR_OVERSIZED, NAMESPACE_SHARE_BYTES};
+use crate::limits::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use read_queue::ReadQueue;
+
+/// How much of the pool may be in use, in bytes, when more than the pool is reserved: for a session with two values of 30 MiB.
+const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 
 /// The memory budget of an isolate.
 #[derive(Default)]

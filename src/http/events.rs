@@ -10,8 +10,10 @@ use super::response::{JsonText, Reply};
 use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::subscription::{Format, Subscription};
-use crate::limits::MAX_DEVICE_BYTES;
 use crate::wire::field_types::keyword;
+
+/// The longest name of a device, in bytes.
+const MAX_DEVICE_BYTES: usize = 64;
 
 /// A valid request for the event stream.
 #[derive(Debug)]

@@ -6,8 +6,10 @@ use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
-use crate::limits::MAX_PATHS;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
+
+/// How many paths one `POST /api/machines/:id/paths/exists` checks (PROTOCOL-WEB.md "Machines").
+const MAX_PATHS: usize = 1000;
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let machines = request.hub.list_online_machines().await?;

@@ -6,8 +6,11 @@ use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::base::error::Error;
 use crate::hub::base::state::session_list::{ArchivedFilter, ListRequest};
-use crate::limits::{MAX_LISTED_SESSIONS, MAX_NAME_CHARS};
+use crate::limits::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
+
+/// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
+const MAX_NAME_CHARS: usize = 255;
 
 /// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {

@@ -6,8 +6,11 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::storage_keys::{LAST_DB_STALL, LAST_TICK, alive_key, kept_requests_key};
 use crate::hub::write::large;
-use crate::limits::{RECENT_KEEP_ALIVE_MS, SESSION_TIMEOUT_MS};
+use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;
+
+/// The age of the last keep-alive, in milliseconds, up to which an object is expected to stay in memory until the next one.
+const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 
 impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.

@@ -3,7 +3,6 @@
 //! Clients write values that are opaque to the hub: metadata, agent state, message content. `serde_json::Value` would sort
 //! their keys and round large numbers, so the hub validates such a text once and passes it on unchanged.
 
-use crate::limits::MAX_JSON_DEPTH;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +10,9 @@ use std::sync::Arc;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
+
+/// The deepest nesting of an object that the hub or D1 reads. SQLite's JSON functions support 1,000 levels.
+const MAX_JSON_DEPTH: usize = 500;
 
 /// The largest integer that JavaScript, and so D1, represents exactly (RFC 7493 section 2.2).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;

@@ -2,7 +2,8 @@
 
 use strum::VariantNames;
 
-use crate::limits::MAX_LISTED_NAMES;
+/// The largest number of methods or models that an error message lists.
+const MAX_LISTED_NAMES: usize = 30;
 
 /// The error for a string that is not a keyword of its enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

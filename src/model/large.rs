@@ -8,10 +8,16 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::json::{Json, JsonObject};
-use crate::limits::{
-    MAX_EXCERPT_AGENT_IDS, MAX_EXCERPT_HOST_BYTES, MAX_EXCERPT_ID_BYTES, MAX_EXCERPT_TOOL_BYTES, MAX_INLINE_BYTES,
-    MAX_INLINE_METADATA_BYTES,
-};
+use crate::limits::{MAX_INLINE_BYTES, MAX_INLINE_METADATA_BYTES};
+
+/// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
+const MAX_EXCERPT_AGENT_IDS: usize = 50;
+/// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
+const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
+/// The largest request id in an excerpt, in bytes of JSON: [`MAX_PENDING_REQUESTS`](crate::limits::MAX_PENDING_REQUESTS) fit a row.
+const MAX_EXCERPT_ID_BYTES: usize = 600;
+/// The largest name of a tool in an excerpt, in bytes of JSON.
+const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 
 /// A reference to the parts of a large value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,12 @@ use strum::EnumString;
 use super::json::{InvalidField, Json, JsonObject};
 use super::large::StoredField;
 use super::namespace::Namespace;
-use crate::limits::{MAX_KEYWORD_BYTES, MAX_METADATA_TEXT_BYTES, MAX_METADATA_TEXTS_BYTES};
+use crate::limits::MAX_KEYWORD_BYTES;
+
+/// The longest text in the `summary` or `worktree` of metadata, in bytes.
+const MAX_METADATA_TEXT_BYTES: usize = 65_536;
+/// The longest JSON of a `summary` or `worktree`, in bytes. Both fit the excerpt of large metadata.
+const MAX_METADATA_TEXTS_BYTES: usize = 128_000;
 
 /// Where a session is controlled from (specification, "Control mode").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]

@@ -6,7 +6,9 @@ use super::agent_state;
 use super::json::{Json, JsonObject};
 use super::session::Session;
 use super::todo::{self, Progress, TodoItem};
-use crate::limits::MAX_LISTED_TEXT_BYTES;
+
+/// How much the list of sessions shows of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
+const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the texts in metadata that the list shows, in the order of the summary.
 macro_rules! listed_texts {

@@ -7,9 +7,11 @@ use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
 use super::{glue, time};
-use crate::limits::LARGE_QUERY_BYTES;
 use crate::store::columns::Columns;
 use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
+
+/// The bytes above which a query is followed by a turn of the event loop: the local runtime then serves other namespaces, too.
+const LARGE_QUERY_BYTES: usize = 1_000_000;
 
 pub struct D1(SendWrapper<JsValue>);
 

@@ -31,8 +31,11 @@ use crate::hub::base::peers::subscription::{Format, Subscription};
 use crate::hub::base::ports::{ConnId, Runtime};
 use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::NO_CONNECT;
-use crate::limits::{INVALID_CONFIG_DELAY_MS, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use crate::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use crate::model::namespace::Namespace;
+
+/// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
+const INVALID_CONFIG_DELAY_MS: u64 = 10_000;
 
 type Result<T> = std::result::Result<T, JsValue>;
 

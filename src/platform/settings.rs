@@ -19,7 +19,6 @@ use crate::hub::FrameSlot;
 use crate::hub::base::config::{Config, ForbiddenModes, UploadConfig, parse_max_upload};
 use crate::hub::base::peers::rpc::parse_timeout_ms;
 use crate::hub::base::push::config::{PushConfig, parse_max_subscriptions};
-use crate::limits::DEFAULT_RPC_TIMEOUT_MS;
 use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
@@ -28,6 +27,9 @@ use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::retry::{Environment, Retrying};
 use crate::store::watchdog::Watchdog;
+
+/// The time a CLI has to answer a call, in milliseconds, unless `RPC_TIMEOUT_MS` is set.
+const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 
 /// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";

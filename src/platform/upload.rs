@@ -9,7 +9,10 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::base::ports::{ConnId, UploadBody, UploadFault};
-use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BODY_PERCENT};
+use crate::limits::{MAX_UPLOAD_FIELDS_BYTES, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
+
+/// The largest body of an upload in percent of the largest file: base64 with line breaks in JSON.
+const UPLOAD_BODY_PERCENT: u64 = 144;
 
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,

@@ -31,13 +31,25 @@ use crate::hub::inbound::admission::{
     Admission, BINARY_UNSUPPORTED, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame,
 };
 use crate::limits::{
-    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_STALL_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_WAIT_MS, MAX_AUTH_BODY_BYTES,
-    MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_QUEUED_FRAME_BYTES, MAX_QUEUED_FRAMES, MAX_REFUSALS, MAX_STREAM_BYTES,
-    MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNAUTHENTICATED_FRAME_BYTES, OBJECT_TIMEOUT_MARGIN_MS,
+    BODY_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS,
+    FRAME_UPLOAD_WAIT_MS, MAX_BODY_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNACKED_BYTES_WITH_DELTAS,
+    MAX_UNAUTHENTICATED_FRAME_BYTES, RESUME_TIMEOUT_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 use crate::wire::engineio::open_frame;
+
+/// The largest body of `POST /api/auth`, in bytes.
+const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
+/// How long the worker waits for the object beyond the timeout of an RPC call, in milliseconds: a request may wait for a stalled
+/// database, and a resume for its session to become active.
+const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
+/// How many frames the worker queues for a socket until it knows the socket's namespace.
+const MAX_QUEUED_FRAMES: u32 = 256;
+/// The total size of the frames that the worker queues for a socket, in characters or bytes.
+const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
+/// The unread bytes of all event streams (SSE) in an isolate: twice the largest event. They do not count in [`MAX_BUFFER_BYTES`](crate::limits::MAX_BUFFER_BYTES).
+const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
 

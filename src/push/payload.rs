@@ -5,7 +5,9 @@ use sha2::{Digest, Sha256};
 
 use super::request::MAX_MESSAGE_BYTES;
 use super::to_base64url;
-use crate::limits::MAX_SUPERSEDED;
+
+/// The largest number of requests that one notification supersedes.
+const MAX_SUPERSEDED: usize = 100;
 
 /// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"): one byte less than a push message can hold.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_MESSAGE_BYTES - 1;

@@ -7,8 +7,12 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{Statement, Value};
-use crate::limits::{FULL_ARRAY_BYTES, LARGE_ROW_BYTES};
 use crate::model::namespace::Namespace;
+
+/// The size above which a JSON array of rows gets no further row, in bytes. With twice [`LARGE_ROW_BYTES`] it fits D1's 2 MB.
+const FULL_ARRAY_BYTES: usize = 1_000_000;
+/// The size above which a row gets a statement of its own, in bytes: escaping can double the length of a text in a JSON array.
+const LARGE_ROW_BYTES: usize = 250_000;
 
 /// Collects bulk statements. Their parameters are:
 /// - `?1`: the rows as a JSON array

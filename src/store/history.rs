@@ -4,13 +4,22 @@ use super::columns::{Columns, read_owned};
 use super::memory::Memory;
 use super::sessions::history_of;
 use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts, sessions};
-use crate::limits::{
-    MAX_BYTES_AT_ONCE, MAX_LARGE_READS, MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_SMALL_READS,
-    MAX_SMALL_READS_OF_NAMESPACE, SMALL_PAGE_BYTES,
-};
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_PAGE_BYTES, MAX_PART_BYTES, MAX_SMALL_READS_OF_NAMESPACE, PARTS_AT_ONCE};
 use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
+
+/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
+const MAX_SMALL_READS: usize = 32;
+/// How many reads of larger pages run in an isolate at a time: JavaScript makes copies of what is read at once. A namespace has as
+/// many that run or wait for memory.
+const MAX_LARGE_READS: usize = 2;
+/// The content size below which a page of history reserves no memory, in bytes: with the JSON around 200 messages, it is smaller
+/// than [`MAX_UNRESERVED_BYTES`](crate::limits::MAX_UNRESERVED_BYTES).
+const SMALL_PAGE_BYTES: u64 = 640 * 1024;
+/// How much content of messages is read at once for a larger page, in bytes: no reservation covers the copies that JavaScript
+/// makes of it.
+const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
 const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::DbError;
 use super::retry::Environment;
-use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS, READ_RETRY_MS};
+use crate::limits::{MEMORY_RETRY_MS, MEMORY_TIMEOUT_MS};
 use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
 use crate::memory_budget::{NamespaceBudget, Reservation};
+
+/// How often a read that waits for its turn tries again, in milliseconds, for each round of reads ahead of it.
+const READ_RETRY_MS: u64 = 10;
 
 /// The budget of a namespace, and the clock for waits. A task can't wake a task of another request, so waiting tasks poll.
 #[derive(Clone)]

@@ -5,9 +5,11 @@ use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::sessions::{history_of, upsert};
 use super::{Database, DbError, Statement, Value, query};
-use crate::limits::MAX_MERGE_UNITS;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
+
+/// A session is merged only if it has at most this many times 5,000 messages and 10 MB: D1 has 30 s for the batch.
+const MAX_MERGE_UNITS: u64 = 60;
 
 /// Turns the rows of deleted sessions into tombstones, until a [sweep](SWEEP) deletes them. Their tags become free.
 /// `?1`: JSON array of ids, `?2`: namespace.

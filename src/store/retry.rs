@@ -10,8 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 
 use super::{Database, DbError, JoinedRows, Row, Statement};
-use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, FIRST_DB_PAUSE_MS, MAX_DB_PAUSE_MS};
+use crate::limits::{DB_RETRY_MS, DB_STALL_MS, DB_TIMEOUT_MS, MAX_DB_PAUSE_MS};
 use crate::model::json::Json;
+
+/// The longest pause after the first failed attempt, in milliseconds. It doubles up to [`MAX_DB_PAUSE_MS`].
+const FIRST_DB_PAUSE_MS: u64 = 100;
 
 /// What retries need besides the database: time, randomness, a log, and a record of stalls.
 pub trait Environment: Send + Sync {

@@ -10,7 +10,7 @@ use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
 
 /// The JSON of texts in metadata. The list shows at most 512 bytes of each
-/// ([`MAX_LISTED_TEXT_BYTES`](crate::limits::MAX_LISTED_TEXT_BYTES)): one character more shows that the text is longer.
+/// (`MAX_LISTED_TEXT_BYTES`): one character more shows that the text is longer.
 macro_rules! texts {
     ($first:literal $($path:literal)*) => {
         concat!(texts!(@ $first), $(", ", texts!(@ $path)),*)
@@ -22,7 +22,7 @@ macro_rules! texts {
 
 /// Selects the summary fields of sessions in the order of their tags. The database returns only the parts of large columns that
 /// the list shows. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. The rows have at most 500,000
-/// bytes ([`LIST_READ_BYTES`](crate::limits::LIST_READ_BYTES)); `found` is their number without this limit.
+/// bytes (`LIST_READ_BYTES`); `found` is their number without this limit.
 #[rustfmt::skip]
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("

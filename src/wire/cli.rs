@@ -10,10 +10,15 @@ use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_lenient_text, read_object};
 use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
-use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_ERROR_CHARS, MAX_ERROR_ID_CHARS, MAX_LOCAL_ID_BYTES};
+use crate::limits::{MAX_DELTA_TEXT_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
+
+/// The longest error message to a CLI, in characters. It may contain names and ids that the CLI sent.
+const MAX_ERROR_CHARS: usize = 1_000;
+/// The longest id in an error message to a CLI, in characters. Valid ids are not longer.
+const MAX_ERROR_ID_CHARS: usize = 255;
 
 /// The Socket.IO namespace of CLIs.
 pub const NAMESPACE: &str = "/cli";

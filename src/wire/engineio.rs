@@ -4,7 +4,13 @@
 //! are not supported.
 //! Source: Engine.IO protocol, revision 4.
 
-use crate::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
+use crate::limits::PING_INTERVAL_MS;
+
+/// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
+const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
+/// The `pingTimeout` that is announced in the Engine.IO open packet, in milliseconds. A client disconnects when it gets no ping
+/// for 90 s, the sum of `pingInterval` and `pingTimeout`: an alarm that is less than a minute late loses no connection.
+const PING_TIMEOUT_MS: u64 = 60_000;
 
 /// A packet of a client, which borrows its data from the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use crate::auth::token::TokenVerifier;
 use crate::hub::base::push::config::PushConfig;
 use crate::hub::base::state::upload_slots::FrameSlot;
-use crate::limits::{DEFAULT_UPLOAD_MB, MAX_UPLOAD_MB};
+use crate::limits::MAX_UPLOAD_MB;
 use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+
+/// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
+const DEFAULT_UPLOAD_MB: u64 = 50;
 
 pub struct Config {
     pub namespace: Namespace,

@@ -12,12 +12,13 @@ use crate::hub::base::storage_keys;
 use crate::hub::inbound::admission::{Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame};
 use crate::hub::inbound::replies::event_code;
 use crate::hub::turn::Turn;
-use crate::limits::{
-    CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
-};
+use crate::limits::{CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, PING_INTERVAL_MS};
 use crate::model::owner::Owner;
 use crate::wire::cli::{ConnectAuth, NAMESPACE};
 use crate::wire::{engineio, socketio};
+
+/// How many sockets without a token may wait for their CONNECT (PROTOCOL-CLI.md "The socket of a CLI").
+const MAX_UNAUTHENTICATED: usize = 200;
 
 /// The session or machine that CONNECT named, if any.
 enum NamedOwner {

@@ -13,14 +13,16 @@ use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
-use crate::limits::{
-    FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES, MAX_UNRESERVED_FRAME_BYTES,
-    SMALL_FRAME_BYTES,
-};
+use crate::limits::{FRAME_MEMORY_TIMEOUT_MS, FRAME_OVERHEAD_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
+
+/// The largest frame, in bytes, that needs no free memory: keep-alives and pongs must count.
+const SMALL_FRAME_BYTES: usize = 16 * 1024;
+/// How many bytes of frames a namespace may have that were admitted without free memory. A quarter is for small ones.
+const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 
 /// The close reason of the socket with the largest queue when there is no memory for a frame.
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";

@@ -4,8 +4,11 @@ use crate::hub::Hub;
 use crate::hub::base::peers::connections::Peer;
 use crate::hub::base::ports::ConnId;
 use crate::hub::turn::Turn;
-use crate::limits::PONG_TIMEOUT_MS;
+use crate::limits::PING_INTERVAL_MS;
 use crate::wire::engineio;
+
+/// The time a CLI has to answer a ping before the hub disconnects it, in milliseconds: two pings.
+const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS;
 
 impl Hub {
     /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.

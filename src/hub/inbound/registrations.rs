@@ -12,9 +12,11 @@ use crate::hub::base::ports::ConnId;
 use crate::hub::base::state::State;
 use crate::hub::inbound::replies::event_code;
 use crate::hub::turn::Turn;
-use crate::limits::MAX_ATTACHMENT_BYTES;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+
+/// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
+const MAX_ATTACHMENT_BYTES: usize = 16_000;
 
 /// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
 /// (measured).

@@ -6,10 +6,13 @@ use crate::hub::Hub;
 use crate::hub::base::error::{Error, Kind, check_size};
 use crate::hub::base::state::State;
 use crate::hub::machines::updates::MachineField;
-use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINES};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
+
+/// The longest machine id, in bytes.
+const MAX_MACHINE_ID_BYTES: usize = 255;
 
 impl Hub {
     /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).

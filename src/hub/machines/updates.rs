@@ -13,7 +13,7 @@ use crate::hub::base::state::effect::Effect;
 use crate::hub::base::versioned::{MakeReply, UpdateResult};
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{FieldValue, incomplete_value};
-use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, StoredField};
@@ -21,6 +21,9 @@ use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
+
+/// A machine's value up to this size is always held in memory, in bytes.
+const SMALL_VALUE_BYTES: usize = 4_000;
 
 /// A versioned field of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,7 @@ use crate::hub::base::state::completed_requests::CompletedRequests;
 use crate::hub::base::state::effect::Effect;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
-use crate::limits::{
-    MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_PENDING_BYTES, MAX_REQUEST_BYTES,
-};
+use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
 use crate::model::agent_state::{self, AgentState, ReceivedState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
@@ -24,6 +22,9 @@ use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::store::write_queue::SessionColumns;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
+
+/// The largest total size of pending permission requests, in bytes: all are completed at once when a session ends.
+const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
     /// Sets the metadata, which may be null, and queues the write, the update for the session's CLIs, and the event. `from`

@@ -10,11 +10,14 @@ use crate::hub::base::peers::rpc::RpcError;
 use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::sessions::presence::EndCause;
 use crate::hub::write::large;
-use crate::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
+use crate::limits::KILL_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::model::session::ControlMode;
+
+/// The longest reason of an abort or archive, in Unicode code points.
+const MAX_REASON_CHARS: usize = 1_000;
 
 const ABORT_REASON: &str = "Aborted by user";
 const ARCHIVE_REASON: &str = "Archived by user";

@@ -8,10 +8,14 @@ use crate::hub::base::state::State;
 use crate::hub::base::state::evictions::{Key, ReadTicket};
 use crate::hub::base::state::session_list::ListRequest;
 use crate::hub::turn::Turn;
-use crate::limits::{LIST_READ_BYTES, MEMORY_TIMEOUT_MS};
+use crate::limits::MEMORY_TIMEOUT_MS;
 use crate::model::owner::Owner;
 use crate::model::summary::SessionSummary;
 use crate::store::summaries::{self, Selection, Summaries};
+
+/// How many bytes of the list are read from the database at once: with the summaries made from them they fit a namespace's share.
+/// The SQL in `store::summaries` repeats the number.
+const LIST_READ_BYTES: usize = 500_000;
 
 impl Hub {
     /// Returns a page of the list as JSON, after everything queued so far is durable. While the database is stalled, the list has

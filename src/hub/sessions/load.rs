@@ -16,7 +16,7 @@ use crate::hub::base::state::evictions::{CurrentRead, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
-use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
+use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::namespace::Namespace;
 use crate::model::owner::Owner;
@@ -26,6 +26,9 @@ use crate::store::write_queue::SessionColumns;
 use crate::store::{
     Database, Found, Row, Statement, completed_requests, messages, query, sessions as store, summaries,
 };
+
+/// How many messages are searched for a todo list at a time.
+const TODO_CANDIDATES: u64 = 50;
 
 /// What is read in one batch with a session, if the session must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

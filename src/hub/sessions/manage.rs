@@ -10,13 +10,16 @@ use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{self, without_large};
-use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS, MAX_TAG_BYTES};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES, MAX_SESSIONS};
 use crate::model::agent_state::ReceivedState;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::Field;
 use crate::model::session::{Session, fit_metadata, with_name};
 use crate::store::write_queue::SessionColumns;
+
+/// The longest tag, in bytes: a path of any common file system fits.
+const MAX_TAG_BYTES: usize = 4096;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {

@@ -13,7 +13,7 @@ use crate::hub::base::state::lookup::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::Details;
 use crate::hub::turn::Turn;
-use crate::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::message::Message;
@@ -22,6 +22,9 @@ use crate::store::messages::MessageRef;
 use crate::store::write_queue::SessionColumns;
 use crate::wire::cli::{NAMESPACE, NewMessage, message_ack, message_rejected};
 use crate::wire::socketio::{AckId, ack_frame};
+
+/// The message size, in bytes, above which [`MAX_QUEUED_BYTES`](crate::limits::MAX_QUEUED_BYTES) is checked before the message is copied out of its frame.
+const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 
 /// How often a local id is looked up at most: a lookup is repeated if the session was evicted meanwhile.
 const MAX_LOOKUPS: u32 = 3;

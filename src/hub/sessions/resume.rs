@@ -14,13 +14,16 @@ use crate::hub::base::state::activation_waiters::Activation;
 use crate::hub::base::storage_keys::reactivation_key;
 use crate::hub::machines::spawn::parse_spawn_result;
 use crate::hub::turn::Turn;
-use crate::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
+use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::mode::SessionAgent;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
+
+/// How long after a resume a CLI may still reopen its archived session, in milliseconds: agents may start slowly.
+const REOPEN_MS: u64 = 600_000;
 
 /// The params of RPC `spawnSession` for a resume.
 #[derive(Clone, Serialize)]

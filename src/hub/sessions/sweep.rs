@@ -6,8 +6,11 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::storage_keys::SWEEP;
 use crate::hub::turn::Turn;
-use crate::limits::{BACKGROUND_RETRY_MS, SWEEP_PAUSE_FACTOR};
+use crate::limits::BACKGROUND_RETRY_MS;
 use crate::store::removals;
+
+/// The pause after a batch of a sweep, as a multiple of its duration: requests come first.
+const SWEEP_PAUSE_FACTOR: u64 = 4;
 
 impl Hub {
     /// Deletes a batch, and schedules the next one.

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::base::events::stream::Output;
 use crate::hub::turn::Turn;
-use crate::limits::{BACKGROUND_RETRY_MS, MAX_REJECTED_LOG_READS};
+use crate::limits::BACKGROUND_RETRY_MS;
 use crate::model::event::Event;
 use crate::store::DbError;
 use crate::store::events::{self, EventsRow};
+
+/// How often the hub reads the event log after a failed batch if D1 rejects each read.
+const MAX_REJECTED_LOG_READS: u32 = 10;
 
 impl Turn<'_> {
     /// Publishes an event whose change is durable. An event without a number changed nothing in the database.

@@ -6,7 +6,10 @@ use crate::hub::Hub;
 use crate::hub::base::state::State;
 use crate::hub::base::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
-use crate::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::limits::{CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+
+/// How long the hub waits after it failed to set an alarm, in milliseconds. Then it tries again.
+const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
     /// Sets the alarm unless an earlier one is set.

@@ -7,8 +7,11 @@ use serde::Deserialize;
 use crate::hub::base::error::Error;
 use crate::hub::base::peers::rpc::{Call, RpcError};
 use crate::hub::base::ports::{UploadBody, UploadFault};
-use crate::limits::{MAX_FILE_NAME_CHARS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
+use crate::limits::{MAX_FRAME_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES};
 use crate::wire::fields::read_object;
+
+/// The longest `filename` and `mimeType`, in characters (PROTOCOL-WEB.md "Uploads").
+const MAX_FILE_NAME_CHARS: usize = 255;
 
 /// The text before the content in the frame. Params are JSON in a JSON string.
 const CONTENT_START: &str = r#"\"content\":\""#;

@@ -18,12 +18,23 @@ use crate::hub::workspace::upload_body::{
 };
 use crate::hub::{FrameTicket, Hub};
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_GRACE_MS, FRAME_UPLOAD_MEMORY_BYTES,
-    FRAME_UPLOAD_POLL_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_CACHED_BYTES,
-    NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_BYTES_PER_MS, UPLOAD_CHUNK_CHARS, UPLOAD_MEMORY_BYTES,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_WAIT_MS, MAX_FRAME_FILE_BYTES,
+    MAX_POOL_BYTES, MIN_CACHED_BYTES, NAMESPACE_SHARE_BYTES, PROGRESS_TIMEOUT_MS, UPLOAD_CHUNK_CHARS,
+    UPLOAD_MEMORY_BYTES,
 };
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+
+/// The longest path of an uploaded file, in characters.
+const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
+/// What an upload in one large frame reserves, in bytes: half of the pool. Its content, up to 67 MiB, is in JavaScript's memory.
+const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
+/// How often a waiting upload tries again, in milliseconds: one object cannot resume another's request.
+const FRAME_UPLOAD_POLL_MS: u64 = 100;
+/// The time before the pace is checked, in milliseconds.
+const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
+/// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
+const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 // An upload in chunks fits the share of its namespace beside the smallest cache.
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);

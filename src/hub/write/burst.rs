@@ -2,7 +2,9 @@
 
 use crate::hub::Hub;
 use crate::hub::base::state::State;
-use crate::limits::MAX_BURST_TURNS;
+
+/// How many turns of the event loop a commit, a lookup or a write of attachments waits for a growing burst.
+const MAX_BURST_TURNS: usize = 64;
 
 impl Hub {
     /// Waits for the end of a burst, so that its changes or lookups share a batch, or its registrations a write of the attachment.

@@ -19,10 +19,14 @@ use crate::hub::base::state::evictions::ReadTicket;
 use crate::hub::base::state::lookup::LocalIdLookup;
 use crate::hub::turn::Turn;
 use crate::hub::turn::effects::others;
-use crate::limits::{BURST_CHANGES, EVICT_AFTER_BYTES};
 use crate::store::messages::select_by_local_ids;
 use crate::store::write_queue::Batch;
 use crate::store::{Database, DbError, Statement};
+
+/// The number of queued changes that is a burst: a commit waits for its end. A single message queues fewer.
+const BURST_CHANGES: usize = 6;
+/// A commit of more bytes than this is followed by eviction from the cache.
+const EVICT_AFTER_BYTES: usize = 100_000;
 
 impl Hub {
     /// Waits until all writes queued so far are durable.

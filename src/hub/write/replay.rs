@@ -7,9 +7,12 @@ use crate::hub::Hub;
 use crate::hub::base::error::Error;
 use crate::hub::base::state::State;
 use crate::hub::base::state::effect::Effect;
-use crate::limits::{LOG_MEMORY_TIMEOUT_MS, RETAINED_BYTES};
+use crate::limits::RETAINED_BYTES;
 use crate::store::events::{self, EventsRow, TRIM_BYTES};
 use crate::store::{DbError, Statement};
+
+/// How long a web client that resumes waits for the memory to read the event log, in milliseconds.
+const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 
 impl Hub {
     /// Reserves numbers for the events of a batch, and adds their rows to it. The events of an empty batch have no numbers.

@@ -5,8 +5,11 @@ use std::collections::HashMap;
 
 use futures::channel::oneshot;
 
-use crate::limits::{MAX_LOST_METHODS, RECONNECT_GRACE_MS, RESTART_GRACE_MS};
+use crate::limits::{RECONNECT_GRACE_MS, RESTART_GRACE_MS};
 use crate::model::owner::Owner;
+
+/// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
+const MAX_LOST_METHODS: usize = 10_000;
 
 #[derive(Debug)]
 struct WaitingCall {

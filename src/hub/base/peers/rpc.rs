@@ -7,7 +7,6 @@ use strum::VariantNames;
 
 use crate::hub::base::peers::grace::GracePeriods;
 use crate::hub::base::ports::ConnId;
-use crate::limits::MAX_RPC_TIMEOUT_MS;
 use crate::model::json::{Json, unescape};
 use crate::model::keyword::join_names;
 use crate::model::method::Method;
@@ -16,6 +15,9 @@ use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
+
+/// The largest valid `RPC_TIMEOUT_MS`.
+const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 
 pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -6,9 +6,13 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::{
-    MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES,
-};
+use crate::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS};
+
+/// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
+/// update fits beside [`MAX_UNACKED_BYTES`].
+const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
+/// The sent bytes after which a CLI gets an extra ping: [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to measure a backlog.
+const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The unacknowledged bytes of a client.
 #[derive(Debug, Default)]

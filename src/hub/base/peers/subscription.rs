@@ -2,8 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
+use crate::limits::{HEARTBEAT_INTERVAL_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS};
 use crate::model::event::Audience;
+
+/// How long a visibility report is valid if the client acknowledges heartbeats or names its device, in milliseconds: two
+/// heartbeats and 15 s.
+const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
+/// How long a visibility report of any other client, such as one of SSE, is valid, in milliseconds: the lifetime of a JWT.
+const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;
 
 /// The format of the events that a web client receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,11 @@
 //! The configuration of web push.
 
-use crate::limits::{DEFAULT_PUSH_SUBSCRIPTIONS, MAX_PUSH_SUBSCRIPTIONS};
 use crate::push::vapid::VapidKeys;
+
+/// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event to 50 outgoing requests.
+const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
+/// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
+const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;
 
 /// How the deployment sends push messages.
 #[derive(Debug, Clone)]

@@ -5,11 +5,15 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{
-    FIRST_PUSH_RETRY_MS, MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, PUSH_HOLD_MS, SHORT_PAYLOAD_BYTES,
-};
+use crate::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS, SHORT_PAYLOAD_BYTES};
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification};
+
+/// How long after a toast a push to the same device is held back, in milliseconds. A page is in use for as long after its last
+/// input.
+const PUSH_HOLD_MS: u64 = 60_000;
+/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
+const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
 /// The reason of a failure when the subscription was deleted before the notification was sent to it.
 pub const UNSUBSCRIBED: &str = "The browser unsubscribed before it was sent.";

@@ -7,9 +7,12 @@ use serde::Serialize;
 
 use crate::hub::base::ports::Runtime;
 use crate::hub::base::push::delivery::{Delivery, DeliveryOutcome, Failure, Target};
-use crate::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
+use crate::limits::MAX_PUSH_FAILURES;
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
+
+/// How many notifications the push log shows.
+const MAX_PUSH_LOG_ENTRIES: usize = 100;
 
 /// The prefix of the entries' keys, followed by the notification's id with 20 digits.
 const ENTRY_PREFIX: &str = "pushed:";

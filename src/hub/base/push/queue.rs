@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::hub::base::push::delivery::{Delivery, Target};
-use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS, PUSH_DEBOUNCE_MS};
+use crate::limits::{MAX_HELD_PUSHES, MAX_QUEUED_PUSHES, PUSH_COOLDOWN_MS};
 use crate::push::payload::{Notification, NotificationKind};
+
+/// How long a permission request waits for further ones of its session, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
+const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.
 #[derive(Debug, Default)]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::limits::ASSUME_NO_SUBSCRIBERS_MS;
 use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{TokenCache, VapidKeys};
 use crate::store::push::PushSubscription;
+
+/// How long the hub assumes that there are no subscribers after it read none, in milliseconds: a restored database may have some.
+const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A push subscription, with what is derived from its endpoint.
 #[derive(Debug)]

@@ -4,7 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::channel::oneshot;
 
-use crate::limits::{MAX_PUSHES_IN_FLIGHT, MAX_PUSHES_IN_FLIGHT_PER_SERVICE, MAX_PUSHES_PER_MINUTE};
+use crate::limits::MAX_PUSHES_PER_MINUTE;
+
+/// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
+/// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
+const MAX_PUSHES_IN_FLIGHT: usize = 5;
+/// How many requests a namespace has in flight to one push service, so that an unresponsive one leaves slots to the others.
+const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 
 const WINDOW_MS: u64 = 60_000;
 

@@ -13,9 +13,7 @@ use crate::hub::base::state::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::base::state::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::base::state::local_ids::LocalIds;
 use crate::hub::base::state::session_list::{ListRequest, SessionList, write_page};
-use crate::limits::{
-    MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES, MIN_CACHED_IDLE_BYTES, MIN_CACHED_IDLE_SESSIONS,
-};
+use crate::limits::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS, MIN_CACHED_BYTES};
 use crate::model::large::StoredField;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
@@ -24,6 +22,11 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::store::summaries::Selection;
 use crate::store::write_queue::CacheView;
+
+/// How many idle sessions stay in memory however many are in use: what concurrent requests load must stay until each is done.
+const MIN_CACHED_IDLE_SESSIONS: usize = 250;
+/// How many bytes of idle sessions stay in memory however many are in use.
+const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
 /// [`Cache::evict`] ranks the sessions once in (their number / 10) calls, or when they have grown by a tenth of the limit, so that
 /// each call costs little.

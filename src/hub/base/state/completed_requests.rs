@@ -6,14 +6,18 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::limits::{
-    MAX_COMPLETED_REQUEST_BYTES, MAX_COMPLETED_REQUESTS_BYTES, MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES,
-    TRIMMED_COMPLETED_REQUESTS_BYTES,
-};
+use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_COMPLETED_REQUESTS_BYTES};
 use crate::model::agent_state::{self, completed_at, shorten};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::ENTRY_OVERHEAD_BYTES;
+
+/// How many completed permission requests an update to a CLI contains at most: the full list can be larger than a frame.
+const MAX_RECENT_COMPLETED: usize = 100;
+/// How many bytes of completed permission requests an update to a CLI contains at most.
+const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
+/// The size to which a record is trimmed, in bytes. The SQL repeats it, too.
+const TRIMMED_COMPLETED_REQUESTS_BYTES: usize = 9_000_000;
 
 /// The record of a session's completed requests.
 #[derive(Debug, Clone, Default)]

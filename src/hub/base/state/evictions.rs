@@ -4,7 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::limits::MAX_TRACKED_EVICTIONS;
+/// How many ids and tags of evicted sessions the cache remembers, about 50 bytes each: a result read before is stale.
+const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
 /// What was read. Two sessions with the same hash only cause a needless read.
 #[derive(Debug, Clone, Copy, Hash)]

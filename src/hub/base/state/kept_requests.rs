@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::KEEP_REQUESTS_MS;
+/// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL-CLI.md "Liveness").
+const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 
 /// When the requests of each session are canceled, in Unix milliseconds.
 #[derive(Debug, Default)]

@@ -4,13 +4,21 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::hub::base::state::reservations::Reservations;
-use crate::limits::{
-    LIVE_TEXT_RETENTION_MS, MAX_DELTA_BYTES_PER_SECOND, MAX_DELTAS_PER_SECOND, MAX_LIVE_BYTES, MAX_LIVE_MESSAGES,
-    MAX_LIVE_SESSIONS, MAX_LIVE_TEXT_BYTES, MAX_SENT_DELTA_BYTES_PER_SECOND, MAX_SENT_DELTAS_PER_SECOND,
-};
+use crate::limits::{LIVE_TEXT_RETENTION_MS, MAX_DELTAS_PER_SECOND, MAX_LIVE_MESSAGES, MAX_LIVE_TEXT_BYTES};
 use crate::model::event::DeltaEvent;
 use crate::model::json::{Json, unescape_lenient};
 use crate::model::message::TextKind;
+
+/// How many bytes of delta text of a session are sent in a second. Further ones are dropped.
+const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
+/// How many deltas a namespace sends to web clients in a second, counted for each client: the thread is shared.
+const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
+/// How many bytes of delta text a namespace sends to web clients in a second, counted for each client.
+const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
+/// How many sessions of a namespace have live text at a time.
+const MAX_LIVE_SESSIONS: usize = 1_000;
+/// The bytes of all live texts of a namespace that are kept for web clients that connect.
+const MAX_LIVE_BYTES: usize = 1024 * 1024;
 
 /// A `message-delta` of a CLI.
 pub struct ReceivedDelta<'a> {

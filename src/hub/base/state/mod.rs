@@ -45,11 +45,14 @@ use crate::hub::base::peers::connections::Connections;
 use crate::hub::base::peers::rpc::Rpc;
 use crate::hub::base::ports::ConnId;
 use crate::hub::base::push::state::PushState;
-use crate::limits::{CACHE_HEADROOM_BYTES, MAX_CACHED_SUMMARY_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
+use crate::limits::{CACHE_HEADROOM_BYTES, MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
 use crate::store::events::Appender;
+
+/// How many bytes of JSON of the session list stay in memory: several pages. Above it, all JSON is dropped, to be read again.
+const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Rate limit for reminders: events that repeat an unchanged presence to web clients.
 
-use crate::limits::{PRESENCE_INTERVAL_MS, REMINDERS_PER_MS};
+use crate::limits::PRESENCE_INTERVAL_MS;
+
+/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client: changes come first.
+const REMINDERS_PER_MS: u64 = 5;
 
 /// When the next reminder may be sent, over all sessions of the namespace.
 #[derive(Debug, Default)]

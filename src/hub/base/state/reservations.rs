@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::limits::WRITE_QUEUE_HEADROOM_BYTES;
 use crate::memory_budget::{NamespaceBudget, Reservation};
+
+/// The part of the pool that queued changes leave free, in bytes, for frames that are refused with `overloaded`.
+const WRITE_QUEUE_HEADROOM_BYTES: usize = 8 * 1024 * 1024;
 
 /// The memory that the hub's state holds.
 pub struct Reservations {

@@ -3,7 +3,10 @@
 //! The alarm is moved only to an earlier time, because each setting is a write. Ticks fall on the wall clock, at multiples of
 //! their interval: waking in between does not delay them.
 
-use crate::limits::{HEARTBEAT_INTERVAL_MS, LATE_ALARM_MS, PING_INTERVAL_MS};
+use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+
+/// How late an alarm may be before the hub sets it again, in milliseconds: the platform's alarms can be a minute late.
+const LATE_ALARM_MS: u64 = 60_000;
 
 /// Returns the first tick after a time.
 pub fn next_tick(after: u64, interval_ms: u64) -> u64 {

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::limits::MAX_LIST_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::order::sort_by;
 use crate::model::summary::SessionSummary;
+
+/// The size at which a page of the list ends, in bytes.
+const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 
 /// The estimated memory of a summary besides its JSON, in bytes.
 const SUMMARY_BYTES: usize = 150;

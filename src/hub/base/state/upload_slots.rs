@@ -6,7 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::channel::oneshot;
 
 use crate::hub::base::error::Error;
-use crate::limits::{FRAME_SLOT_MS, MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_OF_SESSION, MAX_WAITING_UPLOADS};
+
+/// How many uploads a namespace processes at a time. Further uploads wait.
+const MAX_UPLOADS_AT_ONCE: usize = 8;
+/// How many uploads may wait.
+const MAX_WAITING_UPLOADS: usize = 32;
+/// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"): one session must not fill the queue.
+const MAX_UPLOADS_OF_SESSION: usize = 16;
+/// The time after which a slot whose object has ended is free, in milliseconds.
+const FRAME_SLOT_MS: u64 = 1_800_000;
 
 /// The slots of a namespace.
 #[derive(Debug, Default)]
