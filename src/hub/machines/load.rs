@@ -63,7 +63,7 @@ impl Hub {
     /// stalled, returns their last committed states. Of large values, only the length is included.
     pub async fn list_online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
-        let has_changes = self.turn().write_queue.before_images().any(|images| !images.machines.is_empty());
+        let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
             self.flushed_or_stalled().await?;
         }

@@ -2,7 +2,6 @@
 //! the change, and is dropped with it. Reads are answered with them while the database is stalled.
 
 use std::collections::HashMap;
-use std::ptr;
 
 use crate::hub::base::state::cached_session::CachedSession;
 use crate::hub::base::state::effect::Effect;
@@ -58,17 +57,19 @@ impl HubQueue {
         self.before_images().find_map(|images| images.machines.get(id))
     }
 
-    /// Returns the committed states of all changed sessions that existed before their change.
-    pub fn committed_sessions(&self) -> impl Iterator<Item = &CachedSession> {
-        let images = self.before_images().flat_map(|images| &images.sessions);
-        let committed = images.filter(|(id, state)| self.committed_session(id).is_some_and(|s| ptr::eq(s, *state)));
-        committed.filter_map(|(_, state)| state.state())
+    /// Returns the committed states of all changed sessions.
+    pub fn committed_sessions(&self) -> HashMap<&str, &Committed<CachedSession>> {
+        oldest(self.before_images().map(|images| &images.sessions))
     }
 
-    /// Returns the committed states of all changed machines that existed before their change.
-    pub fn committed_machines(&self) -> impl Iterator<Item = &Machine> {
-        let images = self.before_images().flat_map(|images| &images.machines);
-        let committed = images.filter(|(id, state)| self.committed_machine(id).is_some_and(|m| ptr::eq(m, *state)));
-        committed.filter_map(|(_, state)| state.state())
+    /// Returns the committed states of all changed machines.
+    pub fn committed_machines(&self) -> HashMap<&str, &Committed<Machine>> {
+        oldest(self.before_images().map(|images| &images.machines))
     }
+}
+
+fn oldest<'a, T: 'a>(
+    images: impl DoubleEndedIterator<Item = &'a HashMap<String, Committed<T>>>,
+) -> HashMap<&'a str, &'a Committed<T>> {
+    images.rev().flatten().map(|(id, state)| (id.as_str(), state)).collect()
 }

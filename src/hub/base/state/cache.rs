@@ -260,11 +260,14 @@ impl Cache {
         self.counted_bytes
     }
 
-    /// Returns the estimated memory of the committed states besides what they share with the current ones, in bytes.
+    /// Returns the estimated memory of the before-images besides what they share with the current states, in bytes.
     pub fn committed_bytes(&self, write_queue: &HubQueue) -> usize {
-        let sessions = write_queue.committed_sessions();
+        let sessions =
+            write_queue.before_images().flat_map(|images| images.sessions.values()).filter_map(Committed::state);
         let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
-        session_bytes + write_queue.committed_machines().map(machine_bytes).sum::<usize>()
+        let machines =
+            write_queue.before_images().flat_map(|images| images.machines.values()).filter_map(Committed::state);
+        session_bytes + machines.map(machine_bytes).sum::<usize>()
     }
 
     /// Adds the summary of a session that was read from the database, unless a newer one is in memory.
@@ -290,11 +293,12 @@ impl Cache {
             }
         }
         let current = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary())).chain(self.list.iter());
-        let unchanged = current.filter(|(id, _)| write_queue.committed_session(id).is_none());
-        let changed = write_queue.committed_sessions().map(|entry| (entry.session.id.as_str(), entry.summary()));
+        let committed = write_queue.committed_sessions();
+        let unchanged = current.filter(|(id, _)| !committed.contains_key(id));
+        let changed = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?.summary())));
         let page = Arc::from(write_page(request, unchanged.chain(changed)).map_err(Selection::Ids)?);
         // A commit changes the page.
-        if write_queue.before_images().all(|images| images.sessions.is_empty()) {
+        if committed.is_empty() {
             self.list.set_last_page(request, &page);
         }
         Ok(page)
@@ -320,9 +324,10 @@ impl Cache {
 
     /// Returns the committed machines.
     pub fn list_machines<'a>(&'a self, write_queue: &'a HubQueue) -> impl Iterator<Item = &'a Machine> {
+        let committed = write_queue.committed_machines();
+        let changed: Vec<&Machine> = committed.values().filter_map(|state| state.state()).collect();
         let current = self.machines.iter().flat_map(HashMap::values);
-        let unchanged = current.filter(|machine| write_queue.committed_machine(&machine.id).is_none());
-        unchanged.chain(write_queue.committed_machines())
+        current.filter(move |machine| !committed.contains_key(machine.id.as_str())).chain(changed)
     }
 
     /// Inserts a new machine. Does nothing while the machines are not loaded.
