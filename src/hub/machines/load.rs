@@ -67,7 +67,7 @@ impl Hub {
         if has_changes {
             self.flushed_or_stalled().await?;
         }
-        Ok(self.turn().list_online_machines())
+        Ok(self.turn().online_machines_as_json())
     }
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
@@ -92,7 +92,7 @@ impl Hub {
 }
 
 impl State {
-    pub(in crate::hub) fn list_online_machines(&self) -> Vec<Json> {
+    pub(in crate::hub) fn online_machines_as_json(&self) -> Vec<Json> {
         let mut online: Vec<&Machine> =
             self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
