@@ -30,7 +30,7 @@ const COPIED_PATHS = [
 ];
 
 /** Folders with npm packages. */
-const LINKED_FOLDERS = ['node_modules', 'tests', 'examples'];
+const LINKED_FOLDERS = ['node_modules', 'tests', 'examples', 'packages'];
 
 /** A mock of npm: runs the script in a shell, forwards signals to it, and exits with its exit code. */
 const MOCK_NPM = `
