@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { tryLock } from '../packages/cli-kit/src/lock.mjs';
 import { isRunning } from '../packages/cli-kit/src/system-processes.mjs';
-import { build, describeBuild } from './build.mjs';
+import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, describeConsole, signInLink } from './lib/console.mjs';
 import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';

@@ -3,7 +3,7 @@
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
-import { build, describeBuild } from '../build.mjs';
+import { build, describeBuild } from './build.mjs';
 import { installAgent } from './agents.mjs';
 import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';

@@ -1,7 +1,5 @@
 // Errors for the user, and `main`, which runs a script and sets its exit code.
 
-import { realpathSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { UsageError, UserError } from '../../packages/cli-kit/src/errors.mjs';
 import { endWithNpm, isStopping } from './signals.mjs';
 
@@ -84,9 +82,4 @@ export async function main(script) {
     printError(error);
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
-}
-
-/** Whether a module was started as a script. @param {string} url its `import.meta.url` */
-export function isMain(url) {
-  return Boolean(process.argv[1]) && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(url));
 }

@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const run = promisify(execFile);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import net from 'node:net';
 import { after, describe, test } from 'node:test';
-import { deferred, withTimeout } from './lib/await.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
-import { Recorder, deferred, eventually, withTimeout } from './lib/await.mjs';
-import { Cli, connectCli, liveSession } from './lib/cli.mjs';
+import { Recorder, deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { Cli, connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { KV_TABLE, startHub } from './lib/hub.mjs';
 
 const SOCKET = '/socket.io/?EIO=4&transport=websocket';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
 /** How long a round trip takes. Much longer than everything else, also on a loaded machine. */

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { eventually } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import Ajv from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { PushService } from './lib/push-service.mjs';
@@ -63,7 +63,7 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('./lib/web.mjs').Web}} [options]
+   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
   async function call(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { deferred, withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { connectCli, liveSession } from './lib/cli.mjs';
-import { deferred, withTimeout } from './lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { freePort, start } from './lib/children.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const SCRIPT = path.join(ROOT, 'scripts', 'smoke.mjs');

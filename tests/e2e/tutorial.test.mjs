@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { eventually, withTimeout } from './lib/await.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, SECRET, startHub } from './lib/hub.mjs';

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { deferred, withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 

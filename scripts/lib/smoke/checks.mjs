@@ -2,8 +2,8 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inLanes } from '../../../bench/lib/measure.mjs';
-import { Web } from '../../../tests/e2e/lib/web.mjs';
+import { inLanes } from '../parallel.mjs';
+import { Web } from '../clients/web.mjs';
 import { Failure, Skipped } from './client.mjs';
 import { checkReconnect } from './reconnect.mjs';
 

@@ -14,7 +14,7 @@ import { environmentFor } from '../../../cli/test/agents/environments.mjs';
 import { startModel } from '../../../cli/test/agents/model/server.mjs';
 import { installAgent } from '../../../scripts/lib/agents.mjs';
 import { startAgent } from '../lib/agent.mjs';
-import { deferred } from '../lib/await.mjs';
+import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { waitForValue } from '../lib/browser.mjs';
-import { connectCli, liveSession } from '../lib/cli.mjs';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 

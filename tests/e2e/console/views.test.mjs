@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { temporaryFolder } from '../lib/git.mjs';
 

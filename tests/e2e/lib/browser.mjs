@@ -3,7 +3,7 @@
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
-import { eventually, TIMEOUT_MS } from './await.mjs';
+import { eventually, TIMEOUT_MS } from '../../../scripts/lib/await.mjs';
 
 /** Options that make screenshots reproducible to the pixel. */
 const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];

@@ -7,8 +7,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
 import { childrenOf, inspectProcess } from '../../../packages/cli-kit/src/system-processes.mjs';
-import { Recorder, deferred, withTimeout } from './await.mjs';
-import { Web } from './web.mjs';
+import { Recorder, deferred, withTimeout } from '../../../scripts/lib/await.mjs';
+import { Web } from '../../../scripts/lib/clients/web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');

@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { Cli } from '../lib/cli.mjs';
+import { Cli } from '../../../scripts/lib/clients/cli.mjs';
 import { startHub } from '../lib/hub.mjs';
 
 const CLI_COUNT = 1_000;

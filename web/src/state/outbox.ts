@@ -13,7 +13,7 @@ import type { Database } from './database.ts';
 import { getConversation, state, updateConversation } from './store.ts';
 import type { TryWithLock } from './tab-lock.ts';
 import type { TabMessage } from './tabs.ts';
-import type { OutgoingMessage } from './types.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
 
 /** The wait before a retry doubles from the minimum to the maximum. */
 const MIN_BACKOFF_MS = 1000;

@@ -8,7 +8,7 @@ import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts
 import { stripTerminalSequences } from '../content/tool-summary.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { useExpanded } from '../ui/expanded.ts';
-import { lazy } from '../ui/lazy.tsx';
+import { lazy } from './lazy.tsx';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
 

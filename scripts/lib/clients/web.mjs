@@ -5,7 +5,7 @@
 
 import http from 'node:http';
 import https from 'node:https';
-import { Recorder, deferred, withTimeout } from './await.mjs';
+import { Recorder, deferred, withTimeout } from '../await.mjs';
 
 /** @typedef {http.IncomingMessage & {upgraded?: import('node:stream').Duplex}} Response `upgraded`: the socket of an upgrade */
 
