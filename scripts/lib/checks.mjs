@@ -6,13 +6,13 @@ import { availableParallelism, constants } from 'node:os';
 import { build, describeBuild } from './build.mjs';
 import { installAgent } from './agents.mjs';
 import { findBrowser } from './browser.mjs';
-import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
+import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
-import { checkJavaScriptTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
+import { JAVASCRIPT_PROJECTS } from './types.mjs';
 import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -113,7 +113,7 @@ export const CHECKS = [
     title: 'JavaScript types',
     lane: 'node',
     parts: ['cli', 'wasm'],
-    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'package-lock.json'],
+    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
     run: ({ line }) => checkJavaScriptTypes(toReport(line)),
   },
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
