@@ -14,7 +14,7 @@ let totalBytes = 0;
 /**
  * The streams of a namespace. The platform may end a request without calling `cancel`: its stream stays until it is the largest.
  */
-class Namespace {
+class NamespaceStreams {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */
   unreadBytes = 0;
@@ -65,7 +65,7 @@ class EventStream {
   constructor(socket, name) {
     this.#socket = socket;
     this.#name = name;
-    this.#namespace = namespaces.get(name) ?? new Namespace();
+    this.#namespace = namespaces.get(name) ?? new NamespaceStreams();
     this.#namespace.streams.add(this);
     namespaces.set(name, this.#namespace);
   }

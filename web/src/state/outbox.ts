@@ -34,7 +34,7 @@ export interface OutboxEnvironment {
   api: Pick<Api, 'POST'>;
   database: Promise<Database>;
   tryWithLock: TryWithLock;
-  tellTabs: (message: TabMessage) => void;
+  postToTabs: (message: TabMessage) => void;
   now?: () => number;
   generateId?: () => string;
 }
@@ -237,7 +237,7 @@ export class Outbox {
     }
     const isStored = database.isDurable && this.#stored.has(localId);
     this.#setVolatile(sessionId, localId, !isStored);
-    if (isStored) this.#environment.tellTabs({ type: 'outbox', sessionId });
+    if (isStored) this.#environment.postToTabs({ type: 'outbox', sessionId });
   }
 
   #setVolatile(sessionId: string, localId: string, isVolatile: boolean): void {
@@ -258,6 +258,6 @@ export class Outbox {
     this.#finished.add(localId);
     const database = await this.#environment.database;
     await database.delete('outbox', localId).catch(() => {});
-    this.#environment.tellTabs({ type: 'outbox', sessionId, ...(isSent ? { sentId: localId } : {}) });
+    this.#environment.postToTabs({ type: 'outbox', sessionId, ...(isSent ? { sentId: localId } : {}) });
   }
 }

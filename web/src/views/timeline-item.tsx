@@ -23,7 +23,7 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
   switch (item.kind) {
     case 'user':
       return (
-        <UserMessage attachments={item.attachments} time={item.createdAt} note={noteOf(item)}>
+        <UserMessage attachments={item.attachments} time={item.createdAt} note={userMessageNote(item)}>
           {item.text}
           <LoadWhole cut={item.cut} sessionId={id} />
         </UserMessage>
@@ -94,7 +94,7 @@ function LiveTail({ text }: { text: string }) {
   );
 }
 
-function noteOf({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
+function userMessageNote({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
   if (from === 'cli') return 'typed at the terminal';
   return isQueued ? 'Queued: the agent has not received it yet. Stop drops it.' : undefined;
 }
