@@ -267,7 +267,7 @@ function showOutput(child, verbose, onCrash) {
 function isRoutine(text) {
   return (
     text.trim() === '' ||
-    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding  |^env\./.test(text)
+    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding {2}|^env\./.test(text)
   );
 }
 

@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
 import { build, describeBuild } from './build.mjs';
 import { installAgent } from './agents.mjs';
+import { biomeCommand } from './biome.mjs';
 import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
@@ -115,6 +116,13 @@ export const CHECKS = [
     parts: ['cli', 'wasm'],
     inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
     run: ({ line }) => checkJavaScriptTypes(toReport(line)),
+  },
+  {
+    title: 'JavaScript lint and format',
+    lane: 'node',
+    parts: ['cli', 'web', 'wasm'],
+    inputs: ['biome.jsonc', ...CLIS, 'scripts', 'src/platform', 'bench', 'tests', 'web', 'package-lock.json'],
+    run: ({ line }) => run(...biomeCommand(['check', '--error-on-warnings']), { onLine: line }),
   },
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
     testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),

@@ -50,7 +50,7 @@ test('three sides take turns in all orders', async () => {
 
 test('sides take turns, each is first equally often, and preparation is before all slices of a turn', async () => {
   const calls = [];
-  const log = (what) => async (side, context, turn) => {
+  const log = (what) => async (side, _context, turn) => {
     calls.push(`${what} ${side.name}${turn ?? ''}`);
     return { count: 1, seconds: 1, samples: [1] };
   };

@@ -8,22 +8,22 @@ declare class WebSocketRequestResponsePair {
 
 declare module 'cloudflare:workers' {
   export class WorkerEntrypoint {
-    env: any;
-    ctx: any;
+    env: unknown;
+    ctx: unknown;
   }
   export class DurableObject {
-    constructor(ctx: any, env: any);
-    env: any;
-    ctx: any;
+    constructor(ctx: unknown, env: unknown);
+    env: unknown;
+    ctx: unknown;
   }
 }
 
 declare module 'hub-bindings' {
   export function __worker_init_state(): { criticalError: boolean; instanceId: number; interrupted: () => Response };
   export function __wbg_reset_state(): void;
-  export function fetch(request: Request, env: any, ctx: any): Promise<Response>;
+  export function fetch(request: Request, env: unknown, ctx: unknown): Promise<Response>;
   export class NamespaceHub {
-    constructor(...args: any[]);
+    constructor(...args: unknown[]);
     free(): void;
     fetch(request: Request): Promise<Response>;
     alarm(): Promise<void>;

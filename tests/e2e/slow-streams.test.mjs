@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, test } from 'node:test';
-import { deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { openFeed, resumeFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';

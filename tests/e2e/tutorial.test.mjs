@@ -47,16 +47,16 @@ const VARIABLE_TEXTS = [
 /** A pattern for an output that a page shows, without white space. @param {string} expected */
 function toPattern(expected) {
   const variableText = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
-  const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const escapePattern = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   let source = '';
   let end = 0;
   const text = expected.replace(/\s+/g, '');
   for (const match of text.matchAll(variableText)) {
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    source += escape(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
+    source += escapePattern(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
     end = match.index + match[0].length;
   }
-  return new RegExp(source + escape(text.slice(end)));
+  return new RegExp(source + escapePattern(text.slice(end)));
 }
 
 const assertShows = (output, expected, what) =>

@@ -131,7 +131,7 @@ function isLauncher(word) {
 /** Returns the subcommands at the start of the arguments; null if they run something else, or are missing. */
 function readSubcommands(name, args) {
   const [first, second] = args;
-  const isWord = (word) => word !== undefined && word.isLiteral && SUBCOMMAND.test(word.text);
+  const isWord = (word) => word?.isLiteral && SUBCOMMAND.test(word.text);
   // The argument of an unknown program may be a subcommand. If so, an approval is for that one.
   if (!isWord(first)) return WITH_SUBCOMMANDS.has(name) ? null : [];
   if (WITH_SCRIPTS.has(name) && first.text === 'run') return isWord(second) ? ['run', second.text] : null;

@@ -127,7 +127,7 @@ async function sendMessage(cli, id, localId, content) {
   }
 }
 
-async function checkMessages(smoke, figures, { cli, id }) {
+async function checkMessages(_smoke, figures, { cli, id }) {
   const startedAt = performance.now();
   await inLanes(range(MESSAGE_COUNT), MESSAGES_IN_FLIGHT, (n) => figures.time(() => sendMessage(cli, id, `message-${n}`, { n, text: MESSAGE_TEXT })));
   const seconds = (performance.now() - startedAt) / 1000;
