@@ -102,6 +102,14 @@ export const CHECKS = [
     run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
   },
   {
+    // For wasm, because only it has the module `platform`.
+    title: 'Rust documentation',
+    lane: 'node',
+    parts: ['rust'],
+    inputs: CRATE,
+    run: (report) => cargo(report, ['doc', '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], { RUSTDOCFLAGS: '-D warnings' }),
+  },
+  {
     title: 'Web console build and size',
     lane: 'node',
     parts: ['web', 'wasm', 'e2e', 'browser'],
@@ -208,19 +216,20 @@ export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
  * Runs cargo at a lower priority, so that it does not slow down end-to-end tests with time limits.
  * @param {import('./lanes.mjs').Report} report
  * @param {string[]} args
+ * @param {Record<string, string>} [env]
  */
-function cargo({ update, line, countTests }, args) {
+function cargo({ update, line, countTests }, args, env) {
   let passed = 0;
   const onLine = (text) => {
     line(text);
     const counts = text.match(/^test result: .* (\d+) passed; (\d+) failed;/);
     if (counts) countTests(Number(counts[1]), Number(counts[2]));
-    const compiled = text.match(/^\s*(Compiling|Checking) (\S+)/);
+    const compiled = text.match(/^\s*(Compiling|Checking|Documenting) (\S+)/);
     if (compiled) update(`${compiled[1].toLowerCase()} ${compiled[2]}`);
     else if (/^test .* \.\.\. ok$/.test(text)) update(`${(passed += 1)} passed`);
     return true;
   };
-  return run('cargo', args, { onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
+  return run('cargo', args, { env, onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
 }
 
 /** @param {import('./lanes.mjs').Report} report */

@@ -46,7 +46,7 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { value: s.agent_state.as_ref(), large: s.agent_state_large.as_ref(), version: s.agent_state_version }
 }
 
-/// Returns the agent state like [`agent_state`], but only if it has pending requests: others need not be read.
+/// Returns the agent state like [`agent_state()`], but only if it has pending requests: others need not be read.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.as_ref()) {
         0 => FieldValue { value: None, large: None, version: s.agent_state_version },
