@@ -122,7 +122,7 @@ export const CHECKS = [
     title: 'JavaScript types',
     lane: 'node',
     parts: ['cli', 'wasm'],
-    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
+    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
     run: ({ line }) => checkJavaScriptTypes(toReport(line)),
   },
   {

@@ -106,7 +106,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     checkLiveness(load, stored);
     await eventually(() => load.callers[0].call(), 'the CLI to register its methods again');
   }
-  checkAgent(agent, await readStoredSession(agent));
+  checkAgent(agent, await readStoredSession(/** @type {any} */ (agent)));
   const { machine } = (await web.get(`/cli/machines/${machineClient.machine.id}`)).body;
   assert.equal(machine.active, true);
   checkUpdates([metadataUpdater], machine.metadata, machine.metadataVersion);

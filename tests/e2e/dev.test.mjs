@@ -211,7 +211,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');
-    const usedPort = other.address().port;
+    const usedPort = /** @type {import('node:net').AddressInfo} */ (other.address()).port;
     assert.equal(await startError(usedPort), `Port ${usedPort} is in use by another program.`);
   });
 

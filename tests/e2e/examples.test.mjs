@@ -33,7 +33,7 @@ function writeClient(t, page) {
 }
 
 /** Starts the program in a folder as a process. */
-const startClient = (t, name, folder, namespace, { env = {}, stdin } = {}) =>
+const startClient = (t, name, folder, namespace, /** @type {{env?: Record<string, string>, stdin?: 'ignore' | 'pipe'}} */ { env = {}, stdin } = {}) =>
   start(t, name, process.execPath, ['client.mjs'], {
     cwd: folder,
     env: { HUB_URL: hub.url, CLI_API_TOKEN: hub.token(namespace), ...env },

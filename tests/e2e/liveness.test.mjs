@@ -16,7 +16,7 @@ const SLACK_MS = 30_000;
 /** Tolerance between times that this process and the runtime read: the runtime's clock stands still while it handles an event. */
 const CLOCK_MS = 2_000;
 
-async function openFeed(t, namespace, query = { all: 'true' }) {
+async function openFeed(t, namespace, /** @type {Record<string, string>} */ query = { all: 'true' }) {
   const feed = await hub.web(namespace).openSocket(query);
   t.after(() => feed.close());
   await feed.waitForGreeting();

@@ -134,7 +134,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
       const received = feed.all.filter(({ type }) => type === 'message-received');
       assert.deepEqual(received.map(({ message }) => message.id), history.map(({ id }) => id));
     }
-    for (const [receiver, by] of [[cli, 'second'], [second, 'first']]) {
+    for (const [receiver, by] of /** @type {any[]} */ ([[cli, 'second'], [second, 'first']])) {
       const others = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
       const isNew = ({ name, payload }) => name === 'update' && payload.body.t === 'new-message';
       const isLast = (event) => isNew(event) && event.payload.body.message.seq === others.at(-1);

@@ -21,7 +21,7 @@ after(() => hub.stop());
 
 /**
  * Opens a stream whose client reads nothing until `readAll`.
- * @returns {Promise<{readAll: () => Promise<{text: string, isBroken: boolean}>}>} `readAll` reads what has arrived until `last`, or
+ * @returns {Promise<{readAll: (last: string) => Promise<{text: string, isBroken: boolean}>}>} `readAll` reads what has arrived until `last`, or
  *   until the stream breaks
  */
 async function openSlowStream(t, web, sessionId) {

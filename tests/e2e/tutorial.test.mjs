@@ -35,6 +35,7 @@ function readSteps(page, heading) {
 }
 
 /** Patterns of the pages' texts that differ in each run, and the patterns that their output must match. */
+/** @type {[RegExp, string][]} */
 const VARIABLE_TEXTS = [
   [/…/, '[^]*?'],
   [/\/home\/ada(?:\/\.session-gateway)?/, '[^"\']*?'],

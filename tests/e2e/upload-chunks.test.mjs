@@ -17,7 +17,7 @@ const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
 after(() => hub.stop());
 
 /** A session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
-async function chunkSession(t, tag, { answer = () => ({ success: true }) } = {}) {
+async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, auth: { features: ['upload-chunks'] } });
   const calls = new Recorder('the calls of uploadChunk');
   const hashes = new Map();

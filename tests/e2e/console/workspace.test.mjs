@@ -165,7 +165,7 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
   await item('data.bin').click();
   await page.getByText('Not a text file.').waitFor();
   await item('dot.png').click();
-  await page.getByRole('img', { name: 'dot.png' }).evaluate((image) => image.decode());
+  await page.getByRole('img', { name: 'dot.png' }).evaluate((/** @type {HTMLImageElement} */ image) => image.decode());
   const download = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Download dot.png' }).click();
   assert.equal((await download).suggestedFilename(), 'dot.png');
