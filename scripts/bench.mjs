@@ -2,7 +2,7 @@
 // the runtime supports.
 
 import { readOptions } from '../bench/lib/options.mjs';
-import { build, describeBuild } from './build.mjs';
+import { build, describeBuild } from './lib/build.mjs';
 import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';

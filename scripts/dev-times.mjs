@@ -6,6 +6,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { signalGroup } from '../packages/cli-kit/src/system-processes.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { startGroup } from './lib/group.mjs';
@@ -119,7 +120,7 @@ async function startHub(clone, env, port) {
     },
     listSessions: async () => (await request('/api/sessions')).sessions.map(({ id }) => id),
     stop: async () => {
-      process.kill(-child.pid, 'SIGINT');
+      signalGroup(child.pid, 'SIGINT');
       await exited;
     },
   };

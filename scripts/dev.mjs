@@ -5,15 +5,15 @@ import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
-import { build, describeBuild } from './build.mjs';
+import { tryLock } from '../packages/cli-kit/src/lock.mjs';
+import { isRunning } from '../packages/cli-kit/src/system-processes.mjs';
+import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, describeConsole, signInLink } from './lib/console.mjs';
 import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UsageError, UserError } from './lib/errors.mjs';
 import { startGroup } from './lib/group.mjs';
-import { tryLock } from './lib/lock.mjs';
 import { DEV_BUILD_DIR, inProject, ROOT } from './lib/paths.mjs';
-import { isRunning } from './lib/processes.mjs';
 import { bold, dim, runStep } from './lib/progress.mjs';
 import { HubRefusedError, respondsWithin, waitUntilReady } from './lib/ready.mjs';
 import { environmentWith, readLines, runParallel } from './lib/run.mjs';
@@ -119,11 +119,11 @@ async function lockFolder(address) {
   const npm = npmProcess();
   const ownDetails = npm === undefined ? { address } : { address, npm: String(npm) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;
-  let found = await tryLock(LOCK, ownDetails);
+  let found = tryLock(LOCK, ownDetails);
   if (isEnding(found)) console.log('  Waiting until the previous hub in this folder has stopped …');
   while (isEnding(found) && Date.now() < deadline) {
     await sleep(POLL_MS);
-    found = await tryLock(LOCK, ownDetails);
+    found = tryLock(LOCK, ownDetails);
   }
   const { lock, pid, details } = found;
   if (lock) return { ...lock, markStopping: () => lock.setDetails({ ...ownDetails, stopping: 'yes' }) };
@@ -139,7 +139,7 @@ async function lockFolder(address) {
 
 /**
  * Whether the hub that holds the lock was killed or is stopping.
- * @param {Awaited<ReturnType<typeof tryLock>>} found
+ * @param {ReturnType<typeof tryLock>} found
  */
 function isEnding({ lock, ownerHasExited, details }) {
   if (lock) return false;
@@ -267,7 +267,7 @@ function showOutput(child, verbose, onCrash) {
 function isRoutine(text) {
   return (
     text.trim() === '' ||
-    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding  |^env\./.test(text)
+    /^\[wrangler:info\] |^\[custom build\] (Running:|\s*$)|^(⎔|╭|│|╰) ?|^Using secrets |^Your Worker has access |^Binding {2}|^env\./.test(text)
   );
 }
 

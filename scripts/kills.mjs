@@ -1,7 +1,7 @@
 // `npm run kills`: kills the runtime repeatedly under load, and checks that no acknowledged data is lost.
 
 import { randomInt } from 'node:crypto';
-import { build, describeBuild } from './build.mjs';
+import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UsageError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';

@@ -1,6 +1,6 @@
 // `npm run reconnect`: restarts a hub with 1,000 CLIs and measures until all are served again.
 
-import { build, describeBuild } from './build.mjs';
+import { build, describeBuild } from './lib/build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';

@@ -2,7 +2,7 @@
 // in-memory hub, then in a browser with the built hub.
 
 import { AGENTS } from '../cli/src/agents.mjs';
-import { build } from './build.mjs';
+import { build } from './lib/build.mjs';
 import { installAgent } from './lib/agents.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole } from './lib/console.mjs';

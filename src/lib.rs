@@ -5,6 +5,8 @@
 //!
 //! Only `platform`, which is compiled for wasm only, depends on the runtime. The other modules are tested natively.
 
+#![cfg_attr(not(test), warn(unused_crate_dependencies))]
+
 pub mod auth;
 pub mod http;
 pub mod hub;

@@ -95,7 +95,7 @@ export class Floor {
     const [client, server] = Object.values(new WebSocketPair());
     this.state.acceptWebSocket(server, [tag]);
     if (tag === 'cli') server.send(open());
-    return new Response(null, { status: 101, webSocket: client });
+    return new Response(null, /** @type {ResponseInit} */ ({ status: 101, webSocket: client }));
   }
 
   /** Calls the first CLI and resolves to the first argument of its ack. */

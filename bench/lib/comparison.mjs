@@ -1,6 +1,6 @@
 /** The result of `--compare`: the ratio of two builds in each row, and its spread over the slices. */
 
-import { median } from './measure.mjs';
+import { median } from '../../scripts/lib/statistics.mjs';
 import { ratioOf } from './ratio.mjs';
 import { FIGURES, formatFigures, formatTable } from './report.mjs';
 

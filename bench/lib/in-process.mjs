@@ -86,7 +86,7 @@ class D1Database {
   }
 }
 
-globalThis.WebSocketRequestResponsePair ??= class {};
+Object.assign(globalThis, { WebSocketRequestResponsePair: class {} });
 
 class MockState {
   id = { toString: () => NAMESPACE };

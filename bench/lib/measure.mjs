@@ -2,6 +2,7 @@
  * Measures sides in turns, so that other load on the computer affects all of them. Each turn has one slice of each side.
  */
 
+import { latencies, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
 /**
@@ -16,22 +17,6 @@ export function paceOf({ quick, compares = false }) {
 
 /** What a side does after its slice, such as the end of a commit, also counts as its CPU time. */
 const SETTLE_MS = 50;
-
-/** The percentile of the samples, for `rank` from 0 to 1; NaN without samples. */
-export function percentile(samples, rank) {
-  if (samples.length === 0) return Number.NaN;
-  const sorted = Float64Array.from(samples).sort();
-  return sorted[Math.min(sorted.length - 1, Math.ceil(rank * sorted.length) - 1)];
-}
-
-export function median(values) {
-  return percentile(values, 0.5);
-}
-
-/** `{p50, p99}` in milliseconds. */
-export function latencies(samples) {
-  return { p50: percentile(samples, 0.5), p99: percentile(samples, 0.99) };
-}
 
 /** The figures of some slices: latencies over all samples, the median of the rates, CPU time for each of all requests. */
 export function summarize(slices) {
@@ -132,15 +117,6 @@ export async function waitUntil(what, check) {
   }
 }
 
-/** Resolves as a promise does. Rejects with an error that names `what` when it takes longer than `timeoutMs`. */
-export async function withTimeout(promise, what, timeoutMs = 60_000) {
-  let timer;
-  const timeout = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`timed out after ${timeoutMs / 1000} s waiting for ${what}`)), timeoutMs);
-  });
-  return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
-}
-
 /** Resolves to the CPU time of a process while `work` runs, in percent of one processor. */
 export async function cpuPercent(pid, work) {
   const before = { at: performance.now(), seconds: cpuSeconds(pid) };
@@ -162,14 +138,4 @@ export function repeat(perSecond, act) {
     for (; done < due; done += 1) act(done);
   }, 10);
   return () => clearInterval(timer);
-}
-
-/** Runs `work(item, lane)` for each item, in `width` parallel lanes with the numbers 0 to `width` - 1. */
-export async function inLanes(items, width, work) {
-  let next = 0;
-  await Promise.all(
-    Array.from({ length: Math.min(width, items.length) }, async (_, lane) => {
-      while (next < items.length) await work(items[next++], lane);
-    }),
-  );
 }

@@ -29,7 +29,7 @@ export function emitAll(socket, session, count) {
     let missing = count;
     const onDisconnect = (reason) => reject(new Error(`the CLI's socket closed (${reason}) with ${missing} acks missing`));
     const timer = setTimeout(() => {
-      const first = Array.from(acks).findIndex((ack) => ack === undefined);
+      const first = Array.from(acks).indexOf(undefined);
       reject(new Error(`${missing} of ${count} acks are missing after ${ACKS_TIMEOUT_MS / 1000} s, the first for message ${first}`));
     }, ACKS_TIMEOUT_MS);
     socket.once('disconnect', onDisconnect);

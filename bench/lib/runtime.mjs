@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+import { childrenOf } from '../../packages/cli-kit/src/system-processes.mjs';
 import { SCHEMA } from '../floor/journal.mjs';
 import { hubWorker, migrate, countingHubWorker } from './hub.mjs';
 import { loadPackage } from './packages.mjs';
-import { childrenOf } from './processes.mjs';
 
 const FLOOR = fileURLToPath(new URL('../floor', import.meta.url));
 

@@ -3,7 +3,8 @@
  */
 
 import { Connection, expectOk, sendOnce } from './http.mjs';
-import { inLanes, waitUntil } from './measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
 /**

@@ -2,7 +2,10 @@
 
 import { get } from 'node:http';
 
-import { withTimeout } from './measure.mjs';
+import { withTimeout } from '../../scripts/lib/await.mjs';
+
+/** Time limit for the first event. */
+const TIMEOUT_MS = 60_000;
 
 /** Like `subscribe`, over a WebSocket. */
 export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
@@ -18,7 +21,7 @@ export function subscribeSocket({ host, port, commonHeaders }, path, listener) {
       resolve(() => socket.close());
     });
   });
-  return withTimeout(opened, `the first event of the socket ${path}`);
+  return withTimeout(opened, `the first event of the socket ${path}`, TIMEOUT_MS);
 }
 
 /**
@@ -54,5 +57,5 @@ export function subscribe(connection, path, listener) {
     });
     request.once('error', reject);
   });
-  return withTimeout(opened, `the first event of the stream ${path}`);
+  return withTimeout(opened, `the first event of the stream ${path}`, TIMEOUT_MS);
 }

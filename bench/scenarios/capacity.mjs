@@ -4,7 +4,9 @@
  */
 
 import { expectOk } from '../lib/http.mjs';
-import { cpuPercent, inLanes, latencies, repeat, sleep, waitUntil } from '../lib/measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { latencies } from '../../scripts/lib/statistics.mjs';
+import { cpuPercent, repeat, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
 import { subscribe } from '../lib/subscriber.mjs';

@@ -3,7 +3,8 @@
  * token in CONNECT and in the upgrade.
  */
 
-import { cpuPercent, inLanes, repeat, sleep } from '../lib/measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { cpuPercent, repeat, sleep } from '../lib/measure.mjs';
 import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
 
 const CLIS = 1000;

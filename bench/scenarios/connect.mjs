@@ -1,6 +1,7 @@
 /** CLIs that connect and register their methods, 32 at once, until the last registration is acknowledged. */
 
-import { inLanes, takeTurns } from '../lib/measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { takeTurns } from '../lib/measure.mjs';
 
 const CONCURRENCY = 32;
 const METHODS = Array.from({ length: 15 }, (_, number) => `method${number}`);

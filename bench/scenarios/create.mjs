@@ -1,7 +1,8 @@
 /** New sessions of one namespace, 16 at once: while the object caches all of them, and beyond. Their floor is one row each. */
 
 import { expectOk } from '../lib/http.mjs';
-import { inLanes, takeTurns } from '../lib/measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { takeTurns } from '../lib/measure.mjs';
 
 const CONCURRENCY = 16;
 /** The sessions that an object caches (`MAX_CACHED_SESSIONS` in `src/limits.rs`). */

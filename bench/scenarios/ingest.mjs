@@ -53,7 +53,7 @@ export async function run({ sides, pace, report, reportProblem }) {
   const measure = (id, clis, count, rounds) =>
     takeTurns(sides, Math.min(rounds, MOST_ROUNDS), {
       prepare: (side, turn) => connect(side, `${id}-${turn}`, clis),
-      slice: (side, group) => burst(group, count),
+      slice: (_side, group) => burst(group, count),
       finish: (side, group, turn) => check(side, `${id}-${turn}`, group, reportProblem),
     });
   await measure('warm-up', 2, 300, 1);

@@ -6,7 +6,9 @@
  */
 
 import { expectOk } from '../lib/http.mjs';
-import { cpuPercent, inLanes, latencies, median, repeat, sleep, waitUntil } from '../lib/measure.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
+import { latencies, median } from '../../scripts/lib/statistics.mjs';
+import { cpuPercent, repeat, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
 import { residentMegabytes } from '../lib/processes.mjs';
 import { openStream } from '../lib/stream.mjs';

@@ -6,7 +6,9 @@
  */
 
 import { expectOk } from '../lib/http.mjs';
-import { latencies, repeat, sleep, withTimeout } from '../lib/measure.mjs';
+import { withTimeout } from '../../scripts/lib/await.mjs';
+import { latencies } from '../../scripts/lib/statistics.mjs';
+import { repeat, sleep } from '../lib/measure.mjs';
 import { agentMessage } from '../lib/messages.mjs';
 import { cpuSeconds } from '../lib/processes.mjs';
 

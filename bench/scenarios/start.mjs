@@ -2,7 +2,7 @@
 
 import { wasmSize } from '../lib/hub.mjs';
 import { sendOnce } from '../lib/http.mjs';
-import { median } from '../lib/measure.mjs';
+import { median } from '../../scripts/lib/statistics.mjs';
 import { createStateFolder, start } from '../lib/runtime.mjs';
 
 export const where = 'host';

@@ -3,7 +3,8 @@
  * at each ack. The local runtime runs all of them on one thread, so this is the worst case of a noisy neighbour.
  */
 
-import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
+import { latencies } from '../../scripts/lib/statistics.mjs';
+import { sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { subscribe } from '../lib/subscriber.mjs';
 

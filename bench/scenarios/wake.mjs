@@ -5,7 +5,8 @@
 
 import { SECRET } from '../lib/hub.mjs';
 import { expectOk, sendOnce } from '../lib/http.mjs';
-import { median, takeTurns } from '../lib/measure.mjs';
+import { median } from '../../scripts/lib/statistics.mjs';
+import { takeTurns } from '../lib/measure.mjs';
 import { agentMessage } from '../lib/messages.mjs';
 import { startFresh } from '../lib/runtime.mjs';
 import { makeSide } from '../lib/sides.mjs';

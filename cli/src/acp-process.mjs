@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { client, ndJsonStream } from '@agentclientprotocol/sdk';
+import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 import { SilenceTimer } from './silence.mjs';
 
 /** Time between SIGTERM and SIGKILL. */
@@ -186,10 +187,6 @@ export class AcpProcess {
   #killNow = () => this.#signal('SIGKILL');
 
   #signal(signal) {
-    try {
-      process.kill(-this.#child.pid, signal);
-    } catch {
-      // The group has no processes any more.
-    }
+    signalGroup(this.#child.pid, signal);
   }
 }

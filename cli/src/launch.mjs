@@ -3,7 +3,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { UsageError } from 'session-gateway-cli-kit/args';
+import { UsageError } from 'session-gateway-cli-kit/errors';
 import { AGENTS, findAgent } from './agents.mjs';
 
 /**

@@ -3,7 +3,8 @@
 import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { resolveDirectory } from 'session-gateway-cli-kit/app';
-import { HELP_LINES, UsageError, readOptions } from 'session-gateway-cli-kit/args';
+import { HELP_LINES, readOptions } from 'session-gateway-cli-kit/args';
+import { UsageError } from 'session-gateway-cli-kit/errors';
 import { settingsByFlavor } from 'session-gateway-cli-kit/modes';
 import { requireToken } from 'session-gateway-cli-kit/token';
 import { AcpAgent } from './agent.mjs';

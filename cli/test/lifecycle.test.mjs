@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { isRunning } from 'session-gateway-cli-kit/system-processes';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
@@ -13,15 +14,6 @@ const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionC
 
 /** The agent of a session, with the fields of this CLI. */
 const agentOf = ({ agent }) => /** @type {import('../src/agent.mjs').AcpAgent} */ (agent);
-
-const isRunning = (pid) => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-};
 
 test('the agent starts in the directory, without the token of the hub in its environment', async (t) => {
   process.env.COPY_OF_TOKEN = `Bearer ${TOKEN}`;

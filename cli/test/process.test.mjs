@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { startApp } from 'session-gateway-cli-kit/app';
 import { SessionProcesses } from 'session-gateway-cli-kit/processes';
+import { isRunning } from 'session-gateway-cli-kit/system-processes';
 import { FakeHub, TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { eventually, nextTurn, quietLog } from '../../packages/cli-kit/test/support/wait.mjs';
@@ -43,15 +44,6 @@ async function setUp(t, ...programs) {
 }
 
 const say = (hub, sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
-
-const hasEnded = (pid) => {
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch {
-    return true;
-  }
-};
 
 test('an agent that is not installed ends the program with one sentence', async (t) => {
   const { run } = await setUp(t);
@@ -188,10 +180,10 @@ test('the agent ends with a killed bridge', async (t) => {
   const { ids, child, exit } = await start('--agent', 'opencode');
   const { epsilonSessionId } = hub.sessions.get(ids.session).metadata;
   const pid = Number(epsilonSessionId.replace('scripted-', ''));
-  assert.equal(hasEnded(pid), false);
+  assert.equal(isRunning(pid), true);
   child.kill('SIGKILL');
   await exit;
-  await eventually(() => hasEnded(pid), 'the agent to end');
+  await eventually(() => !isRunning(pid), 'the agent to end');
 });
 
 /** Waits until the agent asks to run `ls`. Returns the id of the request. */
@@ -311,9 +303,9 @@ test('a session that does not start in time leaves neither its agent nor an empt
   t.mock.timers.tick(25_000);
   t.mock.timers.reset();
   const pid = Number(readFileSync(file, 'utf8'));
-  t.after(() => hasEnded(pid) || process.kill(pid, 'SIGKILL'));
+  t.after(() => isRunning(pid) && process.kill(pid, 'SIGKILL'));
   assert.deepEqual(await started, { success: false, error: 'The new session did not start within 25 s.' });
-  await eventually(() => hasEnded(pid), 'the agent to end');
+  await eventually(() => !isRunning(pid), 'the agent to end');
   await eventually(() => processes.size === 0, 'the bridge to end');
   assert.equal(hub.sessions.size, 0);
 });

@@ -3,16 +3,17 @@
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
-import { build, describeBuild } from '../build.mjs';
+import { build, describeBuild } from './build.mjs';
 import { installAgent } from './agents.mjs';
+import { biomeCommand } from './biome.mjs';
 import { findBrowser } from './browser.mjs';
-import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
+import { buildConsole, checkConsoleTypes, checkJavaScriptTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { buildPrevious, findPreviousCommit } from './previous.mjs';
 import { run } from './run.mjs';
-import { checkJavaScriptTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
+import { JAVASCRIPT_PROJECTS } from './types.mjs';
 import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -101,6 +102,14 @@ export const CHECKS = [
     run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
   },
   {
+    // For wasm, because only it has the module `platform`.
+    title: 'Rust documentation',
+    lane: 'node',
+    parts: ['rust'],
+    inputs: CRATE,
+    run: (report) => cargo(report, ['doc', '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], { RUSTDOCFLAGS: '-D warnings' }),
+  },
+  {
     title: 'Web console build and size',
     lane: 'node',
     parts: ['web', 'wasm', 'e2e', 'browser'],
@@ -113,8 +122,15 @@ export const CHECKS = [
     title: 'JavaScript types',
     lane: 'node',
     parts: ['cli', 'wasm'],
-    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e/lib', 'package-lock.json'],
+    inputs: [...JAVASCRIPT_PROJECTS, ...CLIS, 'scripts', 'src/platform', 'bench', 'tests/e2e', 'web/src', 'docs/openapi.yaml', 'package-lock.json'],
     run: ({ line }) => checkJavaScriptTypes(toReport(line)),
+  },
+  {
+    title: 'JavaScript lint and format',
+    lane: 'node',
+    parts: ['cli', 'web', 'wasm'],
+    inputs: ['biome.jsonc', ...CLIS, 'scripts', 'src/platform', 'bench', 'tests', 'web', 'package-lock.json'],
+    run: ({ line }) => run(...biomeCommand(['check', '--error-on-warnings']), { onLine: line }),
   },
   nodeTests({ title: 'CLI tests', lane: 'node', parts: ['cli'], inputs: [...CLIS, '.npmrc', 'web/src/content', 'package-lock.json'] }, () =>
     testFiles('packages/cli-kit/test', 'cli/test', 'cli/test/translate', 'examples/shell-agent/test'),
@@ -200,19 +216,20 @@ export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
  * Runs cargo at a lower priority, so that it does not slow down end-to-end tests with time limits.
  * @param {import('./lanes.mjs').Report} report
  * @param {string[]} args
+ * @param {Record<string, string>} [env]
  */
-function cargo({ update, line, countTests }, args) {
+function cargo({ update, line, countTests }, args, env) {
   let passed = 0;
   const onLine = (text) => {
     line(text);
     const counts = text.match(/^test result: .* (\d+) passed; (\d+) failed;/);
     if (counts) countTests(Number(counts[1]), Number(counts[2]));
-    const compiled = text.match(/^\s*(Compiling|Checking) (\S+)/);
+    const compiled = text.match(/^\s*(Compiling|Checking|Documenting) (\S+)/);
     if (compiled) update(`${compiled[1].toLowerCase()} ${compiled[2]}`);
     else if (/^test .* \.\.\. ok$/.test(text)) update(`${(passed += 1)} passed`);
     return true;
   };
-  return run('cargo', args, { onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
+  return run('cargo', args, { env, onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
 }
 
 /** @param {import('./lanes.mjs').Report} report */

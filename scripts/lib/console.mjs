@@ -11,7 +11,7 @@ import { inProject } from './paths.mjs';
 import { runStep } from './progress.mjs';
 import { run } from './run.mjs';
 import { ensureNode, ensurePackages } from './setup.mjs';
-import { checkTypes } from './types.mjs';
+import { checkTypes, JAVASCRIPT_PROJECTS } from './types.mjs';
 
 const WEB = inProject('web');
 const STAMP = path.join(WEB, '.stamp.json');
@@ -65,13 +65,27 @@ export function describeConsole({ firstLoadBytes, isUpToDate }) {
   return `  The web console ${isUpToDate ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
 }
 
+/** Generates the types of the interface. */
+async function generateTypes() {
+  await run(nodeBinary(), [inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
+}
+
 /**
- * Generates the types of the interface and runs the type checker.
+ * Checks the types of the web console.
  * @param {(line: string) => boolean | void} onLine called for each line of the type checker
  */
 export async function checkConsoleTypes(onLine) {
-  await run(nodeBinary(), [inProject('node_modules', 'openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
+  await generateTypes();
   await checkTypes('web', onLine);
+}
+
+/**
+ * Checks the types of all projects with JavaScript. Tests of the bridge import modules of the console.
+ * @param {(line: string) => boolean | void} onLine called for each line of the type checker
+ */
+export async function checkJavaScriptTypes(onLine) {
+  await generateTypes();
+  for (const project of JAVASCRIPT_PROJECTS) await checkTypes(project, onLine);
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
 import { UserError } from './errors.mjs';
 import { DEV_VARS } from './paths.mjs';
 
@@ -24,27 +25,6 @@ export function createDevVars() {
  */
 export function devVars() {
   return devVarsExist() ? parseDevVars(readFileSync(DEV_VARS, 'utf8')) : {};
-}
-
-/** A variable and its value, in the syntax of the npm package dotenv, which wrangler uses for `.dev.vars`. */
-const VARIABLE =
-  /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
-
-/**
- * Parses `.dev.vars` as wrangler does: the last definition of a name applies, quotes are removed, quoted values may contain
- * blanks, `#` and line breaks, and `\n` in double quotes is a line break.
- * @param {string} text
- * @returns {Record<string, string>}
- */
-export function parseDevVars(text) {
-  const found = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)];
-  return Object.fromEntries(found.map(([, name, written = '']) => [name, unquote(written.trim())]));
-}
-
-/** @param {string} written */
-function unquote(written) {
-  const value = written.replace(/^(['"`])([^]*)\1$/gm, '$2');
-  return written.startsWith('"') ? value.replaceAll('\\n', '\n').replaceAll('\\r', '\r') : value;
 }
 
 /**

@@ -1,24 +1,9 @@
 // Errors for the user, and `main`, which runs a script and sets its exit code.
 
-import { realpathSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { UsageError, UserError } from '../../packages/cli-kit/src/errors.mjs';
 import { endWithNpm, isStopping } from './signals.mjs';
 
-/** An error that the user can fix: printed without a stack trace. */
-export class UserError extends Error {
-  /**
-   * @param {string} message what is wrong
-   * @param {string} [hint] what to do about it
-   */
-  constructor(message, hint) {
-    super(message);
-    this.name = 'UserError';
-    this.hint = hint;
-  }
-}
-
-/** Invalid arguments. The exit code is 2. */
-export class UsageError extends UserError {}
+export { UsageError, UserError };
 
 /** The oldest supported Node version; the same as `engines` in package.json. */
 const OLDEST_NODE = 20;
@@ -57,7 +42,6 @@ export class CommandFailed extends UserError {
   constructor(command, code, signal, output) {
     const ending = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
     super(`\`${command}\` ${ending}.`, hintFor(output));
-    this.name = 'CommandFailed';
     this.code = code;
     this.signal = signal;
     this.output = output;
@@ -98,9 +82,4 @@ export async function main(script) {
     printError(error);
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
-}
-
-/** Whether a module was started as a script. @param {string} url its `import.meta.url` */
-export function isMain(url) {
-  return Boolean(process.argv[1]) && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(url));
 }

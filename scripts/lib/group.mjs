@@ -1,6 +1,7 @@
 // Runs a program as a process group, which ends when this process ends, even if this process is killed.
 
 import { spawn } from 'node:child_process';
+import { signalGroup } from '../../packages/cli-kit/src/system-processes.mjs';
 
 /**
  * A shell script that kills the process group $1 when its standard input, a pipe from this process, is closed. It exits when
@@ -50,12 +51,8 @@ export function startGroup(command, args, options) {
     pids.push(guard.pid);
   }
   const kill = () => {
-    try {
-      if (grouped) process.kill(-child.pid, 'SIGKILL');
-      else child.kill('SIGKILL');
-    } catch {
-      // The group has already ended.
-    }
+    if (grouped) signalGroup(child.pid, 'SIGKILL');
+    else child.kill('SIGKILL');
   };
   const release = () => {
     kills.delete(kill);

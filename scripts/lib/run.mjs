@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
+import { holdLocksFor } from '../../packages/cli-kit/src/lock.mjs';
 import { CommandFailed, UserError } from './errors.mjs';
 import { startGroup } from './group.mjs';
-import { holdLocksFor } from './lock.mjs';
 import { ROOT } from './paths.mjs';
 import { onStop } from './signals.mjs';
 

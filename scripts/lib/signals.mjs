@@ -1,6 +1,6 @@
 // Handles SIGINT, SIGTERM, SIGHUP and a closed output: runs the script's stop handler, then exits.
 
-import { inspectProcess, isRunning } from './processes.mjs';
+import { inspectProcess, isRunning } from '../../packages/cli-kit/src/system-processes.mjs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 

@@ -16,11 +16,3 @@ export const JAVASCRIPT_PROJECTS = ['tsconfig.json', 'tsconfig.runtime.json'];
 export async function checkTypes(project, onLine) {
   await run(nodeBinary(), [inProject('node_modules', 'typescript', 'bin', 'tsc'), '--project', inProject(project)], { onLine });
 }
-
-/**
- * Checks the types of all projects with JavaScript.
- * @param {(line: string) => boolean | void} onLine
- */
-export async function checkJavaScriptTypes(onLine) {
-  for (const project of JAVASCRIPT_PROJECTS) await checkTypes(project, onLine);
-}

@@ -5,7 +5,8 @@ import { createServer } from 'node:net';
 import { resolve } from 'node:path';
 import test from 'node:test';
 import { formatComparisons, joinPasses, makeComparison } from '../../bench/lib/comparison.mjs';
-import { compare, paceOf, summarize, takeTurns, withTimeout } from '../../bench/lib/measure.mjs';
+import { withTimeout } from '../lib/await.mjs';
+import { compare, paceOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
 import { Connection } from '../../bench/lib/http.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
@@ -49,7 +50,7 @@ test('three sides take turns in all orders', async () => {
 
 test('sides take turns, each is first equally often, and preparation is before all slices of a turn', async () => {
   const calls = [];
-  const log = (what) => async (side, context, turn) => {
+  const log = (what) => async (side, _context, turn) => {
     calls.push(`${what} ${side.name}${turn ?? ''}`);
     return { count: 1, seconds: 1, samples: [1] };
   };

@@ -9,7 +9,7 @@ import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
 /** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
-const COMMANDS = ['audit', 'bench', 'build', 'cost', 'dev', 'dev-times', 'fuzz', 'idle', 'kills', 'load', 'reconnect', 'setup', 'simulate', 'smoke', 'test', 'test:agents'];
+const COMMANDS = ['audit', 'bench', 'build', 'cost', 'dev', 'dev-times', 'format', 'fuzz', 'idle', 'kills', 'load', 'reconnect', 'setup', 'simulate', 'smoke', 'test', 'test:agents'];
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 

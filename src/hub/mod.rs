@@ -7,7 +7,7 @@
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
 //! From the bottom up: [`base`], what the hub is made of; [`turn`], what runs under the lock of the state and sends frames;
-//! [`write`], which commits changes to the database and runs their effects; [`calls`] to CLIs; the use cases in [`machines`],
+//! [`mod@write`], which commits changes to the database and runs their effects; [`calls`] to CLIs; the use cases in [`machines`],
 //! [`sessions`], [`workspace`], [`push`] and [`events`]; [`inbound`] for frames of CLIs; [`alarm`] and [`wake`] on top. A method
 //! calls only methods of its own file and of files below (`tests/it/layers.rs` checks it).
 

@@ -56,7 +56,7 @@ export class NamespaceHub {
     collected.register(this, id);
     replaceLostInstance();
     // Garbage collection would free the wasm memory late or never: it runs when JavaScript needs memory.
-    evicted?.#free();
+    if (evicted) evicted.#free();
     this.#current();
   }
 

@@ -1,7 +1,7 @@
 /** Tests of the JavaScript functions of the worker for sockets, the database, and requests to other services. */
 
 import assert from 'node:assert/strict';
-import { describe, mock, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { encodeUtf8, Inbox, sendPost, smallText } from './glue.js';
 
 /** A fake WebSocket. */

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { backgroundTask, frameTask, instanceLost, objectTask, wasInterrupted, workerTask } from './guard.js';
+import { backgroundTask, frameTask, instanceLost, objectTask, previousInstanceCrashed, workerTask } from './guard.js';
 import { setInterruptedBody } from './unavailable.js';
 
-/** A WebSocket that records the close codes, each with the attachment at that time. */
+/** A WebSocket that records the close codes, each with the attachment at that time. @returns {any} */
 function socket(attachment = 'a CLI') {
   const closed = [];
   return {
@@ -21,10 +21,10 @@ beforeEach(() => {
   setInterruptedBody('{"code":"hub_unavailable"}');
 });
 
-test('wasInterrupted is true after a loss', () => {
-  assert.equal(wasInterrupted(), false);
+test('previousInstanceCrashed is true after a loss', () => {
+  assert.equal(previousInstanceCrashed(), false);
   instanceLost(undefined, '');
-  assert.equal(wasInterrupted(), true);
+  assert.equal(previousInstanceCrashed(), true);
 });
 
 describe('a task that settles before the loss', () => {

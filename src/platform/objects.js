@@ -51,7 +51,7 @@ export class Objects {
   /**
    * Forwards a request to the object of a namespace.
    * @param {string} addedHeaders of the response (`withHeaders`)
-   * @param {number} startedAt see `withHeaders`
+   * @param {number} [startedAt] see `withHeaders`
    * @returns {Promise<Response>} as for `connect`
    */
   forward(namespace, request, timeoutMs, addedHeaders, startedAt) {

@@ -45,10 +45,10 @@ describe('the objects of the namespaces', () => {
   }
 
   test('run in the jurisdiction and near the location of the settings', async () => {
-    for (const [jurisdiction, location, expected] of [
-      ['eu', 'weur', ['eu team', 'weur']],
-      ['', 'weur', ['any team', 'weur']],
-      ['', '', ['any team', undefined]],
+    for (const { jurisdiction, location, expected } of [
+      { jurisdiction: 'eu', location: 'weur', expected: ['eu team', 'weur'] },
+      { jurisdiction: '', location: 'weur', expected: ['any team', 'weur'] },
+      { jurisdiction: '', location: '', expected: ['any team', undefined] },
     ]) {
       const binding = placedBinding();
       assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', request, 1_000, ''), 'answer');
@@ -99,7 +99,7 @@ describe('the objects of the namespaces', () => {
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
     const failed = of(binding(Promise.reject(new Error('the object is gone')))).forward('team', request, 1_000, '');
-    for (const [response, body] of [[await timedOut, TIMED_OUT], [await failed, INTERRUPTED]]) {
+    for (const { response, body } of [{ response: await timedOut, body: TIMED_OUT }, { response: await failed, body: INTERRUPTED }]) {
       assert.deepEqual([response.status, response.headers.get('retry-after'), await response.text()], [503, '1', body]);
     }
     assert.match(String(log.mock.calls[0].arguments[1]), /the object is gone/);

@@ -15,7 +15,7 @@ let totalBytes = 0;
  * The streams of a namespace. The platform may end a request without calling `cancel`. The stream of such a request stays until
  * it is dropped as the largest one.
  */
-class Namespace {
+class NamespaceStreams {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */
   unreadBytes = 0;
@@ -66,7 +66,7 @@ class EventStream {
   constructor(socket, name) {
     this.#socket = socket;
     this.#name = name;
-    this.#namespace = namespaces.get(name) ?? new Namespace();
+    this.#namespace = namespaces.get(name) ?? new NamespaceStreams();
     this.#namespace.streams.add(this);
     namespaces.set(name, this.#namespace);
   }

@@ -133,9 +133,9 @@ describe('a content with millions of escapes', () => {
   // The fastest of three: other processes may interrupt one.
   const fastest = (run) => Math.min(...[1, 2, 3].map(() => milliseconds(run)));
 
-  for (const escape of ['\\u0041', '\\u000a', '\\/', '\\n', '-_']) {
-    test(`is read in one pass: ${escape}`, () => {
-      const input = encoder.encode(`{"content":"${escape.repeat(BYTES / escape.length)}"}`);
+  for (const sequence of ['\\u0041', '\\u000a', '\\/', '\\n', '-_']) {
+    test(`is read in one pass: ${sequence}`, () => {
+      const input = encoder.encode(`{"content":"${sequence.repeat(BYTES / sequence.length)}"}`);
       const output = new Uint8Array(BYTES + 4);
       const onePass = fastest(() => {
         let sum = 0;
@@ -153,7 +153,7 @@ describe('a content with millions of escapes', () => {
 });
 
 describe('an upload', () => {
-  /** A request whose body arrives in pieces of `step` bytes. */
+  /** A request whose body arrives in pieces of `step` bytes. @returns {any} */
   function request(text, { step = 100_000, declared = true } = {}) {
     const bytes = encoder.encode(text);
     let from = 0;
@@ -204,7 +204,8 @@ describe('an upload', () => {
     let buffer = 0;
     let most = 0;
     const { transfer } = ArrayBuffer.prototype;
-    t.mock.method(ArrayBuffer.prototype, 'transfer', function (length = this.byteLength) {
+    t.mock.method(ArrayBuffer.prototype, 'transfer', /** @this {ArrayBuffer} @param {number} [newLength] */ function (newLength) {
+      const length = newLength ?? this.byteLength;
       if (this.byteLength === buffer) {
         most = Math.max(most, buffer + length);
         buffer = length;
@@ -212,7 +213,7 @@ describe('an upload', () => {
       return transfer.call(this, length);
     });
     const { decode } = TextDecoder.prototype;
-    t.mock.method(TextDecoder.prototype, 'decode', function (bytes) {
+    t.mock.method(TextDecoder.prototype, 'decode', /** @this {TextDecoder} @param {Uint8Array} bytes */ function (bytes) {
       if (bytes.buffer.byteLength === buffer) most = Math.max(most, buffer + bytes.length);
       return decode.call(this, bytes);
     });
@@ -265,7 +266,7 @@ class Body {
       readAtLeast: async (minBytes, view) => {
         while (this.#sent < minBytes && !this.#ended) {
           await new Promise((resolve) => {
-            this.#wake = resolve;
+            this.#wake = () => resolve();
           });
         }
         const length = Math.min(this.#sent, view.byteLength);
@@ -290,7 +291,7 @@ describe('a slow upload', () => {
   function startUpload(t) {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const body = new Body();
-    const upload = new Upload({ body, headers: new Headers() }, MIN_BYTES, MIN_BYTES, STALL_MS);
+    const upload = new Upload(/** @type {any} */ ({ body, headers: new Headers() }), MIN_BYTES, MIN_BYTES, STALL_MS);
     const read = { outcome: undefined };
     upload.read(70_000_000, 50_000_000, 75_000_000).then(([fault]) => {
       read.outcome = fault;
@@ -350,7 +351,7 @@ test('less than 4 MB of a file are in memory while it is read in chunks', async 
   const reader = { readAtLeast, releaseLock() {}, cancel: async () => {} };
   for (const headers of [new Headers(), new Headers({ 'content-length': `${body.length}` })]) {
     received = 0;
-    const upload = new Upload({ body: { getReader: () => reader }, headers }, 1_000, 1, 60_000);
+    const upload = new Upload(/** @type {any} */ ({ body: { getReader: () => reader }, headers }), 1_000, 1, 60_000);
     let sent = 0;
     for (let fields; fields === undefined; ) {
       const [fault, text] = await upload.read(CAPACITY, content.length, body.length);

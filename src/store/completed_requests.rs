@@ -57,7 +57,7 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 WHERE from_newest <= 10000000))"
 );
 
-/// Deletes the oldest entries of records, down to [`TRIMMED_COMPLETED_REQUESTS_BYTES`]. `?1`: JSON array of session ids, `?2`:
+/// Deletes the oldest entries of records, down to `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of session ids, `?2`:
 /// namespace.
 const TRIM: &str = concat!(
     "

@@ -1,7 +1,7 @@
 //! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`write_queue`], which writes them in batches.
 //!
-//! - A batch is one transaction. A [fence](fence) rejects late batches, batches without a known outcome are [retried](retry), and
+//! - A batch is one transaction. A [fence] rejects late batches, batches without a known outcome are [retried](retry), and
 //!   [lost](watchdog) queries end.
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - A statement that finds sessions or machines by a JSON array of ids, or by `history`, has `+namespace`. The unary `+` keeps

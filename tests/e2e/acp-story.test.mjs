@@ -7,7 +7,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { after, test } from 'node:test';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
-import { eventually } from './lib/await.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';

@@ -26,10 +26,10 @@ async function startInRepository(t, namespace, args = []) {
   return { repository, agent, web, feed, send, readSession };
 }
 
-for (const [how, args] of [
+for (const [how, args] of /** @type {any[]} */ ([
   ['the token with the upgrade', []],
   ['the token in CONNECT', ['--bridged']],
-]) {
+])) {
   test(`an agent runs commands and sends their output (${how})`, async (t) => {
     const namespace = `story${args.join('')}`;
     const { repository, agent, web, feed, send, readSession } = await startInRepository(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);

@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const run = promisify(execFile);
@@ -52,9 +52,9 @@ test('an exported database with large rows is restored into an empty one, with e
   await wrangler(target, 'd1', 'execute', 'DB', '--local', '--file', split);
 
   const [original, restored] = [source, target].map(readDatabase);
-  for (const column of ['sessions.metadata', 'sessions.agent_state', 'messages.content', 'message_parts.content', 'events.body']) {
+  for (const column of /** @type {const} */ (['sessions.metadata', 'sessions.agent_state', 'messages.content', 'message_parts.content', 'events.body'])) {
     const [table, name] = column.split('.');
-    const lengths = original.find((part) => part.name === table).rows.map((row) => row[name]?.length ?? 0);
+    const lengths = original.find((part) => part.name === table).rows.map((row) => String(row[name] ?? '').length);
     assert.ok(Math.max(...lengths) > 120_000, `${column}: ${lengths}`);
   }
   assert.ok(original.length >= 20, `${original.length} tables, indexes and triggers`);
@@ -105,7 +105,7 @@ function readDatabase(project) {
   const database = new DatabaseSync(path.join(folder, file));
   const parts = database.prepare("SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE '\\_cf\\_%' ESCAPE '\\' ORDER BY name").all();
   const read = ({ type, name, sql }) => ({ name, sql, rows: type === 'table' ? database.prepare(`SELECT * FROM "${name}"`).all() : [] });
-  const contents = parts.map(read);
+  const contents = parts.map((part) => read(/** @type {any} */ (part)));
   database.close();
   return contents;
 }

@@ -13,8 +13,8 @@ import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Server } from 'socket.io';
 import { ROUTES } from '../../scripts/lib/routes.mjs';
-import { Recorder, withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { Recorder, withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { openTcpSocket } from './lib/tcp-socket.mjs';
@@ -58,7 +58,8 @@ const BYTES = { 'not UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16
  * @param {{token?: string | null, host?: string, headers?: string[], body?: Buffer, chunked?: boolean}} [options]
  * @returns {Promise<{status: number, headers: Record<string, string>, text: string, body: any}>}
  */
-async function raw(method, target, { token = web.token, host = '127.0.0.1', headers = [], body, chunked = false } = {}) {
+async function raw(method, target, options = {}) {
+    const { token = web.token, host = '127.0.0.1', headers = [], body, chunked = false } = options;
   const socket = net.connect(hub.port, '127.0.0.1');
   const length = body === undefined ? [] : [chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`];
   const authorization = token === null ? [] : [`Authorization: Bearer ${token}`];
@@ -157,7 +158,7 @@ describe('a path', () => {
       const to = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
       const code = route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found';
       assertRefusal(await raw(method, to('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
-      for (const id of ['__proto__', '%00', '..%2f..%2fetc', 'x'.repeat(8192)]) {
+      for (const id of /** @type {any[]} */ (['__proto__', '%00', '..%2f..%2fetc', 'x'.repeat(8192)])) {
         assertRefusal(await raw(method, to(id), bodyOf(method)), 404, code);
       }
     }
@@ -313,7 +314,7 @@ async function startOfficialServer(t) {
   t.after(() => io.close());
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return `http://127.0.0.1:${server.address().port}`;
+  return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
 }
 
 describe('a frame of a CLI', () => {

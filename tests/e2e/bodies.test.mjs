@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import net from 'node:net';
 import { after, describe, test } from 'node:test';
-import { deferred, withTimeout } from './lib/await.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -32,10 +32,13 @@ function padded(head, length) {
 
 /**
  * Sends a body.
+ * @param {string} path
+ * @param {string} body
  * @param {{length?: number, end?: boolean}} options `length`: the Content-Length, without which the body is chunked. Without
  *   `end` the request never ends, and the hub must respond nevertheless
  */
-async function send(path, body, { length, end = false }) {
+async function send(path, body, options) {
+  const { length, end = false } = options;
   const { promise, resolve, reject } = deferred();
   const size = length === undefined ? { 'transfer-encoding': 'chunked' } : { 'content-length': length };
   const headers = { authorization: `Bearer ${hub.token('bodies')}`, ...size };
@@ -80,7 +83,7 @@ for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
 async function sendWithWrongLength(path, body, length) {
   const { promise, resolve } = deferred();
   const { hostname, port } = new URL(hub.url);
-  const socket = net.connect(port, hostname);
+  const socket = net.connect(Number(port), hostname);
   let received = '';
   socket.on('error', resolve);
   socket.on('close', resolve);
@@ -117,8 +120,8 @@ describe('a client that disconnects while it sends a body', () => {
   for (const [reader, { path }] of Object.entries(READERS)) {
     test(`causes no error in the log of ${reader}`, async () => {
       const { hostname, port } = new URL(hub.url);
-      for (const size of ['Content-Length: 5000', 'Transfer-Encoding: chunked']) {
-        const socket = net.connect(port, hostname);
+      for (const size of /** @type {const} */ (['Content-Length: 5000', 'Transfer-Encoding: chunked'])) {
+        const socket = net.connect(Number(port), hostname);
         const head = [`POST ${path} HTTP/1.1`, `Host: ${hostname}`, `Authorization: Bearer ${hub.token('bodies')}`, size];
         const sent = Promise.withResolvers();
         socket.write(`${head.join('\r\n')}\r\n\r\n8\r\n{"tag":"\r\n`, sent.resolve);

@@ -12,7 +12,7 @@ import { Lifetime } from './lib/lifetime.mjs';
 const hub = await startHub({ vars: { VOCABULARY: 'preset:hapi' } });
 after(() => hub.stop());
 
-for (const [name, dialect] of Object.entries(DIALECTS)) {
+for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Object.entries(DIALECTS))) {
   describe(`a CLI with the words of ${name}`, () => {
     const suite = new Lifetime();
     const web = hub.web(name);

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
-import { Recorder, deferred, eventually, withTimeout } from './lib/await.mjs';
-import { Cli, connectCli, liveSession } from './lib/cli.mjs';
+import { Recorder, deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { Cli, connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { KV_TABLE, startHub } from './lib/hub.mjs';
 
 const SOCKET = '/socket.io/?EIO=4&transport=websocket';
@@ -30,7 +30,7 @@ const CONNECTION_METHODS = {
 /** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
 async function rawSocket(t, target, { headers = {}, query = '' } = {}) {
   const startedAt = Date.now();
-  const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, { headers });
+  const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, /** @type {any} */ ({ headers }));
   const frames = new Recorder('the frames of the raw socket');
   const closed = deferred();
   socket.onclose = ({ code, reason }) => {
@@ -70,7 +70,7 @@ async function connectError(t, target, options) {
 describe('a CLI connects', () => {
   for (const [name, { target, ...options }] of Object.entries(CONNECTION_METHODS)) {
     test(`with ${name}, and can send and receive messages and calls`, async (t) => {
-      const { session, cli } = await liveSession(t, target, { tag: `way: ${name}`, ...options });
+      const { session, cli } = await liveSession(t, target, { tag: `way: ${name}`, .../** @type {any} */ (options) });
       assert.equal(session.namespace, options.namespace);
 
       const ack = await cli.sendMessage(session.id, { role: 'agent', content: name });
@@ -221,10 +221,10 @@ describe('a socket without a token', { concurrency: true }, () => {
 });
 
 describe('binary data', () => {
-  for (const tokenIn of ['connect', 'header']) {
+  for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
     test(`closes the socket with a reason (${tokenIn})`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${tokenIn}`, tokenIn });
-      const closed = once(cli.socket, 'disconnect');
+      const closed = once(/** @type {any} */ (cli.socket), 'disconnect');
       cli.socket.emit('message', { sid: session.id, message: Buffer.from('bytes') });
       const [reason, details] = await withTimeout(closed, 'the disconnection');
       assert.equal(reason, 'transport close');

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from './lib/await.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { checkAgent, checkLiveness, checkMessages, checkReaders, checkRequests, checkUpdates, readStoredSession } from './lib/crash/checks.mjs';
 import { SessionLoad } from './lib/crash/session-load.mjs';
 import { AgentLoad } from './lib/crash/agent-load.mjs';
@@ -106,7 +106,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     checkLiveness(load, stored);
     await eventually(() => load.callers[0].call(), 'the CLI to register its methods again');
   }
-  checkAgent(agent, await readStoredSession(agent));
+  checkAgent(agent, await readStoredSession(/** @type {any} */ (agent)));
   const { machine } = (await web.get(`/cli/machines/${machineClient.machine.id}`)).body;
   assert.equal(machine.active, true);
   checkUpdates([metadataUpdater], machine.metadata, machine.metadataVersion);

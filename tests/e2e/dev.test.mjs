@@ -10,15 +10,15 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, 
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { findUpToDateBuild } from '../../scripts/build.mjs';
+import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
-import { eventually, withTimeout } from './lib/await.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { freePort, start } from './lib/children.mjs';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
-import { Web } from './lib/web.mjs';
+import { Web } from '../../scripts/lib/clients/web.mjs';
 
 /** Time limit for set-up, migrations and wrangler. A start that fails exits earlier. */
 const START_TIMEOUT_MS = 240_000;
@@ -30,7 +30,7 @@ const COPIED_PATHS = [
 ];
 
 /** Folders with npm packages. */
-const LINKED_FOLDERS = ['node_modules', 'tests', 'examples'];
+const LINKED_FOLDERS = ['node_modules', 'tests', 'examples', 'packages'];
 
 /** A mock of npm: runs the script in a shell, forwards signals to it, and exits with its exit code. */
 const MOCK_NPM = `
@@ -211,7 +211,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');
-    const usedPort = other.address().port;
+    const usedPort = /** @type {import('node:net').AddressInfo} */ (other.address()).port;
     assert.equal(await startError(usedPort), `Port ${usedPort} is in use by another program.`);
   });
 

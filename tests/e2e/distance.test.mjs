@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
 /** How long a round trip takes. Much longer than everything else, also on a loaded machine. */
 const ROUND_TRIP_MS = 2_000;
 
+/** @type {any[]} */
 const SLOW = ['reads', 'writes'].flatMap((on) => Array.from({ length: 5 }, () => ({ on, kind: 'slow', ms: ROUND_TRIP_MS })));
 
 test('the first message after a wake waits for two round trips to the database, and a list for one', async (t) => {

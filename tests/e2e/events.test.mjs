@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import { eventually } from './lib/await.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const JWT_SECRET = 'a secret of these tests that is long enough';

@@ -6,9 +6,9 @@ import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { differences, fillIn, parsePattern, readConversations, readEvents, readFrames, readRequests } from '../../scripts/lib/exchanges.mjs';
 import { matchRoute } from '../../scripts/lib/routes.mjs';
-import { Recorder, eventually } from './lib/await.mjs';
+import { Recorder, eventually } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './lib/exchange-world.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
@@ -33,7 +33,7 @@ function writeClient(t, page) {
 }
 
 /** Starts the program in a folder as a process. */
-const startClient = (t, name, folder, namespace, { env = {}, stdin } = {}) =>
+const startClient = (t, name, folder, namespace, /** @type {{env?: Record<string, string>, stdin?: 'ignore' | 'pipe'}} */ { env = {}, stdin } = {}) =>
   start(t, name, process.execPath, ['client.mjs'], {
     cwd: folder,
     env: { HUB_URL: hub.url, CLI_API_TOKEN: hub.token(namespace), ...env },

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
 /** @type {import('./lib/hub.mjs').Hub} */
@@ -78,7 +78,7 @@ test('the worker and the object retry a read after a transient fault; a permanen
   assert.equal((await readMessages()).status, 200, 'the next read succeeds');
 });
 
-for (const kind of ['failing', 'silent']) {
+for (const kind of /** @type {const} */ (['failing', 'silent'])) {
   test(`everything that waited for a ${kind} database succeeds within 5 s after the stall`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { tag: `${kind} database` });
     const feed = await hub.web().openSocket({ sessionId: session.id });

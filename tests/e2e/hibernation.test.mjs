@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
-import { deferred, eventually } from './lib/await.mjs';
+import { deferred, eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, openFeed } from './lib/channels.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { RawCli } from './lib/raw-cli.mjs';

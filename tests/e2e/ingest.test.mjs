@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -23,7 +23,7 @@ const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
 const seqs = (messages) => messages.map(({ seq }) => seq);
 const sequence = (count, from = 1) => Array.from({ length: count }, (_, index) => index + from);
 
-for (const tokenIn of ['connect', 'header']) {
+for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
   test(`5,000 messages emitted at once are stored and published in order (token by ${tokenIn})`, async (t) => {
     const namespace = `ingest-${tokenIn}`;
     const web = hub.web(namespace);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { ROUTES } from '../../scripts/lib/routes.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { SECRET, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
@@ -103,7 +103,7 @@ describe('a second namespace', () => {
     ]);
     const before = (await owner.get(`/api/sessions/${session.id}`)).body;
     const knownMachine = (await owner.get(`/cli/machines/${machine.id}`)).body;
-    for (const [name, payload] of [
+    for (const [name, payload] of /** @type {any[]} */ ([
       ['message', { sid: session.id, message: { hello: 1 } }],
       ['update-metadata', { sid: session.id, expectedVersion: 1, metadata: { path: '/x', host: 'x' } }],
       ['update-state', { sid: session.id, expectedVersion: 1, agentState: {} }],
@@ -114,7 +114,7 @@ describe('a second namespace', () => {
       ['machine-update-state', { machineId: machine.id, expectedVersion: 1, runnerState: {} }],
       ['rpc-register', { method: `${session.id}:gitStatus` }],
       ['rpc-register', { method: `${machine.id}:spawnSession` }],
-    ]) {
+    ])) {
       const ack = await intruder.emitWithAck(name, payload);
       assert.ok(ack.ok === false || ack.result === 'error', `${name}: ${JSON.stringify(ack)}`);
       assert.doesNotMatch(JSON.stringify(ack), /private|secret/, name);
@@ -160,7 +160,7 @@ describe('authentication', () => {
     assert.equal(status, 200);
     assert.deepEqual([body.namespace, typeof body.user.id, typeof body.user.firstName], ['own', 'number', 'string']);
     assert.equal(headers['cache-control'], 'no-store');
-    const [header, claims] = body.token.split('.', 2).map((part) => JSON.parse(Buffer.from(part, 'base64url')));
+    const [header, claims] = body.token.split('.', 2).map((part) => JSON.parse(Buffer.from(part, 'base64url').toString()));
     assert.equal(header.alg, 'HS256');
     assert.deepEqual([claims.ns, claims.uid, claims.exp - claims.iat], ['own', body.user.id, 15 * 60]);
     assert.ok(Math.abs(body.expiresAt - before - 15 * 60_000) < 60_000);

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { eventually } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -16,7 +16,7 @@ const SLACK_MS = 30_000;
 /** Tolerance between times that this process and the runtime read: the runtime's clock stands still while it handles an event. */
 const CLOCK_MS = 2_000;
 
-async function openFeed(t, namespace, query = { all: 'true' }) {
+async function openFeed(t, namespace, /** @type {Record<string, string>} */ query = { all: 'true' }) {
   const feed = await hub.web(namespace).openSocket(query);
   t.after(() => feed.close());
   await feed.waitForGreeting();

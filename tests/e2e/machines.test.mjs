@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { assertRefused } from './lib/assertions.mjs';
-import { connectCli } from './lib/cli.mjs';
+import { connectCli } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -29,10 +29,10 @@ describe('machines', () => {
     assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the last active one first');
     for (const field of ['seq', 'createdAt', 'updatedAt', 'activeAt']) assert.equal(typeof online[0][field], 'number', field);
 
-    for (const [name, field, value] of [
+    for (const [name, field, value] of /** @type {any[]} */ ([
       ['machine-update-metadata', 'metadata', { ...metadata, displayName: 'Renamed' }],
       ['machine-update-state', 'runnerState', { status: 'busy' }],
-    ]) {
+    ])) {
       const update = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
       assert.deepEqual(await update(1), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1), { result: 'version-mismatch', version: 2, [field]: value });
@@ -45,12 +45,12 @@ describe('machines', () => {
 
   test('require an id and metadata of the right types', async () => {
     const web = hub.web('machines');
-    for (const [body, field] of [
+    for (const [body, field] of /** @type {any[]} */ ([
       [{ metadata: {} }, 'id'],
       [{ id: '', metadata: {} }, 'id'],
       [{ id: 'm', metadata: 5 }, 'metadata'],
       [{ id: 'm' }, 'metadata'],
-    ]) {
+    ])) {
       assertRefused(await web.post('/cli/machines', body), 400, 'invalid_field', field);
     }
     assertRefused(await web.get('/cli/machines/unknown'), 404, 'machine_not_found');

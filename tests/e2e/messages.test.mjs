@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { assertRefused } from './lib/assertions.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -15,7 +15,7 @@ describe('messages', () => {
     const web = hub.web('messages');
     const send = (body) => web.post(`/api/sessions/${session.id}/messages`, body);
     const file = { id: 'a', filename: 'a.txt', mimeType: 'text/plain', size: 1, path: '/uploads/a.txt' };
-    for (const [body, field] of [
+    for (const [body, field] of /** @type {any[]} */ ([
       [{}, 'text'],
       [{ text: '' }, 'text'],
       [{ text: '', attachments: [] }, 'text'],
@@ -25,7 +25,7 @@ describe('messages', () => {
       [{ attachments: [{ ...file, path: undefined }] }, 'path'],
       [{ attachments: [{ ...file, size: '1' }] }, 'size'],
       [{ attachments: file }, 'attachments'],
-    ]) {
+    ])) {
       const answer = await send(body);
       assert.equal(answer.status, 400, `${field}: ${answer.text}`);
       assert.match(answer.body.error, new RegExp(field), answer.text);

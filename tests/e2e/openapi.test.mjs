@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import Ajv from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { PushService } from './lib/push-service.mjs';
@@ -21,8 +21,9 @@ after(async () => {
 const API = 'https://hub.example.com/openapi';
 const api = parse(readFileSync(path.join(ROOT, 'docs', 'openapi.yaml'), 'utf8'));
 const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
+/** @type {[string, any][]} */
 const operations = Object.entries(api.paths).flatMap(([route, item]) =>
-  METHODS.filter((method) => item[method]).map((method) => [item[method].operationId, { route, method, operation: item[method] }]),
+  METHODS.filter((method) => item[method]).map((method) => /** @type {[string, any]} */ ([item[method].operationId, { route, method, operation: item[method] }])),
 );
 const byName = new Map(operations);
 
@@ -35,7 +36,7 @@ function strict(schema) {
   return isObject && schema.additionalProperties === undefined ? { ...copy, additionalProperties: false } : copy;
 }
 
-const ajv = new Ajv({ strict: false, allErrors: true });
+const ajv = new /** @type {any} */ (Ajv)({ strict: false, allErrors: true });
 ajv.addSchema({ $id: API, ...strict(api) });
 
 /** Checks `value` against the schema at a JSON pointer in openapi.yaml. */
@@ -63,7 +64,7 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('./lib/web.mjs').Web}} [options]
+   * @param {{id?: string, requestId?: string, ruleId?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
   async function call(name, { id = '', requestId = '', ruleId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);
@@ -160,7 +161,7 @@ describe('every operation of docs/openapi.yaml', () => {
       listSlashCommands: [{ success: true, commands: ['/help'] }],
       listSkills: [{ success: true, skills: [{ name: 'review', description: 'Reviews' }] }],
     };
-    for (const [method, [result, query, name = method]] of Object.entries(results)) {
+    for (const [method, [result, query, name = method]] of /** @type {[string, any[]][]} */ (Object.entries(results))) {
       assert.equal((await call(name, { id: session.id, query })).success, false);
       await cli.serve(method, () => result);
       assert.equal((await call(name, { id: session.id, query })).success, true);

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { eventually } from './lib/await.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { PushService } from './lib/push-service.mjs';
 

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { deferred } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -134,7 +134,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
       const received = feed.all.filter(({ type }) => type === 'message-received');
       assert.deepEqual(received.map(({ message }) => message.id), history.map(({ id }) => id));
     }
-    for (const [receiver, by] of [[cli, 'second'], [second, 'first']]) {
+    for (const [receiver, by] of /** @type {any[]} */ ([[cli, 'second'], [second, 'first']])) {
       const others = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
       const isNew = ({ name, payload }) => name === 'update' && payload.body.t === 'new-message';
       const isLast = (event) => isNew(event) && event.payload.body.message.seq === others.at(-1);

@@ -1,8 +1,8 @@
 /** After a crash and restart, the hub has all committed data and clients reconnect. */
 
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { describe, test } from 'node:test';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */
@@ -16,7 +16,7 @@ const GRACE_MS = 10_000;
 const CONCURRENCY = 3;
 
 /** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
-const TOKEN_LOCATIONS = ['connect', 'header'];
+const TOKEN_LOCATIONS = /** @type {const} */ (['connect', 'header']);
 
 /** The session and its messages as a web client reads them, without the time of its last activity. */
 async function readAll(web, id) {

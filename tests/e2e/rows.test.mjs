@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub({ wrappers: ['tally.worker.js'] });

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { deferred, withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -241,11 +241,8 @@ describe('a call', () => {
     assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body.skills, ['in time']);
   });
 
-  for (const [how, disconnect] of [
-    ['closes', (cli) => cli.close()],
-    ['is terminated', (cli) => cli.terminate()],
-  ]) {
-    for (const tokenIn of ['connect', 'header']) {
+  for (const [how, disconnect] of Object.entries({ closes: (cli) => cli.close(), 'is terminated': (cli) => cli.terminate() })) {
+    for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       test(`fails at once when its socket ${how} (token by ${tokenIn})`, async (t) => {
         const { session, cli } = await liveSession(t, hub, { namespace: 'closing', tag: `${how} ${tokenIn}`, tokenIn });
         await cli.serve('listSkills', () => {
@@ -281,11 +278,11 @@ describe('a call', () => {
     const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
     await mine.cli.serve('listSkills', () => ({ success: true, from: 'mine' }));
     const scopeless = await connectCli(t, hub, { namespace: 'scopes' });
-    for (const [cli, method] of [
+    for (const [cli, method] of /** @type {any[]} */ ([
       [other.cli, `${foreign.id}:listSkills`],
       [scopeless, `${foreign.id}:listSkills`],
       [scopeless, 'listSkills'],
-    ]) {
+    ])) {
       const ack = await cli.emitWithAck('rpc-register', { method });
       assert.equal(ack.ok, false, method);
       assert.equal((await cli.nextError()).code, 'access-denied', method);
@@ -302,7 +299,7 @@ describe('a call', () => {
   });
 
   test('returns results of several megabytes', async (t) => {
-    for (const tokenIn of ['connect', 'header']) {
+    for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       const { session, cli } = await liveSession(t, hub, { namespace: 'large', tag: `large ${tokenIn}`, tokenIn });
       for (const megabytes of [1, 10]) {
         const content = `${'x'.repeat(megabytes * 1024 * 1024 - 8)}"\\\n€`;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { assertRefused } from './lib/assertions.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -63,7 +63,7 @@ describe('POST /cli/sessions', () => {
   test('requires a tag and metadata of the right types', async () => {
     const web = hub.web('invalid');
     const metadata = { path: '/p', host: 'h' };
-    for (const [body, field] of [
+    for (const [body, field] of /** @type {any[]} */ ([
       [{ metadata }, 'tag'],
       [{ tag: '', metadata }, 'tag'],
       [{ tag: 5, metadata }, 'tag'],
@@ -72,7 +72,7 @@ describe('POST /cli/sessions', () => {
       [{ tag: 't', metadata: { host: 'h' } }, 'metadata.path'],
       [{ tag: 't', metadata, agentState: [] }, 'agentState'],
       [{ tag: 't', metadata, model: 7 }, 'model'],
-    ]) {
+    ])) {
       const answer = await web.post('/cli/sessions', body);
       assert.equal(answer.status, 400, `${JSON.stringify(body)}: ${answer.text}`);
       assert.match(answer.body.error, new RegExp(field.split('.').at(-1)), answer.text);
@@ -254,13 +254,13 @@ describe('versioned updates of a CLI', () => {
       const stored = await hub.web('updates').readSession(session.id);
       assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
 
-      for (const [payload, invalidField] of [
+      for (const [payload, invalidField] of /** @type {any[]} */ ([
         [{ sid: session.id, expectedVersion: 2, [field]: 'text' }, field],
         [{ sid: session.id, expectedVersion: -1, [field]: value }, 'expectedVersion'],
         [{ sid: session.id, [field]: value }, 'expectedVersion'],
         [{ expectedVersion: 2, [field]: value }, 'sid'],
         [{ sid: session.id, expectedVersion: 2 }, field],
-      ]) {
+      ])) {
         const ack = await cli.emitWithAck(name, payload);
         assert.equal(ack.result, 'error', JSON.stringify(payload));
         assert.match(ack.reason, new RegExp(invalidField), ack.reason);

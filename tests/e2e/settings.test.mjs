@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
 import { HubRefusedError, waitUntilReady } from '../../scripts/lib/ready.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { KV_TABLE, SECRET, startHub } from './lib/hub.mjs';
 
 const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');

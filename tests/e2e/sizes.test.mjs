@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { connectCli, liveSession } from './lib/cli.mjs';
-import { deferred, withTimeout } from './lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
@@ -74,7 +74,7 @@ const VALUES = [
   },
 ];
 
-for (const tokenIn of ['header', 'connect']) {
+for (const tokenIn of /** @type {const} */ (['header', 'connect'])) {
   const socket = tokenIn === 'header' ? 'a direct socket' : 'a bridged socket';
 
   for (const { name, sizes, limit, value, send, read } of VALUES) {
@@ -107,7 +107,7 @@ for (const tokenIn of ['header', 'connect']) {
       assert.deepEqual([status, text.length], [200, bytes]);
     }
     const closed = deferred();
-    cli.socket.io.engine.transport.ws.addEventListener('close', ({ code }) => closed.resolve(code));
+    /** @type {any} */ (cli.socket.io.engine.transport).ws.addEventListener('close', ({ code }) => closed.resolve(code));
     bytes = LARGEST_FRAME;
     await cli.waitForReconnect(async () => {
       const { status, body } = await call();

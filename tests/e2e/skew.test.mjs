@@ -9,7 +9,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
 import { CHANNELS, openFeed, resumeFeed } from './lib/channels.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ScriptedCli } from './lib/dialects.mjs';
 import { SKEW_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -115,7 +115,7 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
       assert.equal((await web.get(`${route}/messages`)).status, 404);
     });
 
-    for (const tokenIn of ['connect', 'header', 'query']) {
+    for (const tokenIn of /** @type {const} */ (['connect', 'header', 'query'])) {
       test(`serves a CLI with its token in ${tokenIn}, with messages of every size and an upload`, async () => {
         const namespace = `cli-${tokenIn}`;
         const { session, cli } = await liveSession(suite, hub, { namespace, tag: 'sizes', tokenIn });
@@ -225,14 +225,14 @@ describe('an object that another build loads', { concurrency: true }, () => {
     await lost.waitForCloseFrame();
     const runner = await connectCli(t, hub, { namespace: 'closed', tokenIn: 'header', auth });
     await runner.serve(method, () => ({ '/code': true }));
-    for (const build of ['previous', 'current', 'current']) {
+    for (const build of /** @type {const} */ (['previous', 'current', 'current'])) {
       await hub.useBuilds({ worker: build, object: build });
       assert.equal(await hub.hibernate('closed'), true);
       assert.deepEqual(ok(await web.post(`/api/machines/${auth.machineId}/paths/exists`, { paths: ['/code'] })), { '/code': true });
     }
   });
 
-  for (const [first, second] of [BUILDS, BUILDS.toReversed()]) {
+  for (const [first, second] of /** @type {any[]} */ ([BUILDS, BUILDS.toReversed()])) {
     test(`keeps its sockets and timers: ${first}, ${second}, and ${first} again`, async (t) => {
       const hub = await startSkewedHub(t, first, first);
       const connect = (tokenIn) => connectAll(t, { target: hub, namespace: `token-in-${tokenIn}`, tokenIn });

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deferred, withTimeout } from './lib/await.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** The pace: this much of a body within 15 s. */

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, test } from 'node:test';
-import { deferred, eventually, withTimeout } from './lib/await.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { openFeed, resumeFeed } from './lib/channels.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
@@ -21,7 +21,7 @@ after(() => hub.stop());
 
 /**
  * Opens a stream whose client reads nothing until `readAll`.
- * @returns {Promise<{readAll: () => Promise<{text: string, isBroken: boolean}>}>} `readAll` reads what has arrived until `last`, or
+ * @returns {Promise<{readAll: (last: string) => Promise<{text: string, isBroken: boolean}>}>} `readAll` reads what has arrived until `last`, or
  *   until the stream breaks
  */
 async function openSlowStream(t, web, sessionId) {

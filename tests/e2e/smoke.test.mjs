@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { freePort, start } from './lib/children.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const SCRIPT = path.join(ROOT, 'scripts', 'smoke.mjs');
@@ -17,7 +17,7 @@ after(() => hub.stop());
 /** Runs the command. @returns {Promise<{code: number, stdout: string, stderr: string}>} */
 function runSmoke(...args) {
   return new Promise((resolve) => {
-    execFile(process.execPath, [SCRIPT, ...args], (error, stdout, stderr) => resolve({ code: error?.code ?? 0, stdout, stderr }));
+    execFile(process.execPath, [SCRIPT, ...args], (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }));
   });
 }
 
@@ -110,7 +110,7 @@ describe('npm run smoke', { concurrency: true }, () => {
   });
 
   test('refuses a command line without a hub or token', async () => {
-    for (const [args, message] of [[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', 'https://hub.example.com'], /no access token/]]) {
+    for (const [args, message] of /** @type {any[]} */ ([[[], /--hub/], [['--hub', 'hub.example.com'], /not a URL/], [['--hub', 'https://hub.example.com/console'], /without a path/], [['--hub', 'https://hub.example.com'], /no access token/]])) {
       const { code, stderr } = await runSmoke(...args);
       assert.equal(code, 2);
       assert.match(stderr, message);

@@ -116,11 +116,11 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
 test('a refusal to spawn or resume is returned with its reason', async (t) => {
   const { repository, web, act, spawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
-  for (const [body, reason] of [
+  for (const [body, reason] of /** @type {any[]} */ ([
     [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
     [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
     [{ directory: '/' }, /outside the directories this machine serves/],
-  ]) {
+  ])) {
     const refusal = await spawn(body);
     assert.deepEqual([refusal.status, refusal.body.success], [200, false]);
     assert.match(refusal.body.error, reason);

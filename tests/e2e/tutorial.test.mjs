@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { eventually, withTimeout } from './lib/await.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, SECRET, startHub } from './lib/hub.mjs';
@@ -35,6 +35,7 @@ function readSteps(page, heading) {
 }
 
 /** Patterns of the pages' texts that differ in each run, and the patterns that their output must match. */
+/** @type {[RegExp, string][]} */
 const VARIABLE_TEXTS = [
   [/…/, '[^]*?'],
   [/\/home\/ada(?:\/\.session-gateway)?/, '[^"\']*?'],
@@ -47,16 +48,16 @@ const VARIABLE_TEXTS = [
 /** A pattern for an output that a page shows, without white space. @param {string} expected */
 function toPattern(expected) {
   const variableText = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
-  const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const escapePattern = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   let source = '';
   let end = 0;
   const text = expected.replace(/\s+/g, '');
   for (const match of text.matchAll(variableText)) {
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    source += escape(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
+    source += escapePattern(text.slice(end, match.index)) + VARIABLE_TEXTS[which][1];
     end = match.index + match[0].length;
   }
-  return new RegExp(source + escape(text.slice(end)));
+  return new RegExp(source + escapePattern(text.slice(end)));
 }
 
 const assertShows = (output, expected, what) =>

@@ -6,8 +6,8 @@ import { createReadStream, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { Recorder, deferred, withTimeout } from './lib/await.mjs';
-import { liveSession } from './lib/cli.mjs';
+import { Recorder, deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
@@ -17,7 +17,7 @@ const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
 after(() => hub.stop());
 
 /** A session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
-async function chunkSession(t, tag, { answer = () => ({ success: true }) } = {}) {
+async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {
   const { session, cli } = await liveSession(t, hub, { tag, auth: { features: ['upload-chunks'] } });
   const calls = new Recorder('the calls of uploadChunk');
   const hashes = new Map();

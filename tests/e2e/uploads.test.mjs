@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { deferred, withTimeout } from './lib/await.mjs';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
@@ -158,7 +158,7 @@ describe('a CLI', () => {
   test('that disconnects in the middle of the frame fails the upload with 500', async (t) => {
     const { cli, path } = await uploadSession(t, 'in-the-frame');
     const started = deferred();
-    cli.socket.io.engine.transport.ws._socket.once('data', started.resolve);
+    /** @type {any} */ (cli.socket.io.engine.transport).ws._socket.once('data', started.resolve);
     const upload = hub.web().post(path, uploadBody(randomBytes(49 * MB)));
     await withTimeout(started.promise, 'the first bytes of the frame');
     cli.terminate();
@@ -189,7 +189,7 @@ function postChunked(path, raw) {
   request.once('response', async (response) => {
     const chunks = [];
     for await (const chunk of response) chunks.push(chunk);
-    resolve({ status: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) });
+    resolve({ status: response.statusCode, body: JSON.parse(Buffer.concat(chunks).toString()) });
   });
   for (let offset = 0; offset < raw.length; offset += MB) request.write(raw.slice(offset, offset + MB));
   request.end();

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { connectCli, liveSession } from './lib/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const VOCABULARY = {
@@ -39,7 +39,7 @@ async function registerMachine(t, target, namespace) {
   const cli = await connectCli(t, target, { namespace, auth: { machineId: id } });
   await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
   const received = [];
-  const spawn = { start: () => ({ success: true, sessionId: 'made-up' }) };
+  const spawn = { start: async (_params) => ({ success: true, sessionId: 'made-up' }) };
   await cli.serve(`${id}:spawn-session`, (params) => {
     received.push(params);
     return spawn.start(params);
@@ -118,12 +118,12 @@ describe('a CLI with names of its own', () => {
   test('is resumed by the agent session id under either name, its own first', async (t) => {
     const { received, spawn } = await registerMachine(t, hub, 'resumes');
     const web = hub.web('resumes');
-    for (const [tag, metadata, own] of [
+    for (const [tag, metadata, own] of /** @type {any[]} */ ([
       ['its name', { flavor: 'zeta-coder', 'zeta-coderSessionId': 'own-1' }, 'own-1'],
       ['its name first', { flavor: 'zeta-coder', alphaSessionId: 'own-2', 'zeta-coderSessionId': 'own-3' }, 'own-3'],
       ['the other name', { flavor: 'zeta-coder', alphaSessionId: 'own-4' }, 'own-4'],
       ['the other flavor', { flavor: 'alpha', 'zeta-coderSessionId': 'own-5' }, 'own-5'],
-    ]) {
+    ])) {
       const { id } = await web.openSession({ tag, metadata: { path: '/code/demo', ...metadata } });
       spawn.start = async ({ sessionId }) => {
         const cli = await connectCli(t, hub, { namespace: 'resumes', auth: { sessionId } });
@@ -182,18 +182,18 @@ describe('a CLI with names of its own', () => {
 });
 
 describe('an invalid VOCABULARY', () => {
-  for (const [what, vocabulary, message] of [
+  for (const [what, vocabulary, message] of /** @type {[string, unknown, RegExp][]} */ ([
     ['is not JSON', 'agents', /VOCABULARY must be a JSON object/],
     ['names an unknown preset', 'preset:omega', /unknown preset `omega`, expected one of hapi/],
     ['maps to an unknown agent', { agents: { 'zeta-coder': 'omega' } }, /`agents\.zeta-coder` is `omega`: .*alpha, beta/],
     ['redefines a name of the interface', { models: { default: 'model_fast' } }, /`models\.default`/],
     ['has an unknown part', { flavors: {} }, /`flavors`/],
-  ]) {
+  ])) {
     test(`that ${what} fails every request`, async (t) => {
       const vars = { VOCABULARY: typeof vocabulary === 'string' ? vocabulary : JSON.stringify(vocabulary) };
       const broken = await startHub({ vars, schema: false });
       t.after(() => broken.stop());
-      for (const path of ['/health', '/api/sessions']) {
+      for (const path of /** @type {const} */ (['/health', '/api/sessions'])) {
         const { status, body } = await broken.web().get(path);
         assert.deepEqual([status, body.code], [503, 'not_configured'], path);
         assert.match(body.error, message);

@@ -32,7 +32,7 @@ function setup(database: MemoryDatabase = new FakeDatabase()) {
   let next = 0;
   /** Whether another tab is sending. */
   const lock = { isTaken: false };
-  const toldTabs: TabMessage[] = [];
+  const postedToTabs: TabMessage[] = [];
   const open = () =>
     new Outbox({
       api: { POST } as unknown as Pick<Api, 'POST'>,
@@ -41,11 +41,11 @@ function setup(database: MemoryDatabase = new FakeDatabase()) {
         if (!lock.isTaken) await operation();
         return !lock.isTaken;
       },
-      tellTabs: (message) => toldTabs.push(message),
+      postToTabs: (message) => postedToTabs.push(message),
       now: () => 5,
       generateId: () => `l${(next += 1)}`,
     });
-  return { outbox: open(), reload: open, hub, sent, database, lock, toldTabs };
+  return { outbox: open(), reload: open, hub, sent, database, lock, postedToTabs };
 }
 const outgoing = () => getConversation('a').outgoing;
 const states = () => outgoing().map(({ localId, status }) => [localId, status]);
@@ -278,7 +278,7 @@ test('leaves the messages to the tab that is sending, and sends what that tab ha
 });
 
 test('does not send what another tab has sent or discarded meanwhile', async () => {
-  const { outbox, hub, sent, database, toldTabs } = setup();
+  const { outbox, hub, sent, database, postedToTabs } = setup();
   hub.respond = async () => Promise.reject(unreachableError());
   for (const text of ['one', 'two', 'three']) await outbox.send('a', text, []);
   await flushPromises();
@@ -290,7 +290,7 @@ test('does not send what another tab has sent or discarded meanwhile', async () 
   await outbox.sendWaiting();
   await flushPromises();
   assert.deepEqual(sent.map(({ text }) => text), ['three']);
-  assert.deepEqual(toldTabs.at(-1), { type: 'outbox', sessionId: 'a', sentId: 'l3' });
+  assert.deepEqual(postedToTabs.at(-1), { type: 'outbox', sessionId: 'a', sentId: 'l3' });
 });
 
 test('shows what another tab has written, rejected or retried', async () => {

@@ -7,7 +7,8 @@ import type { HubEvent } from '../src/api/types.ts';
 import { onlyUnsent } from '../src/state/conversation.ts';
 import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
-import { EMPTY_STATE, type OutgoingMessage } from '../src/state/types.ts';
+import type { OutgoingMessage } from '../src/content/unstored-messages.ts';
+import { EMPTY_STATE } from '../src/state/types.ts';
 import { flushPromises } from './support/promises.ts';
 
 interface Options {

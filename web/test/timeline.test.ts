@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
 import { type AgentActivity, buildTimeline as timelineOf, type TextItem, type TimelineInput, type ToolItem } from '../src/content/timeline.ts';
-import type { LiveText } from '../src/state/types.ts';
+import type { LiveText } from '../src/content/unstored-messages.ts';
 
 let seq = 0;
 function message(content: unknown): Message {

@@ -13,7 +13,7 @@ function* variants(value) {
   yield* VALUES;
   if (typeof value !== 'object' || value === null) return;
   for (const [name, part] of Object.entries(value).slice(0, 12)) {
-    for (const changed of variants(part)) yield Array.isArray(value) ? value.with(name, changed) : { ...value, [name]: changed };
+    for (const changed of variants(part)) yield Array.isArray(value) ? value.with(Number(name), changed) : { ...value, [name]: changed };
   }
 }
 

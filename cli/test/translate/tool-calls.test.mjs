@@ -31,7 +31,7 @@ test('a call is stored when its input is known, and after the text before it', (
 });
 
 test('an input that is still empty is waited for until the call has output or ends', () => {
-  for (const [agent, rawInput] of [['any', {}], ['opencode', { cwd: '/p' }]]) {
+  for (const { agent, rawInput } of [{ agent: 'any', rawInput: {} }, { agent: 'opencode', rawInput: { cwd: '/p' } }]) {
     const session = createSession({ agent });
     session.call('c', { title: 'Bash', kind: 'execute', status: 'in_progress', rawInput });
     assert.deepEqual(session.hub.messages, []);
@@ -44,7 +44,7 @@ test('an input that is still empty is waited for until the call has output or en
 });
 
 test('the name of a tool is the one the agent gives it, else that of its kind, else its title', () => {
-  const nameOf = (fields, { agent, id = 'c' } = {}) => {
+  const nameOf = (fields, /** @type {{agent?: string, id?: string}} */ { agent, id = 'c' } = {}) => {
     const session = createSession({ agent });
     session.call(id, { status: 'completed', ...fields });
     return session.hub.timeline()[0].name;
@@ -92,6 +92,7 @@ test('an input that the agent does not send is derived from what it says of the 
 });
 
 test('a large and deeply nested input is shortened to what the hub accepts', () => {
+  /** @type {object} */
   let nested = { text: 'x' };
   for (let depth = 0; depth < 1000; depth += 1) nested = { nested };
   const inputs = [{ nested }, { text: '\u0001'.repeat(5_000_000), path: '/a' }, { list: Array.from({ length: 200_000 }, (_, index) => `${index}`) }];
@@ -107,8 +108,8 @@ test('a large and deeply nested input is shortened to what the hub accepts', () 
 test('output that is sent as a whole each time is stored in pieces, one a second', () => {
   const session = createSession();
   session.call('c', RUNNING);
-  for (const [ms, text] of [[1000, 'one\n'], [1100, 'one\ntwo\n'], [1900, 'one\ntwo\nthree\n'], [2000, 'one\ntwo\nthree\nfour\n']]) {
-    session.clock.ms = ms;
+  for (const [ms, text] of Object.entries({ 1000: 'one\n', 1100: 'one\ntwo\n', 1900: 'one\ntwo\nthree\n', 2000: 'one\ntwo\nthree\nfour\n' })) {
+    session.clock.ms = Number(ms);
     session.callUpdate('c', { content: textContent(text) });
   }
   session.callUpdate('c', { content: textContent('one\ntwo\nthree\nfour\nfive\n') });

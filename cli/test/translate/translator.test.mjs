@@ -117,10 +117,10 @@ test('a request that is decided after its turn is answered, and does not change 
 });
 
 test('an abort is shown, unless the agent ended the turn because of a denial', () => {
-  for (const [goOn, expected] of [
-    [() => {}, false],
-    [(session) => session.say('Then I try another way.'), true],
-    [(session) => session.call('d', { ...COMMAND, toolCallId: 'd', status: 'in_progress' }), true],
+  for (const { goOn, expected } of [
+    { goOn: () => {}, expected: false },
+    { goOn: (session) => session.say('Then I try another way.'), expected: true },
+    { goOn: (session) => session.call('d', { ...COMMAND, toolCallId: 'd', status: 'in_progress' }), expected: true },
   ]) {
     const session = createSession();
     session.decide(session.ask(COMMAND), { status: 'denied' });

@@ -35,7 +35,7 @@ const HOME_VARIABLE = 'SHELL_AGENT_HOME';
  * @param {string[]} argv
  * @param {Record<string, string | undefined>} env
  * @returns {import('session-gateway-cli-kit/args').Options & {local?: boolean}}
- * @throws {import('session-gateway-cli-kit/args').UsageError}
+ * @throws {import('session-gateway-cli-kit/errors').UsageError}
  */
 export function readArgs(argv, env) {
   /** @type {Parameters<typeof readOptions>[2]} */

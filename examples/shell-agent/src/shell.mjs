@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { StringDecoder } from 'node:string_decoder';
+import { signalGroup } from 'session-gateway-cli-kit/system-processes';
 
 /** Output is delivered when there is this much of it, or after this time. */
 const FLUSH_CHARS = 32 * 1024;
@@ -59,14 +60,6 @@ export function startCommand({
   let timer = null;
   let killTimer = null;
 
-  const signalGroup = (signal) => {
-    try {
-      process.kill(-child.pid, signal);
-    } catch {
-      // The group has ended.
-    }
-  };
-
   const flush = (all) => {
     clearTimeout(timer);
     timer = null;
@@ -80,7 +73,7 @@ export function startCommand({
         } while (buffer.length >= FLUSH_CHARS || (all && buffer !== ''));
       } catch (error) {
         failure = error;
-        signalGroup('SIGKILL');
+        signalGroup(child.pid, 'SIGKILL');
       }
       pendingFlush = null;
       for (const stream of streams) stream.resume();
@@ -114,7 +107,7 @@ export function startCommand({
       const check = () => {
         // While a flush is pending, the output is open because of the receiver, not because of a background process.
         if (pendingFlush) graceTimer = setTimeout(check, GRACE_MS);
-        else signalGroup('SIGTERM');
+        else signalGroup(child.pid, 'SIGTERM');
       };
       graceTimer = setTimeout(check, GRACE_MS);
     });
@@ -141,8 +134,8 @@ export function startCommand({
   return {
     done,
     kill() {
-      signalGroup('SIGTERM');
-      killTimer ??= setTimeout(() => signalGroup('SIGKILL'), KILL_MS);
+      signalGroup(child.pid, 'SIGTERM');
+      killTimer ??= setTimeout(() => signalGroup(child.pid, 'SIGKILL'), KILL_MS);
     },
   };
 }

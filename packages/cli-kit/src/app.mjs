@@ -1,7 +1,7 @@
 /** The app: one process that serves one session and, unless `--no-machine` is given, one machine. */
 
 import { realpath, stat } from 'node:fs/promises';
-import { UsageError } from './args.mjs';
+import { UsageError } from './errors.mjs';
 import { HubClient } from './hub-client.mjs';
 import { LockHeldError } from './lock.mjs';
 import { Machine } from './machine.mjs';

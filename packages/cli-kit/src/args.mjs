@@ -3,6 +3,7 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { UsageError } from './errors.mjs';
 import { isNpmScript } from './npm-script.mjs';
 
 /** The address `npm run dev` serves the hub at. */
@@ -25,9 +26,6 @@ export const HELP_LINES = `
   --bridged           send the token only in the CONNECT packet, not in the WebSocket upgrade
   --verbose           log connection events
   --help              this text`.slice(1);
-
-/** Invalid usage: printed without a stack trace; the exit code is 2. */
-export class UsageError extends Error {}
 
 /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
 const OPTIONS = /** @type {const} */ ({

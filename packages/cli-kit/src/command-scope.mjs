@@ -9,7 +9,7 @@
 const toSet = (text) => new Set(text.trim().split(/\s+/));
 
 /** Programs that run other programs or code, and words of the shell itself. Also with a version, such as `python3.12`. */
-const RUNNERS = toSet(`
+const LAUNCHERS = toSet(`
   sh bash dash zsh fish ksh mksh csh tcsh ash busybox toybox pwsh powershell cmd command.com
   env sudo doas su runuser pkexec chroot unshare nsenter setpriv setarch systemd-run systemctl launchctl capsh firejail bwrap
   xargs parallel fd fdfind entr watch watchexec nodemon concurrently foreman overmind hyperfine
@@ -25,7 +25,7 @@ const RUNNERS = toSet(`
 `);
 
 /** Programs without subcommands that run nothing else, except with the arguments in `ARGUMENTS`. */
-const PLAIN = toSet(`
+const WITHOUT_SUBCOMMANDS = toSet(`
   ls cat head tail wc echo printf pwd mkdir touch cp mv rm rmdir ln chmod chown stat file du df date whoami id uname basename
   dirname realpath readlink cut tr uniq comm diff cmp paste fold nl tac rev seq sleep true false test which tree grep egrep fgrep
   rg find sort md5sum sha1sum sha256sum cksum od xxd hexdump jq
@@ -112,8 +112,8 @@ const SUBCOMMAND = /^[A-Za-z][\w:.-]{0,63}$/;
 export function commandScope([program, ...args]) {
   const name = program.text;
   // A program that is named by its path is a file that the agent may have written itself.
-  if (!program.isLiteral || !PROGRAM.test(name) || isRunner(name)) return null;
-  if (PLAIN.has(name)) return args.some(({ text }) => ARGUMENTS.get(name)?.test(text)) ? null : { words: [name], hasMore: true };
+  if (!program.isLiteral || !PROGRAM.test(name) || isLauncher(name)) return null;
+  if (WITHOUT_SUBCOMMANDS.has(name)) return args.some(({ text }) => ARGUMENTS.get(name)?.test(text)) ? null : { words: [name], hasMore: true };
   if (args.length === 0) return WITH_SUBCOMMANDS.has(name) && name !== 'make' ? null : { words: [name], hasMore: false };
   const subcommands = readSubcommands(name, args);
   if (!subcommands) return null;
@@ -123,20 +123,20 @@ export function commandScope([program, ...args]) {
 }
 
 /** Whether a word names a program that runs others, such as `/bin/sh` or `Python3.12.exe`. */
-function isRunner(word) {
+function isLauncher(word) {
   const name = word.toLowerCase().replace(/^.*[/\\]/, '').replace(/\.(exe|cmd|bat)$/, '');
-  return RUNNERS.has(name) || RUNNERS.has(name.replace(/-?\d[\d.]*$/, ''));
+  return LAUNCHERS.has(name) || LAUNCHERS.has(name.replace(/-?\d[\d.]*$/, ''));
 }
 
 /** Returns the subcommands at the start of the arguments; null if they run something else, or are missing. */
 function readSubcommands(name, args) {
   const [first, second] = args;
-  const isWord = (word) => word !== undefined && word.isLiteral && SUBCOMMAND.test(word.text);
+  const isWord = (word) => word?.isLiteral && SUBCOMMAND.test(word.text);
   // The argument of an unknown program may be a subcommand. If so, an approval is for that one.
   if (!isWord(first)) return WITH_SUBCOMMANDS.has(name) ? null : [];
   if (WITH_SCRIPTS.has(name) && first.text === 'run') return isWord(second) ? ['run', second.text] : null;
   const words = WITH_TWO_LEVELS.has(name) ? [first, second] : [first];
-  const runs = ({ text }) => isRunner(text) || RUNNING_WORDS.has(text.split(':')[0]) || (WITH_SCRIPTS.has(name) && RUNNING_SCRIPT_WORDS.has(text));
+  const runs = ({ text }) => isLauncher(text) || RUNNING_WORDS.has(text.split(':')[0]) || (WITH_SCRIPTS.has(name) && RUNNING_SCRIPT_WORDS.has(text));
   return words.every((word) => isWord(word) && !runs(word)) ? words.map(({ text }) => text) : null;
 }
 
@@ -152,7 +152,7 @@ function isSafeGit(subcommand, args) {
 
 function isSafe(name, args) {
   const isDenied = ({ text }) => {
-    const namesProgram = isRunner(text) || PLAIN.has(text) || WITH_SUBCOMMANDS.has(text) || RUNNING_WORDS.has(text);
+    const namesProgram = isLauncher(text) || WITHOUT_SUBCOMMANDS.has(text) || WITH_SUBCOMMANDS.has(text) || RUNNING_WORDS.has(text);
     const isOption = RUNNING_OPTION.test(text) || RUNNING_SHORT_OPTION.test(text) || ASSIGNMENT.test(text);
     const isText = text.includes(' ') && !WITH_TEXTS.has(name);
     return namesProgram || isOption || isText || ARGUMENTS.get(name)?.test(text);

@@ -1,16 +1,54 @@
 /**
- * Lock files: at most one running process holds a lock. The file has the holder's process id and start time; the lock of a
- * process that no longer runs is stale, and is removed.
+ * Lock files. A lock lists process ids with their start times; it is held while one of these processes runs. The lock of
+ * processes that no longer run is stale, and is removed.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { inspectProcess, isRunning } from './system-processes.mjs';
 
-/** Locks held by this process. A file with this process id that is not among them is stale: the id was reused. */
-const heldFiles = new Set();
+/**
+ * A process. Process ids are reused, so the start time is part of its identity.
+ * @typedef {object} Process
+ * @property {number} pid
+ * @property {string} startTime in the system's format; empty where it is not available
+ */
 
-/** Another holder has the lock. */
+/**
+ * The content of a lock file.
+ * @typedef {object} Holder
+ * @property {string} id unique per acquisition
+ * @property {Process[]} processes the owner first
+ * @property {Record<string, string>} details for processes that find the lock held
+ */
+
+/**
+ * A lock that this process holds.
+ * @typedef {object} Lock
+ * @property {(pids: number[]) => void} addProcesses keeps the lock held while these processes run
+ * @property {(details: Record<string, string>) => void} setDetails
+ * @property {() => void} release
+ */
+
+/**
+ * The holder of a lock. `ownerHasExited`: only processes added by the owner still hold it.
+ * @typedef {{lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}} Held
+ */
+
+/** The pause before another attempt, while another process removes a stale lock. */
+const REMOVAL_MS = 20;
+
+/** @type {Map<string, Lock>} the locks that this process holds, by the id of their holder */
+const heldLocks = new Map();
+process.once('exit', () => heldLocks.forEach((lock) => lock.release()));
+
+/** Another process, or this one, already holds the lock. */
 export class LockHeldError extends Error {
+  /**
+   * @param {string} file
+   * @param {number} pid
+   */
   constructor(file, pid) {
     super(`Process ${pid} holds the lock ${file}.`);
     this.file = file;
@@ -19,101 +57,171 @@ export class LockHeldError extends Error {
 }
 
 /**
+ * Acquires a lock, which is released at the latest when this process exits.
  * @param {string} file
  * @returns {() => void} releases the lock
  * @throws {LockHeldError} when a running process holds it
  */
 export function acquire(file) {
-  const holder = JSON.stringify({ pid: process.pid, startTime: readStat(process.pid).startTime });
-  for (let tries = 0; tries < 100; tries += 1) {
-    if (createFile(file, holder)) {
-      heldFiles.add(file);
-      let isReleased = false;
-      return () => {
-        if (isReleased) return;
-        isReleased = true;
-        heldFiles.delete(file);
-        rmSync(file, { force: true });
-      };
-    }
-    const found = read(file);
-    const { pid, startTime } = parse(found);
-    if (pid === process.pid ? heldFiles.has(file) : isRunning(pid, startTime)) throw new LockHeldError(file, pid);
-    removeStale(file, found);
-  }
-  throw new Error(`Cannot lock ${file}: other processes keep changing it.`);
+  const { lock, pid } = tryLock(file);
+  if (!lock) throw new LockHeldError(file, pid);
+  return lock.release;
 }
 
-/** Creates the file atomically with its content; false when it exists. */
-function createFile(file, text) {
-  const temporary = `${file}.${randomUUID()}`;
-  writeFileSync(temporary, text, { mode: 0o600 });
+/**
+ * Acquires a lock, or returns its holder. It is released at the latest when this process exits.
+ * @param {string} file
+ * @param {Record<string, string>} [details] for processes that find the lock held
+ * @returns {{lock: Lock, pid?: undefined, details?: undefined, ownerHasExited?: undefined} | Held}
+ */
+export function tryLock(file, details = {}) {
+  mkdirSync(path.dirname(file), { recursive: true });
+  const holder = { id: randomUUID(), processes: [processOf(process.pid)], details };
+  while (!create(file, holder)) {
+    const text = read(file);
+    // The holder has released the lock meanwhile.
+    if (text === undefined) continue;
+    const other = parse(text);
+    const running = other.processes.findIndex((listed, at) => (at === 0 ? ownerHolds(listed, other.id) : holds(listed)));
+    if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
+    if (!removeStale(file, text)) sleepSync(REMOVAL_MS);
+  }
+  return { lock: lockOf(file, holder) };
+}
+
+/**
+ * Adds processes to every held lock: they may outlive this process if it is killed.
+ * @param {number[]} pids
+ */
+export function holdLocksFor(pids) {
+  for (const lock of heldLocks.values()) lock.addProcesses(pids);
+}
+
+/**
+ * @param {string} file
+ * @param {Holder} holder
+ * @returns {Lock}
+ */
+function lockOf(file, holder) {
+  // If a user deleted the file, another process may hold the lock.
+  const isOwn = () => parse(read(file) ?? '').id === holder.id;
+  const release = () => {
+    heldLocks.delete(holder.id);
+    if (isOwn()) rmSync(file, { force: true });
+  };
+  const rewrite = () => {
+    if (isOwn()) renameSync(writeTemporary(file, holder), file);
+  };
+  const lock = {
+    addProcesses(pids) {
+      const [owner, ...others] = holder.processes;
+      holder.processes = [owner, ...others.filter(holds), ...pids.map(processOf)];
+      rewrite();
+    },
+    setDetails(details) {
+      holder.details = details;
+      rewrite();
+    },
+    release,
+  };
+  heldLocks.set(holder.id, lock);
+  return lock;
+}
+
+/**
+ * Creates the lock file atomically with its content; false when it exists.
+ * @param {string} file
+ * @param {Holder} holder
+ */
+function create(file, holder) {
+  const temporary = writeTemporary(file, holder);
   try {
     linkSync(temporary, file);
     return true;
   } catch (error) {
-    if (error.code !== 'EEXIST') throw error;
-    return false;
+    if (error.code === 'EEXIST') return false;
+    throw error;
   } finally {
     rmSync(temporary, { force: true });
   }
 }
 
 /**
- * Removes a stale lock. Two processes may find the same stale lock, and the slower one must not remove the lock that the
- * faster one has acquired meanwhile. So each first creates a file named after the stale content (the claim), and then removes
- * the stale lock only if its content is unchanged.
+ * @param {string} file
+ * @param {Holder} holder
+ * @returns {string} the path of a new file with the content, in the same folder
  */
-function removeStale(file, stale) {
-  const claim = `${file}.${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
-  if (!createFile(claim, String(process.pid))) return;
-  try {
-    if (read(file) === stale) rmSync(file, { force: true });
-  } finally {
-    rmSync(claim, { force: true });
-  }
-}
-
-function read(file) {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
-  }
-}
-
-function parse(text) {
-  try {
-    return JSON.parse(text) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function isRunning(pid, startTime) {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if (error.code !== 'EPERM') return false;
-  }
-  const current = readStat(pid);
-  // Process ids are reused; the start time distinguishes the processes, where it is known.
-  return !current.isZombie && (startTime === '' || current.startTime === startTime);
+function writeTemporary(file, holder) {
+  const temporary = `${file}.${randomUUID()}`;
+  // Earlier versions of the CLIs read the owner from the fields `pid` and `startTime`.
+  writeFileSync(temporary, JSON.stringify({ ...holder.processes[0], ...holder }), { mode: 0o600 });
+  return temporary;
 }
 
 /**
- * @returns {{isZombie: boolean, startTime: string}} from /proc/PID/stat on Linux. `isZombie`: the process has ended and its
- *   parent has not reaped it; in a container without an init process, it stays listed. `startTime`: in clock ticks since boot;
- *   empty on other systems.
+ * Removes a stale lock. Two processes may find the same stale lock, and the slower one must not remove the lock that the
+ * faster one has acquired meanwhile. So each first locks a file named after the stale content (the claim), and then removes
+ * the stale lock only if its content is unchanged.
+ * @param {string} file
+ * @param {string} text the content of the stale lock
+ * @returns {boolean} false when another process is removing it
  */
-function readStat(pid) {
+function removeStale(file, text) {
+  const { lock: claim } = tryLock(`${file}.${createHash('sha256').update(text).digest('hex').slice(0, 16)}`);
+  if (!claim) return false;
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // Fields 3, 20 and 22 of proc(5). With other threads, only the first one has ended.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return { isZombie: 'ZX'.includes(fields[0]) && Number(fields[17]) <= 1, startTime: fields[19] ?? '' };
-  } catch {
-    return { isZombie: false, startTime: '' };
+    if (read(file) === text) rmSync(file, { force: true });
+    return true;
+  } finally {
+    claim.release();
   }
+}
+
+/** @param {string} file */
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * @param {string} text
+ * @returns {Holder} without processes if the file is damaged
+ */
+function parse(text) {
+  try {
+    const { id, pid: ownerPid, startTime, processes = [{ pid: ownerPid, startTime }], details = {} } = JSON.parse(text);
+    return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), details };
+  } catch {
+    return { id: '', processes: [], details: {} };
+  }
+}
+
+/** Whether a process that a lock lists still holds it. @param {Process} listed */
+const holds = ({ pid, startTime }) => isRunning(pid, startTime);
+
+/**
+ * Whether the owner of a lock still holds it.
+ * @param {Process} owner
+ * @param {string} id of the holder
+ */
+function ownerHolds(owner, id) {
+  // A file may name this process and not be its lock: a copied file, or that of an earlier process with the same id.
+  return owner.pid === process.pid ? heldLocks.has(id) : holds(owner);
+}
+
+/**
+ * @param {number} pid of a running process
+ * @returns {Process}
+ */
+function processOf(pid) {
+  return { pid, startTime: inspectProcess(pid).startTime ?? '' };
+}
+
+/** @param {number} ms */
+function sleepSync(ms) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
-import { UsageError } from './args.mjs';
+import { UsageError } from './errors.mjs';
 import { makeLog } from './log.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
 import { requireToken } from './token.mjs';

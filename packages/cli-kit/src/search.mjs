@@ -73,15 +73,14 @@ function parseOption(arg) {
     };
   }
   // Short options may be joined (-il), and a value may be joined to its letter (-A3).
-  let givesPattern = false;
   const letters = [...arg.slice(1)];
   for (const [i, letter] of letters.entries()) {
     if (SHORT_VALUED.has(letter)) {
-      return { givesPattern: givesPattern || letter === 'e', takesNextArg: i === letters.length - 1 };
+      return { givesPattern: letter === 'e', takesNextArg: i === letters.length - 1 };
     }
     if (!SHORT_SWITCHES.has(letter)) throw notAllowed(`-${letter}`);
   }
-  return { givesPattern, takesNextArg: false };
+  return { givesPattern: false, takesNextArg: false };
 }
 
 function notAllowed(name) {

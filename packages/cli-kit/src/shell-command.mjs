@@ -14,7 +14,7 @@ const MAX_LENGTH = 20_000;
  */
 const PARTS = [
   { pattern: /'((?:[^'\p{C}\p{Z}]| )*)'/uy, isLiteral: false },
-  { pattern: /"((?:[^"\\$`!\p{C}\p{Z}]|\\["\\]| )*)"/uy, isLiteral: false, unescape: true },
+  { pattern: /"((?:[^"\\$`!\p{C}\p{Z}]|\\["\\]| )*)"/uy, isLiteral: false, hasEscapes: true },
   { pattern: /([\w./:,@+=%^~\p{L}\p{M}\p{N}-]+)/uy, isLiteral: true },
   { pattern: /([*?[\]]+)/uy, isLiteral: false, isGlob: true },
 ];
@@ -59,11 +59,11 @@ function readWord(text, start) {
 }
 
 function readPart(text, at) {
-  for (const { pattern, isLiteral, unescape = false, isGlob = false } of PARTS) {
+  for (const { pattern, isLiteral, hasEscapes = false, isGlob = false } of PARTS) {
     pattern.lastIndex = at;
     const found = pattern.exec(text);
     if (!found) continue;
-    const value = unescape ? found[1].replaceAll(/\\(["\\])/g, '$1') : found[1];
+    const value = hasEscapes ? found[1].replaceAll(/\\(["\\])/g, '$1') : found[1];
     return { value, isLiteral, isGlob, end: pattern.lastIndex };
   }
   return null;

@@ -2,8 +2,9 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
-import { UsageError } from './args.mjs';
 import { askSecret } from './ask-secret.mjs';
+import { parseDevVars } from './dev-vars.mjs';
+import { UsageError } from './errors.mjs';
 
 /** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
@@ -70,25 +71,13 @@ function readTokenFile(file) {
 /** Whether other users than the owner may read a file. Windows does not tell. */
 const isReadableByOthers = (file) => process.platform !== 'win32' && (statSync(file).mode & 0o044) !== 0;
 
-/** A variable and its value, in the syntax of the npm package dotenv, which wrangler uses for `.dev.vars`. */
-const VARIABLE =
-  /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
-
-/**
- * One variable of a dotenv file; undefined when the file or the variable is missing. As in wrangler, the last definition of
- * a name applies, and quotes are removed.
- */
+/** One variable of a `.dev.vars`; undefined when the file or the variable is missing. */
 function readVariable(file, name) {
-  let text;
   try {
-    text = readFileSync(file, 'utf8');
+    return parseDevVars(readFileSync(file, 'utf8'))[name];
   } catch {
     return undefined;
   }
-  const found = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)].findLast(([, key]) => key === name);
-  const written = found?.[2]?.trim();
-  const value = written?.replace(/^(['"`])([^]*)\1$/gm, '$2');
-  return written?.startsWith('"') ? value.replaceAll('\\n', '\n').replaceAll('\\r', '\r') : value;
 }
 
 /** The namespace of a token: the text after its last colon, else `default`. */

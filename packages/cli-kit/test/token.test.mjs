@@ -27,24 +27,12 @@ test('the token comes from an option, the environment, or .dev.vars for a hub on
   assert.equal(find(), undefined);
   writeFileSync(file, '# made\nJWT_SECRET=x\nCLI_API_TOKEN="from file"\n');
   assert.equal(find(), 'from file');
-  for (const [line, token] of [
-    ['CLI_API_TOKEN=first\nCLI_API_TOKEN=the last', 'the last'],
-    ['export CLI_API_TOKEN = plain # a comment', 'plain'],
-    ["CLI_API_TOKEN='with # in it' # a comment", 'with # in it'],
-    ['CLI_API_TOKEN=`quoted`\r\nOTHER=x', 'quoted'],
-    ["CLI_API_TOKEN=' blanks count '", ' blanks count '],
-    ['CLI_API_TOKEN="two\\nlines"', 'two\nlines'],
-    ['#CLI_API_TOKEN=out\nCLI_API_TOKEN=in', 'in'],
-  ]) {
-    writeFileSync(file, line);
-    assert.equal(find(), token, line);
-  }
   assert.equal(find({}, { CLI_API_TOKEN: 'env' }), 'env');
   assert.equal(find({ token: 'option' }, { CLI_API_TOKEN: 'env' }), 'option');
   const tokenFile = path.join(dir, 'token');
   writeFileSync(tokenFile, 'in a file\n');
   assert.equal(find({ tokenFile }, { CLI_API_TOKEN: 'env' }), 'in a file');
-  for (const hub of ['http://localhost:1', 'http://[::1]:8787', 'http://127.0.0.2']) assert.equal(find({ hub }), 'in', hub);
+  for (const hub of ['http://localhost:1', 'http://[::1]:8787', 'http://127.0.0.2']) assert.equal(find({ hub }), 'from file', hub);
   assert.equal(find({ hub: REMOTE }), undefined, 'the secret of the local hub is not sent to another hub');
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
 });

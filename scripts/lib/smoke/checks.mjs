@@ -2,8 +2,8 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inLanes } from '../../../bench/lib/measure.mjs';
-import { Web } from '../../../tests/e2e/lib/web.mjs';
+import { inLanes } from '../parallel.mjs';
+import { Web } from '../clients/web.mjs';
 import { Failure, Skipped } from './client.mjs';
 import { checkReconnect } from './reconnect.mjs';
 
@@ -127,7 +127,7 @@ async function sendMessage(cli, id, localId, content) {
   }
 }
 
-async function checkMessages(smoke, figures, { cli, id }) {
+async function checkMessages(_smoke, figures, { cli, id }) {
   const startedAt = performance.now();
   await inLanes(range(MESSAGE_COUNT), MESSAGES_IN_FLIGHT, (n) => figures.time(() => sendMessage(cli, id, `message-${n}`, { n, text: MESSAGE_TEXT })));
   const seconds = (performance.now() - startedAt) / 1000;

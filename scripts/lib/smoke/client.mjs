@@ -6,9 +6,9 @@ import http from 'node:http';
 import https from 'node:https';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inLanes } from '../../../bench/lib/measure.mjs';
-import { Cli } from '../../../tests/e2e/lib/cli.mjs';
-import { Web } from '../../../tests/e2e/lib/web.mjs';
+import { inLanes } from '../parallel.mjs';
+import { Cli } from '../clients/cli.mjs';
+import { Web } from '../clients/web.mjs';
 import { parseServerTiming } from './figures.mjs';
 
 /** What is wrong with the hub, as a sentence for the user. */
@@ -63,7 +63,7 @@ export class SmokeClient {
    * @param {string} path
    * @param {{figures?: import('./figures.mjs').Figures, web?: Web, status?: number, body?: unknown, timeoutMs?: number}} [options]
    *   `status`: the expected one
-   * @returns {Promise<import('../../../tests/e2e/lib/web.mjs').Answer & {timing: import('./figures.mjs').ServerTiming}>}
+   * @returns {Promise<import('../clients/web.mjs').Answer & {timing: import('./figures.mjs').ServerTiming}>}
    * @throws {Failure} without an answer, or after another status
    */
   async request(method, path, { figures, web = this.web, status = 200, ...options } = {}) {
@@ -114,7 +114,7 @@ export class SmokeClient {
   /**
    * Connects a CLI for a session.
    * @param {string} sessionId
-   * @param {import('../../../tests/e2e/lib/cli.mjs').TokenIn} [tokenIn]
+   * @param {import('../clients/cli.mjs').TokenIn} [tokenIn]
    */
   async connectCli(sessionId, tokenIn = 'header') {
     if (this.#cleanUp) throw new Failure('The run was ended.');

@@ -1,6 +1,6 @@
 // What a check measured: latencies that the client saw, and the hub's `Server-Timing`.
 
-import { latencies } from '../../../bench/lib/measure.mjs';
+import { latencies } from '../statistics.mjs';
 
 /**
  * Times in milliseconds; undefined where the hub does not say.

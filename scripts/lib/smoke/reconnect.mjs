@@ -1,6 +1,6 @@
 // The check `reconnect`: many CLIs lose their connections and return at once, as after a deployment of the hub.
 
-import { inLanes } from '../../../bench/lib/measure.mjs';
+import { inLanes } from '../parallel.mjs';
 import { Failure, LANES } from './client.mjs';
 
 const CLI_COUNT = 200;

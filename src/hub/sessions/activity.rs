@@ -52,7 +52,7 @@ impl Turn<'_> {
     }
 
     /// Makes an archived session inactive in the step that archives it: later keep-alives have no effect. Returns whether it was
-    /// active; then [`Hub::cancel_archived`] must follow.
+    /// active; then `Hub::cancel_archived` must follow.
     pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
@@ -75,7 +75,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Withdraws [`Hub::expect_reactivation`]: the session is active, has ended, or was deleted.
+    /// Withdraws `Hub::expect_reactivation`: the session is active, has ended, or was deleted.
     pub(in crate::hub) fn clear_reactivation(&mut self, id: &str) {
         if self.state.in_flight.clear_reactivation(id) {
             self.hub.rt.kv_delete(&reactivation_key(id));

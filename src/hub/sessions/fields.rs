@@ -65,7 +65,7 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Sets the agent state, as [`Hub::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
+    /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
     /// are written and sent.
     pub(in crate::hub) fn set_agent_state(
         &mut self,

@@ -114,7 +114,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Cancels the pending requests of a session after [`Hub::deactivate_if_archived`]. If that fails, it is tried again later.
+    /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. If that fails, it is tried again later.
     pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
         if self.end_session(id, EndCause::Archived).await.is_err() {
             let until = self.rt.now() + SESSION_TIMEOUT_MS;

@@ -14,7 +14,7 @@ impl Turn<'_> {
     }
 
     /// Sends a CLI a reply or a call. Even a fast CLI can have many replies queued at once, so its unread bytes are checked only
-    /// when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    /// when its next frame arrives ([`Turn::disconnect_if_behind`]).
     pub(in crate::hub) fn send_reply(&mut self, conn: ConnId, frame: &str) {
         if let Some(connection) = self.state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());

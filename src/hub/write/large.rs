@@ -43,7 +43,7 @@ pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
     FieldValue { stored: &s.agent_state, version: s.agent_state_version }
 }
 
-/// Returns the agent state like [`agent_state`], but only if it has pending requests: others need not be read.
+/// Returns the agent state like [`agent_state()`], but only if it has pending requests: others need not be read.
 pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
     match agent_state::count_pending(s.agent_state.json()) {
         0 => FieldValue { stored: &StoredField::Null, version: s.agent_state_version },

@@ -59,7 +59,7 @@ impl Hub {
     }
 
     /// Looks up a local id with the next batch. Then memory knows it, unless its session was evicted meanwhile, or has
-    /// [`MAX_LOCAL_IDS`] messages that are not durable.
+    /// [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
     pub(in crate::hub) async fn look_up_local_id(self: &Arc<Self>, unknown: UnknownLocalId) -> Result<(), Error> {
         let committed = {
             let mut turn = self.turn();

@@ -14,7 +14,7 @@ import { environmentFor } from '../../../cli/test/agents/environments.mjs';
 import { startModel } from '../../../cli/test/agents/model/server.mjs';
 import { installAgent } from '../../../scripts/lib/agents.mjs';
 import { startAgent } from '../lib/agent.mjs';
-import { deferred } from '../lib/await.mjs';
+import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
@@ -72,6 +72,19 @@ const CHAPTERS = [
 const requestOn = (page) => page.getByRole('region', { name: / request$/ });
 
 class Story {
+  /** @param {{name: string, model: any, repository: Repository, machine: any, page: import('playwright-core').Page, pageErrors: any,
+   *   open: any, chat: Chat}} parts */
+  constructor({ name, model, repository, machine, page, pageErrors, open, chat }) {
+    this.name = name;
+    this.model = model;
+    this.repository = repository;
+    this.machine = machine;
+    this.page = page;
+    this.pageErrors = pageErrors;
+    this.open = open;
+    this.chat = chat;
+  }
+
   /**
    * Starts the model, and a machine in a repository.
    * @param {import('node:test').TestContext} t
@@ -101,7 +114,7 @@ class Story {
       return opened;
     };
     const { page, pageErrors } = await open(DESK, '/new');
-    return Object.assign(new Story(), { name, model, repository, machine, page, pageErrors, open, chat: new Chat(page) });
+    return new Story({ name, model, repository, machine, page, pageErrors, open, chat: new Chat(page) });
   }
 
   get sessionId() {
@@ -144,7 +157,7 @@ class Story {
   }
 
   /** Makes screenshots of the page on a desktop and a phone, without the names of this computer. */
-  async takeScreens(view, prepare = async () => {}) {
+  async takeScreens(view, prepare = async (_page) => {}) {
     if (!updatesScreens || this.name !== 'claude') return;
     const { folder } = this.repository;
     const { pathname } = new URL(this.page.url());

@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PHONE, waitForCount } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();
 
 /** Creates a session with requests, and opens it on a page. `answered` are the answers to them. */
-async function openRequests(t, namespace, requests, { metadata = {}, options } = {}) {
+async function openRequests(t, namespace, requests, /** @type {{metadata?: object, options?: object}} */ { metadata = {}, options } = {}) {
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/shop', metadata: { path: '/code/shop', host: 'h', ...metadata } });
   const answered = [];
   await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
@@ -137,12 +137,12 @@ const plan = (more) => ({ tool: 'ExitPlanMode', arguments: { plan: PLAN }, creat
 const PLAN_BUTTONS = ['Approve', 'Approve and accept edits', 'Yes, and use auto mode', 'Yes, and bypass permissions', 'Keep planning'];
 
 test('a plan is shown as a document and as its text, and is approved with accepted edits or in the agent’s own words', async (t) => {
-  for (const [name, expected, namespace] of [
+  for (const [name, expected, namespace] of /** @type {any[]} */ ([
     ['Approve', { decision: 'approved' }, 'plan-once'],
     ['Approve and accept edits', { decision: 'approved', mode: 'acceptEdits' }, 'plan-edits'],
     ['Yes, and use auto mode', { decision: 'approved', answers: { choice: ['auto'] } }, 'plan-auto'],
     ['Yes, and bypass permissions', { decision: 'approved', answers: { choice: ['free'] } }, 'plan-free'],
-  ]) {
+  ])) {
     const { page, chat, answered } = await openRequests(t, namespace, { r1: plan() });
     const card = chat.request('ExitPlanMode');
     await card.getByRole('heading', { name: 'Discounts' }).waitFor();

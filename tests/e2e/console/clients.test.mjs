@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { waitForValue } from '../lib/browser.mjs';
-import { connectCli, liveSession } from '../lib/cli.mjs';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { DIALECTS, ScriptedCli } from '../lib/dialects.mjs';
 
@@ -37,7 +37,7 @@ test('offers the agents, modes and models of the deployment', async (t) => {
   assert.deepEqual(await optionsOf(page.getByLabel('Permission mode')), ['Ask', 'Accept edits', 'Approve everything', 'Plan']);
   assert.deepEqual(await optionsOf(model), ['Default model', 'Sonnet', 'Opus']);
   await model.selectOption('Opus');
-  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'opus');
+  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'opus');
   assert.deepEqual(pageErrors, []);
 });
 
@@ -87,7 +87,7 @@ test('offers the modes and models that a session’s agent lists itself', async 
   await model.waitFor();
   assert.deepEqual([await optionsOf(model), await model.inputValue()], [['Large', 'Small'], 'acme/small']);
   await model.selectOption('Large');
-  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'acme/large');
+  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'acme/large');
 });
 
 test('shows git output and commands of a CLI in its own shapes, and an error for what it cannot read', async (t) => {
@@ -122,7 +122,7 @@ test('shows which methods a CLI registered if the vocabulary has none of them', 
   await page.getByRole('alert').getByText(/No handler registered for gitStatus\. The CLI registered show-changes: .* VOCABULARY/).waitFor();
 });
 
-for (const [name, dialect] of Object.entries(DIALECTS)) {
+for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Object.entries(DIALECTS))) {
   test(`drives a session of a CLI with the words of ${name}, from its start to its resume`, async (t) => {
     const machine = new ScriptedCli(t, hub, name, `story-${name}`);
     const { directory, received } = machine;

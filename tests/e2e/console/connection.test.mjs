@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually, Recorder } from '../lib/await.mjs';
+import { eventually, Recorder } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
 
@@ -62,6 +62,7 @@ test('the connection banner moves nothing on the page', async (t) => {
 test('retries unsent messages in order with the next heartbeat', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'again', ...talk });
   const { page } = await open(t);
+  /** @type {any} */
   let socketRoute;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     socketRoute = socket;
@@ -173,6 +174,7 @@ test('shows that it catches up after a gap in the events', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'gap', ...talk });
   const { page } = await open(t);
   let isDroppingFrames = false;
+  /** @type {any} */
   let last;
   const frames = new Recorder('the frames of the console');
   await page.routeWebSocket(/\/api\/events/, (socket) => {
@@ -262,6 +264,7 @@ test('renews an expired JWT without missing a message', async (t) => {
 test('reports the page visibility, and shows toasts of other sessions', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'visible', ...talk });
   const { page } = await open(t);
+  /** @type {any} */
   let socketRoute;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     socketRoute = socket;

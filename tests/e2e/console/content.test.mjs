@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit } = await startConsole();
@@ -52,7 +52,7 @@ test('shows images of agents and tools, and links to external ones', async (t) =
     output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
     text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
   ]);
-  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((element) => element.decode().then(() => element.naturalWidth === 1));
+  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((/** @type {HTMLImageElement} */ element) => element.decode().then(() => element.naturalWidth === 1));
   assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
@@ -276,7 +276,7 @@ test('shows JSON that is too deep for recursion', async (t) => {
   ]);
   const log = page.getByRole('log');
   for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
-  for (const [title, outputs] of [['Unknown message', 1], ['Run command', 2]]) {
+  for (const [title, outputs] of /** @type {any[]} */ ([['Unknown message', 1], ['Run command', 2]])) {
     await log.locator('summary', { hasText: title }).click();
     await waitForCount(log.locator('.disclosure', { hasText: title }).locator('.disclosure-body .output'), outputs);
   }

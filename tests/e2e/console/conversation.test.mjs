@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, signInUrl, waitForFocus, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
@@ -117,7 +117,7 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
   await page.getByLabel('Permission mode').and(page.locator('[title="Never asks"]')).waitFor();
   await page.getByLabel('Model').selectOption('Strong model');
-  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'model_strong');
+  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Model"]'))?.value === 'model_strong');
   assert.deepEqual([await sessionField('permissionMode'), await sessionField('modelMode')], ['bypassPermissions', 'model_strong']);
 
   await chat.composer.pressSequentially('/re');

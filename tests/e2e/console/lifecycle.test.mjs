@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
-import { connectCli } from '../lib/cli.mjs';
+import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, signInUrl } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();
@@ -14,8 +14,12 @@ const assistant = (block) => ({ role: 'agent', content: { type: 'output', data: 
 
 /** Sends a message of an agent in pieces. */
 class Stream {
+  text = '';
+
   constructor(cli, sid, id) {
-    Object.assign(this, { cli, sid, id, text: '' });
+    this.cli = cli;
+    this.sid = sid;
+    this.id = id;
   }
 
   write(text, kind = 'text') {
@@ -24,6 +28,7 @@ class Stream {
     return this.cli.emitWithAck('message-delta', { sid: this.sid, id: this.id, offset, text, kind });
   }
 
+  /** @param {object} block */
   store(block = { type: 'text', text: this.text }) {
     return this.cli.sendMessage(this.sid, assistant(block), this.id);
   }

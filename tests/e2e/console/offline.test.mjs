@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
@@ -31,7 +31,7 @@ function waitForRecords(page, kind, count) {
         const request = opening.result.transaction('records').objectStore('records').getAllKeys();
         request.onsuccess = () => {
           opening.result.close();
-          resolve(request.result.filter(([, recordKind]) => recordKind === wanted).length);
+          resolve(request.result.filter((/** @type {any} */ [, recordKind]) => recordKind === wanted).length);
         };
       };
     });
@@ -101,7 +101,7 @@ test('a message is stored once and no longer waits if the app was ended before t
   assert.deepEqual([...new Set(localIds.slice(0, -1))], [localIds[0]]);
 });
 
-for (const [locks, removeLocks] of [['Web Locks', () => {}], ['leases, where a page has no Web Locks', () => delete Navigator.prototype.locks]]) {
+for (const [locks, removeLocks] of /** @type {any[]} */ ([['Web Locks', () => {}], ['leases, where a page has no Web Locks', () => Reflect.deleteProperty(Navigator.prototype, 'locks')]])) {
   test(`two tabs show the same unsent message, and one of them sends it: ${locks}`, async (t) => {
     const namespace = locks.slice(0, 3).trim();
     const { session, cli } = await liveSession(t, hub, { namespace, ...talk });

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred, eventually } from '../lib/await.mjs';
+import { deferred, eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();

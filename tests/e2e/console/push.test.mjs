@@ -6,9 +6,9 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { deferred, eventually, withTimeout } from '../lib/await.mjs';
+import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mjs';
 import { DESK, signInUrl } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, setPageVisibility, waitForNotification } from '../lib/push-browser.mjs';
@@ -230,11 +230,11 @@ test('explains why notifications are unavailable', async (t) => {
     Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
   };
   const denyPermission = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
-  for (const [script, text] of [
+  for (const [script, text] of /** @type {any[]} */ ([
     [denyPermission, /blocks notifications from this page\. Open the site settings/],
     [removePushManager, /This browser does not support notifications/],
     [simulatePhone, /Add to Home Screen/],
-  ]) {
+  ])) {
     const { page, context } = await open(t);
     await context.addInitScript(script);
     await page.goto(signInUrl(hub, 'without', '/settings'));
@@ -317,7 +317,7 @@ async function serveFiles(t, files) {
     const answer = await fetch(hub.url + url, { method, body, headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' } });
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   t.after(() => server.close());
-  return `http://127.0.0.1:${server.address().port}/`;
+  return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`;
 }

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, signInUrl, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();

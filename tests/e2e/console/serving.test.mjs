@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { DESK, signInUrl, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 
@@ -51,10 +51,10 @@ test('_redirects lists the routes of the views', () => {
 });
 
 test('the Content-Security-Policy allows only the console’s own files and no framing', async () => {
-  for (const path of ['/', '/sessions/abc']) {
+  for (const path of /** @type {const} */ (['/', '/sessions/abc'])) {
     const { headers } = await hub.web('headers').get(path, { headers: NAVIGATION });
     const policy = headers['content-security-policy'];
-    for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) {
+    for (const part of /** @type {const} */ (["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"])) {
       assert.ok(policy.split('; ').includes(part), part);
     }
     assert.doesNotMatch(policy, /unsafe|\*|https?:/);
@@ -210,7 +210,7 @@ test('a failed preload alone does not reload the page', async (t) => {
   // Only the preload requests a missing file.
   await page.evaluate(() => {
     const append = document.head.appendChild.bind(document.head);
-    document.head.appendChild = (link) => {
+    document.head.appendChild = (/** @type {any} */ link) => {
       if (link.rel === 'modulepreload') link.href = `/assets/gone-${link.href.split('/').at(-1)}`;
       return append(link);
     };

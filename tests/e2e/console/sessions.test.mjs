@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole();
@@ -49,7 +49,7 @@ test('shows the modes of each flavor, and models only if it has any', async (t) 
   assert.deepEqual(await modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Approve everything']);
   assert.equal(await page.getByLabel('Model').count(), 0);
   await modes.selectOption('Plan');
-  await page.waitForFunction(() => document.querySelector('select[aria-label="Permission mode"]')?.value === 'plan');
+  await page.waitForFunction(() => /** @type {HTMLSelectElement} */ (document.querySelector('select[aria-label="Permission mode"]'))?.value === 'plan');
   assert.deepEqual(configs, [{ sessionId: session.id, permissionMode: 'plan' }]);
   await cli.serve(`${session.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Ask always');

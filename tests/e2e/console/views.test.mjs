@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
@@ -17,7 +17,7 @@ const { hub, open, visit } = await startConsole();
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 const SIZES = { phone: PHONE, desk: DESK };
-const THEMES = ['light', 'dark'];
+const THEMES = /** @type {const} */ (['light', 'dark']);
 
 /** The views. `shows`: a text to wait for. `opens`: a file whose diff is opened. `screenshots`: the sizes and themes with a screenshot. */
 const VIEWS = [
@@ -47,7 +47,7 @@ const waitUntilLoaded = (page) =>
     const log = document.querySelector('[role="log"]');
     const isAtEnd = !log || log.scrollTop + log.clientHeight >= log.scrollHeight - 1;
     const isHighlighted = !document.querySelector('.code') || document.querySelector('.code .hljs-keyword');
-    const isLive = document.querySelector('.connection')?.dataset.state === 'live' && !document.querySelector('.connection > *');
+    const isLive = /** @type {HTMLElement} */ (document.querySelector('.connection'))?.dataset.state === 'live' && !document.querySelector('.connection > *');
     return isLive && isAtEnd && isHighlighted && !document.querySelector('.skeleton') && document.fonts.status === 'loaded';
   });
 
@@ -82,7 +82,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     const { page, pageErrors } = await open(t, { ...device, bypassCSP: true });
     await page.addInitScript({ path: axe });
     await page.clock.setFixedTime(NOW);
-    const checkThemes = async (name, onTheme = () => {}) => {
+    const checkThemes = async (name, onTheme = async (_colorScheme) => {}) => {
       for (const colorScheme of THEMES) {
         await page.emulateMedia({ colorScheme });
         assert.deepEqual(await findViolations(page), [], `${name} ${size} ${colorScheme}`);
@@ -117,7 +117,7 @@ function recordMoves() {
   window.moves = [];
   const place = ({ x, y }) => `${x}, ${y}`;
   const describe = ({ node, previousRect, currentRect }) => `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
-  const observer = new PerformanceObserver((list) => window.moves.push(...list.getEntries().flatMap(({ sources }) => sources.map(describe))));
+  const observer = new PerformanceObserver((list) => window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))));
   observer.observe({ type: 'layout-shift', buffered: true });
 }
 

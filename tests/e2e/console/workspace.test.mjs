@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { temporaryFolder } from '../lib/git.mjs';
 
@@ -165,7 +165,7 @@ test('browses files by mouse and keyboard, searches and shows them', async (t) =
   await item('data.bin').click();
   await page.getByText('Not a text file.').waitFor();
   await item('dot.png').click();
-  await page.getByRole('img', { name: 'dot.png' }).evaluate((image) => image.decode());
+  await page.getByRole('img', { name: 'dot.png' }).evaluate((/** @type {HTMLImageElement} */ image) => image.decode());
   const download = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Download dot.png' }).click();
   assert.equal((await download).suggestedFilename(), 'dot.png');

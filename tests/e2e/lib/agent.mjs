@@ -18,7 +18,7 @@ const START_TIMEOUT_MS = 60_000;
  * @param {import('./hub.mjs').Hub} hub
  * @param {{dir: string, home?: string, namespace?: string, args?: string[], entry?: string, env?: Record<string, string>}} options
  *   `home`: the folder of its state; `entry`: the main module of another CLI
- * @returns {Promise<{sessionId: string, machineId?: string, lines: import('./await.mjs').Recorder<string>,
+ * @returns {Promise<{sessionId: string, machineId?: string, lines: import('../../../scripts/lib/await.mjs').Recorder<string>,
  *   end: Child['end'], kill: Child['kill']}>}
  */
 export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [], entry = ENTRY, env = {} }) {
@@ -46,7 +46,7 @@ export const partOf = ({ content }) => content.content?.data?.message?.content?.
 
 /**
  * Reads the agent's messages of a session, oldest first, as lines: a text, a command after `> `, or an output after `= `.
- * @param {import('./web.mjs').Web} web
+ * @param {import('../../../scripts/lib/clients/web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}
  */
@@ -63,7 +63,7 @@ export async function readConversation(web, id) {
 
 /**
  * Waits until the agent requests permission for a command, and returns the request's id.
- * @param {import('./web.mjs').Feed} feed events of the session
+ * @param {import('../../../scripts/lib/clients/web.mjs').Feed} feed events of the session
  * @param {string} command
  */
 export async function waitForRequest(feed, command) {

@@ -1,6 +1,6 @@
 /** All kinds of sockets that a namespace's object can have. */
 
-import { connectCli, liveSession } from './cli.mjs';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 
 /** Opens all kinds of sockets in one namespace: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
 export async function connectAll(t, { target, namespace, tokenIn }) {

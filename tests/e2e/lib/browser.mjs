@@ -3,7 +3,7 @@
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
-import { eventually, TIMEOUT_MS } from './await.mjs';
+import { eventually, TIMEOUT_MS } from '../../../scripts/lib/await.mjs';
 
 /** Options that make screenshots reproducible to the pixel. */
 const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
@@ -30,7 +30,7 @@ export async function startBrowser(t) {
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('playwright-core').Browser} browser
  * @param {import('./hub.mjs').Hub} hub
- * @param {object} [options] the context's options, such as {@link PHONE}
+ * @param {import('playwright-core').BrowserContextOptions} [options] such as {@link PHONE}
  */
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
 import { createInterface } from 'node:readline';
-import { Recorder, withTimeout } from './await.mjs';
+import { Recorder, withTimeout } from '../../../scripts/lib/await.mjs';
 
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();

@@ -1,6 +1,6 @@
 /** Scripted CLIs of two dialects, the protocol's and that of the preset `hapi`: each has its own words, fields and shapes of results. */
 
-import { connectCli } from './cli.mjs';
+import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
 
 const PORCELAIN = '# branch.head main\n1 .M N... 100644 100644 100644 a b notes.txt\n';
 const DIFF = 'diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n';

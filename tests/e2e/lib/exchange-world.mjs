@@ -5,8 +5,8 @@ import { fileMethods } from '../../../packages/cli-kit/src/files.mjs';
 import { gitMethods } from '../../../packages/cli-kit/src/git.mjs';
 import { searchMethods } from '../../../packages/cli-kit/src/search.mjs';
 import { createUploads } from '../../../packages/cli-kit/src/uploads.mjs';
-import { eventually } from './await.mjs';
-import { connectCli, liveSession } from './cli.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
+import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Repository, temporaryFolder } from './git.mjs';
 
 const DIRECTORY = '/home/ada/project';
@@ -14,9 +14,9 @@ const REQUESTS = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
 
 /**
  * @typedef {object} World
- * @property {import('./web.mjs').Web} web
- * @property {import('./cli.mjs').Cli} cli serves the session and the machine
- * @property {() => Promise<import('./cli.mjs').Cli>} connectRunner connects another socket for the machine
+ * @property {import('../../../scripts/lib/clients/web.mjs').Web} web
+ * @property {import('../../../scripts/lib/clients/cli.mjs').Cli} cli serves the session and the machine
+ * @property {() => Promise<import('../../../scripts/lib/clients/cli.mjs').Cli>} connectRunner connects another socket for the machine
  * @property {Record<string, string>} values of the words in angle brackets
  */
 
@@ -137,7 +137,7 @@ export const CAUSES_OF_UPDATES = {
     (await connectRunner()).emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
 };
 
-/** What makes the hub send an event of each type to a web client. @type {Record<string, (world: World, feed: import('./web.mjs').Feed) => unknown>} */
+/** What makes the hub send an event of each type to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
 export const CAUSES_OF_EVENTS = {
   'connection-changed': () => {},
   'session-added': async ({ web, values }) => (values.other = (await web.openSession({ tag: '/home/ada/other' })).id),

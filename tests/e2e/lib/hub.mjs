@@ -6,8 +6,9 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder, deferred, withTimeout } from './await.mjs';
-import { Web } from './web.mjs';
+import { childrenOf, inspectProcess } from '../../../packages/cli-kit/src/system-processes.mjs';
+import { Recorder, deferred, withTimeout } from '../../../scripts/lib/await.mjs';
+import { Web } from '../../../scripts/lib/clients/web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');
@@ -293,10 +294,9 @@ export class Hub {
   }
 
   #runtimePid() {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-    const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    const runtimes = childrenOf(process.pid).filter((pid) => inspectProcess(pid).name?.startsWith('workerd'));
     if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
-    return Number(runtimes[0]);
+    return runtimes[0];
   }
 
   async stop() {

@@ -1,6 +1,6 @@
 /** Push messages in a real browser. Its own push service is unreachable, so subscriptions and messages come from the local one. */
 
-import { eventually } from './await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 
 /** A message that is not shown within this time is delivered again. */
 const REDELIVER_MS = 3000;

@@ -3,7 +3,7 @@
 import { createECDH, createPublicKey, randomBytes, verify } from 'node:crypto';
 import http from 'node:http';
 import ece from 'http_ece';
-import { Recorder } from './await.mjs';
+import { Recorder } from '../../../scripts/lib/await.mjs';
 
 const json = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
 

@@ -1,6 +1,6 @@
 /** A fixed sample project with every kind of content that the console shows, for accessibility tests and screenshots. */
 
-import { eventually } from './await.mjs';
+import { eventually } from '../../../scripts/lib/await.mjs';
 
 /** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
@@ -91,7 +91,7 @@ const METHODS = {
  * Fills a session with sample content, and creates other sessions and a machine in its namespace.
  * @param {import('./hub.mjs').Hub} hub
  * @param {any} session
- * @param {import('./cli.mjs').Cli} cli the session's CLI
+ * @param {import('../../../scripts/lib/clients/cli.mjs').Cli} cli the session's CLI
  */
 export async function fillSample(hub, session, cli) {
   const { id, namespace } = session;

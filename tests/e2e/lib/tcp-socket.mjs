@@ -1,7 +1,7 @@
 /** A WebSocket over a bare TCP connection, for frames that no WebSocket library sends. */
 
 import net from 'node:net';
-import { Recorder } from './await.mjs';
+import { Recorder } from '../../../scripts/lib/await.mjs';
 
 /** Opens a WebSocket. It is closed after the test. */
 export function openTcpSocket(t, port, path) {

@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
-import { deferred, withTimeout } from './await.mjs';
+import { deferred, withTimeout } from '../../../scripts/lib/await.mjs';
 
 /** A multiple of 3, so that the pieces' base64 can be joined. */
 const PIECE_BYTES = 3 * 256 * 1024;

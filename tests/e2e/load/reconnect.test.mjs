@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { Cli } from '../lib/cli.mjs';
+import { Cli } from '../../../scripts/lib/clients/cli.mjs';
 import { startHub } from '../lib/hub.mjs';
 
 const CLI_COUNT = 1_000;
@@ -45,8 +45,8 @@ test('1,000 CLIs that reconnect at once after a restart are served within 10 s, 
   t.after(() => added.clis.forEach((cli) => cli.close()));
   t.diagnostic(`${CLI_COUNT} new CLIs: ${first.ms} ms, again after a restart: ${again.ms} ms, ${NEW_COUNT} more: ${added.ms} ms`);
   assert.ok(again.ms < LIMIT_MS, `${again.ms} ms`);
-  const first = (await hub.web('full').get('/api/sessions')).body;
-  const rest = (await hub.web('full').get(`/api/sessions?cursor=${first.nextCursor}`)).body;
-  const sessions = [...first.sessions, ...rest.sessions];
+  const firstPage = (await hub.web('full').get('/api/sessions')).body;
+  const secondPage = (await hub.web('full').get(`/api/sessions?cursor=${firstPage.nextCursor}`)).body;
+  const sessions = [...firstPage.sessions, ...secondPage.sessions];
   assert.equal(sessions.filter(({ active }) => active).length, CLI_COUNT + NEW_COUNT);
 });

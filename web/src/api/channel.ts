@@ -144,7 +144,7 @@ export class Channel {
     const generation = this.#generation;
     const { token, origin, deviceId, prepareSubscription } = this.#environment;
     const sessionId = this.#followedId;
-    let jwt;
+    let jwt: string;
     try {
       jwt = await token();
     } catch {

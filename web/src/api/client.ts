@@ -1,7 +1,7 @@
 /** REST calls to the hub, typed by its OpenAPI description. */
 
 import createClient from 'openapi-fetch';
-import type { paths } from '../../types/schema';
+import type { paths } from '../../types/schema.d.ts';
 import type { Auth } from './auth.ts';
 import { responseError } from './errors.ts';
 import { fetchBuffered } from './fetch-buffered.ts';

@@ -1,6 +1,6 @@
 /** Short names for the types of the hub's API. `npm run types` generates `types/schema.d.ts` from docs/openapi.yaml. */
 
-import type { components } from '../../types/schema';
+import type { components } from '../../types/schema.d.ts';
 
 type Schemas = components['schemas'];
 

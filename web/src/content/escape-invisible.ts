@@ -13,6 +13,7 @@ export interface TextRun {
  * Control, format and ignorable characters, separators, and lone surrogates. Excluded are line breaks, tabs, and the variation
  * selector U+FE0F, which many emoji contain.
  */
+// biome-ignore lint/suspicious/noMisleadingCharacterClass: the pattern finds single characters of sequences.
 const INVISIBLE = /\r(?!\n|$)|(?![\n\r\t\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Splits a text into runs in which each invisible character is replaced by its escape, such as `\u001B`. */

@@ -4,7 +4,8 @@
  */
 
 import { formatSize } from './file-size.ts';
-import { type MessagePart, parseMessage } from './parse-message.ts';
+import type { MessagePart } from './message-part.ts';
+import { parseMessage } from './parse-message.ts';
 
 /** A stored message that is not shown whole. */
 export interface CutMessage {

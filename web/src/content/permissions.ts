@@ -64,7 +64,7 @@ export function summarizeRequest({ tool = 'A tool', arguments: input }: Complete
 export function answeredQuestions({ arguments: input, answers = {}, choices = [] }: CompletedRequest): { question: string; answers: string[] }[] {
   const texts = new Map(parseQuestions(input).questions.map(({ key, text }) => [key, text]));
   const labels = new Map(choices.map(({ id, label }) => [id, label]));
-  return Object.entries(answers).map(([key, answer]) => {
+  return Object.entries<string[] | { answers: string[] }>(answers).map(([key, answer]) => {
     const given: string[] = Array.isArray(answer) ? answer : answer.answers;
     const isChoice = key === 'choice' && labels.size > 0;
     return isChoice ? { question: 'Choice', answers: given.map((id) => labels.get(id) ?? id) } : { question: texts.get(key) ?? key, answers: given };

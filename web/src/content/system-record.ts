@@ -1,7 +1,7 @@
 /** Parses the records `{type: "system", subtype}` that some agents write about their own work. */
 
 import { isNumber, isObject, isString } from '../api/validate.ts';
-import type { MessagePart } from './parse-message.ts';
+import type { MessagePart } from './message-part.ts';
 import { describeUsage } from './usage.ts';
 
 /** Returns null for a record of an unknown subtype. */

@@ -1,10 +1,11 @@
 /** Builds the items of a conversation: message parts in order, with the results of a tool call attached to the call. */
 
 import type { CompletedRequest, Message } from '../api/types.ts';
-import type { LiveText, OutgoingMessage } from '../state/types.ts';
 import { type CutMessage, parseExcerpt } from './excerpt.ts';
-import { type Continuation, type MessagePart, parseMessage } from './parse-message.ts';
+import type { Continuation, MessagePart } from './message-part.ts';
+import { parseMessage } from './parse-message.ts';
 import { validRequests } from './permissions.ts';
+import type { LiveText, OutgoingMessage } from './unstored-messages.ts';
 
 /** A tool call with its output so far. */
 export interface ToolItem {

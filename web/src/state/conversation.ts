@@ -1,7 +1,8 @@
 /** Pure functions that add pages, received messages and outgoing messages to a conversation. */
 
 import type { Message } from '../api/types.ts';
-import { type Conversation, EMPTY_CONVERSATION, type OutgoingMessage, type Refetch } from './types.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
+import { type Conversation, EMPTY_CONVERSATION, type Refetch } from './types.ts';
 
 /** A conversation with more messages than this is trimmed to {@link TRIM_TO}. */
 const TRIM_ABOVE = 400;

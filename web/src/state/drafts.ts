@@ -5,7 +5,7 @@
 
 import { signal } from '@preact/signals';
 import type { Database } from './database.ts';
-import { tellTabs } from './tabs.ts';
+import { postToTabs } from './tabs.ts';
 
 export interface MessageDraft {
   text: string;
@@ -89,7 +89,7 @@ function withDraft(id: string, value: unknown): ReadonlyMap<string, unknown> {
 function setDraft(id: string, value: unknown): void {
   if (value === undefined && !drafts.value.has(id)) return;
   drafts.value = withDraft(id, value);
-  tellTabs({ type: 'draft', id, value });
+  postToTabs({ type: 'draft', id, value });
   unsaved.add(id);
   if (!isSaving) void saveDrafts();
 }

@@ -21,7 +21,7 @@ import { connectionState, hasDurableStorage, isCatchingUp, namespace, openSessio
 import { Sync } from './sync.ts';
 import { createTabLocks } from './tab-lock.ts';
 import { importTabStorage } from './tab-storage.ts';
-import { joinTabs, tellTabs } from './tabs.ts';
+import { joinTabs, postToTabs } from './tabs.ts';
 
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
@@ -63,7 +63,7 @@ const database = new Promise<Database>((resolve) => {
 
 export const api = createApi(auth);
 export const sync = new Sync(api);
-export const outbox = new Outbox({ api, database, tryWithLock: createTabLocks(database), tellTabs });
+export const outbox = new Outbox({ api, database, tryWithLock: createTabLocks(database), postToTabs });
 
 const isVisible = () => document.visibilityState === 'visible';
 

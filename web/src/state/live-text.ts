@@ -1,7 +1,8 @@
 /** Pure functions for live text: what the agent is writing, before its message is stored. */
 
 import type { HubEvent } from '../api/types.ts';
-import type { Conversation, LivePiece, LiveText } from './types.ts';
+import type { LivePiece, LiveText } from '../content/unstored-messages.ts';
+import type { Conversation } from './types.ts';
 
 /** The beginning of a longer text is dropped, in characters. */
 const MAX_LENGTH = 200_000;

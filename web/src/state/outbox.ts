@@ -13,7 +13,7 @@ import type { Database } from './database.ts';
 import { getConversation, state, updateConversation } from './store.ts';
 import type { TryWithLock } from './tab-lock.ts';
 import type { TabMessage } from './tabs.ts';
-import type { OutgoingMessage } from './types.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
 
 /** The wait before a retry doubles from the minimum to the maximum. */
 const MIN_BACKOFF_MS = 1000;
@@ -34,7 +34,7 @@ export interface OutboxEnvironment {
   api: Pick<Api, 'POST'>;
   database: Promise<Database>;
   tryWithLock: TryWithLock;
-  tellTabs: (message: TabMessage) => void;
+  postToTabs: (message: TabMessage) => void;
   now?: () => number;
   generateId?: () => string;
 }
@@ -237,7 +237,7 @@ export class Outbox {
     }
     const isStored = database.isDurable && this.#stored.has(localId);
     this.#setVolatile(sessionId, localId, !isStored);
-    if (isStored) this.#environment.tellTabs({ type: 'outbox', sessionId });
+    if (isStored) this.#environment.postToTabs({ type: 'outbox', sessionId });
   }
 
   #setVolatile(sessionId: string, localId: string, isVolatile: boolean): void {
@@ -258,6 +258,6 @@ export class Outbox {
     this.#finished.add(localId);
     const database = await this.#environment.database;
     await database.delete('outbox', localId).catch(() => {});
-    this.#environment.tellTabs({ type: 'outbox', sessionId, ...(isSent ? { sentId: localId } : {}) });
+    this.#environment.postToTabs({ type: 'outbox', sessionId, ...(isSent ? { sentId: localId } : {}) });
   }
 }

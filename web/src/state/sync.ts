@@ -3,6 +3,7 @@
  * update. Events that arrive during a fetch are applied to its response again, because the response may be older.
  */
 
+import type { LoadState } from '../api/load-state.ts';
 import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent, SessionSummary } from '../api/types.ts';
@@ -13,7 +14,7 @@ import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
 import { getConversation, openSessionId, patchState, state, updateConversation } from './store.ts';
-import type { LoadState, Refetch, State } from './types.ts';
+import type { Refetch, State } from './types.ts';
 
 /** Enough messages for two screens. */
 const PAGE_SIZE = 60;

@@ -3,8 +3,8 @@
 import { randomId } from '../api/ids.ts';
 import type { Database } from './database.ts';
 
-/** A frozen tab may keep a lock. One that is held for longer than any request takes is taken over. */
-const TAKE_OVER_MS = 80_000;
+/** A frozen tab may keep a lock. A lock that is held for longer than any request takes is stolen. */
+const STEAL_AFTER_MS = 80_000;
 /** A lease that is not renewed for this time has expired: its tab was closed or is frozen. */
 const LEASE_MS = 10_000;
 const RENEW_INTERVAL_MS = 3000;
@@ -22,7 +22,7 @@ function createWebLocks(locks: LockManager): TryWithLock {
   const heldSince = new Map<string, number>();
   return async (name, operation) => {
     const since = heldSince.get(name);
-    const options = since !== undefined && Date.now() - since > TAKE_OVER_MS ? { steal: true } : { ifAvailable: true };
+    const options = since !== undefined && Date.now() - since > STEAL_AFTER_MS ? { steal: true } : { ifAvailable: true };
     let running: Promise<void> | undefined;
     try {
       await locks.request(name, options, (lock) => lock && (running = operation()));

@@ -1,7 +1,7 @@
 /** Moves what an earlier version of the console stored in the tab to the browser's database. */
 
 import type { Database } from './database.ts';
-import type { OutgoingMessage } from './types.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
 
 type TabMessages = Record<string, (Omit<OutgoingMessage, 'status'> & { state: OutgoingMessage['status'] })[]>;
 type TabAnswers = [id: string, answer: { reason: string; chosen: [string, string[]][]; written: [string, string][] }][];

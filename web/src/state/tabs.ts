@@ -11,6 +11,7 @@ export function joinTabs(namespace: string, onMessage: (message: TabMessage) => 
   channel.onmessage = ({ data }: MessageEvent<TabMessage>) => onMessage(data);
 }
 
-export function tellTabs(message: TabMessage): void {
+/** Sends a message to the other tabs. */
+export function postToTabs(message: TabMessage): void {
   channel?.postMessage(message);
 }

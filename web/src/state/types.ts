@@ -1,38 +1,8 @@
 /** The types of the console's state. The state is one immutable value: every change creates a new one. */
 
-import type { Attachment, Config, Machine, Message, Session, SessionSummary } from '../api/types.ts';
-
-/** Whether a resource was fetched from the hub. */
-export type LoadState = { status: 'idle' } | { status: 'loading' } | { status: 'ready' } | { status: 'failed'; error: string };
-
-/** A message that was written in this browser and is not among the session's messages yet. */
-export interface OutgoingMessage {
-  localId: string;
-  text: string;
-  attachments: Attachment[];
-  createdAt: number;
-  /** `waiting`: the hub is unavailable; the outbox retries by itself. `failed`: rejected; the user retries or discards it. */
-  status: 'sending' | 'sent' | 'waiting' | 'failed';
-  error?: string;
-  /** The browser could not store it: it is lost when the page is closed. */
-  isVolatile?: boolean;
-}
-
-/** A piece of a text. */
-export interface LivePiece {
-  /** Where it begins in the text, in UTF-16 code units. */
-  start: number;
-  text: string;
-}
-
-/** The text of a message that the agent is writing. */
-export interface LiveText {
-  /** The `localId` of the message that will be stored. */
-  id: string;
-  kind: 'text' | 'thinking';
-  /** In order. Text is missing between two pieces, and before the first one if it does not start at 0. */
-  pieces: LivePiece[];
-}
+import type { LoadState } from '../api/load-state.ts';
+import type { Config, Machine, Message, Session, SessionSummary } from '../api/types.ts';
+import type { LiveText, OutgoingMessage } from '../content/unstored-messages.ts';
 
 /** The loaded messages of a session. */
 export interface Conversation {

@@ -2,7 +2,7 @@
 
 import { RotateCw } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
-import type { LoadState } from '../state/types.ts';
+import type { LoadState } from '../api/load-state.ts';
 
 /** Grey lines in place of loading content. */
 export function Skeleton({ lines = 4, label }: { lines?: number; label: string }) {

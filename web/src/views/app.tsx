@@ -10,7 +10,7 @@ import { loadStates, namespace, openSessionId, pendingRequestCount, summaries } 
 import { hasKeyboard, isWide } from '../ui/device.ts';
 import { DialogHost } from '../ui/dialog.tsx';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
-import { lazy } from '../ui/lazy.tsx';
+import { lazy } from './lazy.tsx';
 import { Skeleton } from '../ui/loading.tsx';
 import { Toasts } from '../ui/toasts.tsx';
 import { ConnectionBanner } from './connection-banner.tsx';

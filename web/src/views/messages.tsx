@@ -14,7 +14,7 @@ import { EMPTY_CONVERSATION } from '../state/types.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { ListItemKey } from '../ui/expanded.ts';
 import { LoadGate } from '../ui/loading.tsx';
-import { useSelector } from '../ui/use-selector.ts';
+import { useSelector } from '../state/use-selector.ts';
 import { TimelineItemView } from './timeline-item.tsx';
 
 /** A scroll position within this distance of the end counts as the end. */

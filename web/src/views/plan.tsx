@@ -2,7 +2,7 @@
 
 import './plan.css';
 import { useState } from 'preact/hooks';
-import { Markdown } from '../content/markdown.tsx';
+import { Markdown } from '../ui/markdown.tsx';
 import { isTooLongForMarkdown } from '../content/render-markdown.ts';
 import type { ArgumentField } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';

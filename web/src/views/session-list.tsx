@@ -12,7 +12,7 @@ import { shortenPath } from '../content/paths.ts';
 import { formatAge } from '../ui/format.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
-import { useInUse } from '../ui/use-in-use.ts';
+import { usePointerActivity } from '../ui/use-pointer-activity.ts';
 
 /** The number of rows that are rendered at first, and added when the end of the list comes into view. */
 export const ROWS_PER_STEP = 1000;
@@ -29,7 +29,7 @@ export function SessionList() {
   }, []);
   const trimmedQuery = query.value.trim();
   const listed = Object.values(summaries.value).filter((session) => !isArchived(session));
-  const sorted = useSteadyOrder(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)), trimmedQuery, useInUse(list));
+  const sorted = useSteadyOrder(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)), trimmedQuery, usePointerActivity(list));
   const groups = groupSessions(sorted);
   const savedAt = listSavedAt.value;
   return (

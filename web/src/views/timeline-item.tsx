@@ -6,11 +6,11 @@ import type { ComponentChildren } from 'preact';
 import type { Attachment, Session } from '../api/types.ts';
 import { formatSize } from '../content/file-size.ts';
 import { formatJson } from '../content/format-json.ts';
-import { Markdown } from '../content/markdown.tsx';
+import { Markdown } from '../ui/markdown.tsx';
 import { isTooLongForMarkdown } from '../content/render-markdown.ts';
 import type { TimelineItem } from '../content/timeline.ts';
 import { outbox } from '../state/hub-client.ts';
-import type { OutgoingMessage } from '../state/types.ts';
+import type { OutgoingMessage } from '../content/unstored-messages.ts';
 import { Disclosure } from '../ui/disclosure.tsx';
 import { formatAge } from '../ui/format.ts';
 import { AnsweredRequest } from './answered-request.tsx';
@@ -23,7 +23,7 @@ export function TimelineItemView({ item, session: { id, metadata } }: { item: Ti
   switch (item.kind) {
     case 'user':
       return (
-        <UserMessage attachments={item.attachments} time={item.createdAt} note={noteOf(item)}>
+        <UserMessage attachments={item.attachments} time={item.createdAt} note={userMessageNote(item)}>
           {item.text}
           <LoadWhole cut={item.cut} sessionId={id} />
         </UserMessage>
@@ -94,7 +94,7 @@ function LiveTail({ text }: { text: string }) {
   );
 }
 
-function noteOf({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
+function userMessageNote({ from, isQueued }: Extract<TimelineItem, { kind: 'user' }>) {
   if (from === 'cli') return 'typed at the terminal';
   return isQueued ? 'Queued: the agent has not received it yet. Stop drops it.' : undefined;
 }

@@ -8,7 +8,7 @@ import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts
 import { stripTerminalSequences } from '../content/tool-summary.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { useExpanded } from '../ui/expanded.ts';
-import { lazy } from '../ui/lazy.tsx';
+import { lazy } from './lazy.tsx';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
 
@@ -84,10 +84,11 @@ export function ToolOutput({ text, isExcerpt = false }: { text: string; isExcerp
 function renderInChunks(text: string): ComponentChildren {
   if (text.length <= INITIAL_LENGTH) return text;
   const chunks: string[] = [];
-  for (let from = 0, to; from < text.length; from = to) {
+  for (let from = 0; from < text.length; ) {
     const lineEnd = text.indexOf('\n', from + INITIAL_LENGTH);
-    to = lineEnd < 0 ? text.length : lineEnd + 1;
+    const to = lineEnd < 0 ? text.length : lineEnd + 1;
     chunks.push(text.slice(from, to));
+    from = to;
   }
   return chunks.map((chunk, index) => (
     <span key={index} class="output-chunk">

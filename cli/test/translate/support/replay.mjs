@@ -18,6 +18,7 @@ const read = (name) =>
 /** The hub's part: the messages, each local id once, and the agent state. */
 export class Hub {
   messages = [];
+  /** @type {Record<string, any>} */
   completed = {};
   requests = [];
   other = [];
@@ -37,7 +38,7 @@ export class Hub {
     }
   }
 
-  /** The items that a user sees after the turn. */
+  /** The items that a user sees after the turn. @returns {any[]} */
   timeline() {
     return buildTimeline({ messages: this.messages, outgoing: [], hasOlder: false, completed: this.completed }, { active: true, thinking: false });
   }

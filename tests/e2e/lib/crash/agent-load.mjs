@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { isReady, startAgent } from '../agent.mjs';
-import { eventually } from '../await.mjs';
+import { eventually } from '../../../../scripts/lib/await.mjs';
 import { temporaryFolder } from '../git.mjs';
 import { WAIT_TIMEOUT_MS } from './load-test.mjs';
 import { Writer } from './web-clients.mjs';

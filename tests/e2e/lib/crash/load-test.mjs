@@ -1,7 +1,7 @@
 /** The shared state of a load test with kills: the hub, the random source, the end of the test, and violated conditions. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deferred, withTimeout } from '../await.mjs';
+import { deferred, withTimeout } from '../../../../scripts/lib/await.mjs';
 import { Random } from './random.mjs';
 
 const RETRY_DELAY_MS = 25;
@@ -61,10 +61,10 @@ export class LoadTest {
 
   /**
    * Sends a request until the hub answers with a status below 500.
-   * @param {() => Promise<import('../web.mjs').Answer>} request
+   * @param {() => Promise<import('../../../../scripts/lib/clients/web.mjs').Answer>} request
    * @param {{onUnknownOutcome?: () => void, isCanceled?: () => boolean}} [options] `onUnknownOutcome`: called when a failed
    *   request may have had its effect
-   * @returns {Promise<import('../web.mjs').Answer | undefined>} undefined when it was canceled
+   * @returns {Promise<import('../../../../scripts/lib/clients/web.mjs').Answer | undefined>} undefined when it was canceled
    */
   async retry(request, { onUnknownOutcome = () => {}, isCanceled = () => false } = {}) {
     while (!isCanceled()) {

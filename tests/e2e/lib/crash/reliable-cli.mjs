@@ -1,6 +1,6 @@
 /** A CLI that follows the rules of docs/PROTOCOL-CLI.md, "Reliable delivery". */
 
-import { Cli } from '../cli.mjs';
+import { Cli } from '../../../../scripts/lib/clients/cli.mjs';
 
 /** Limit on unacknowledged messages. */
 const WINDOW = 64;
@@ -33,7 +33,7 @@ export class ReliableCli {
 
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
-   * @param {{name: string, namespace: string, session: any, tokenIn: import('../cli.mjs').TokenIn, sendsMessages?: boolean,
+   * @param {{name: string, namespace: string, session: any, tokenIn: import('../../../../scripts/lib/clients/cli.mjs').TokenIn, sendsMessages?: boolean,
    *   isLeader?: boolean}} options `isLeader`: it reports `thinking` and the mode of its session
    */
   constructor(loadTest, { name, namespace, session, tokenIn, sendsMessages = true, isLeader = true }) {

@@ -13,7 +13,7 @@ export class Updater {
   #version;
 
   /**
-   * @param {import('./reliable-cli.mjs').ReliableCli} cli
+   * @param {import('./reliable-cli.mjs').ReliableCli | import('./reliable-machine.mjs').ReliableMachine} cli
    * @param {{event: string, subject: Record<string, string>, key: string, version: number, value: any,
    *   change?: (value: any, mark: string) => any}} options `key`: the name of the value in the payload; `change`: an
    *   additional change

@@ -3,12 +3,12 @@
 import type { RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
-/** An element is in use for this long after its last scrolling or movement of the pointer. */
-const REST_MS = 3000;
+/** An element is active for this long after its last scrolling or movement of the pointer. */
+const IDLE_MS = 3000;
 
 /** Returns whether a pointer is down in an element, or has moved or scrolled there recently. Then its content must not move. */
-export function useInUse(element: RefObject<HTMLElement>): boolean {
-  const [isInUse, setInUse] = useState(false);
+export function usePointerActivity(element: RefObject<HTMLElement>): boolean {
+  const [isActive, setActive] = useState(false);
   useEffect(() => {
     const { current } = element;
     if (!current) return undefined;
@@ -17,8 +17,8 @@ export function useInUse(element: RefObject<HTMLElement>): boolean {
     const onActivity = ({ type }: Event) => {
       if (type === 'pointerdown') isDown = true;
       clearTimeout(timer);
-      setInUse(true);
-      if (!isDown) timer = setTimeout(() => setInUse(false), REST_MS);
+      setActive(true);
+      if (!isDown) timer = setTimeout(() => setActive(false), IDLE_MS);
     };
     // The pointer may be released outside of the element. When scrolling begins, a touch is canceled.
     const onRelease = (event: Event) => {
@@ -34,5 +34,5 @@ export function useInUse(element: RefObject<HTMLElement>): boolean {
       for (const name of ['pointerup', 'pointercancel']) removeEventListener(name, onRelease);
     };
   }, []);
-  return isInUse;
+  return isActive;
 }

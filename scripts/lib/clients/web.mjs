@@ -5,7 +5,7 @@
 
 import http from 'node:http';
 import https from 'node:https';
-import { Recorder, deferred, withTimeout } from './await.mjs';
+import { Recorder, deferred, withTimeout } from '../await.mjs';
 
 /** @typedef {http.IncomingMessage & {upgraded?: import('node:stream').Duplex}} Response `upgraded`: the socket of an upgrade */
 
@@ -53,7 +53,7 @@ function parseJson(body) {
  * @returns {Answer}
  */
 function toAnswer(request, { statusCode, headers }, text) {
-  return { request, status: statusCode, headers, text, body: parseJson(text) };
+  return { request, status: statusCode, headers: /** @type {Record<string, string>} */ (headers), text, body: parseJson(text) };
 }
 
 const UPGRADE = {
@@ -67,7 +67,7 @@ const UPGRADE = {
  * @typedef {object} Answer
  * @property {string} request method and path, for error messages
  * @property {number} status
- * @property {http.IncomingHttpHeaders} headers
+ * @property {Record<string, string>} headers
  * @property {string} text
  * @property {any} body the parsed JSON; undefined if the text is not JSON
  */

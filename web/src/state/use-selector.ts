@@ -1,8 +1,8 @@
 /** Subscribes a view to a part of the state. */
 
 import { useComputed } from '@preact/signals';
-import { state } from '../state/store.ts';
-import type { State } from '../state/types.ts';
+import { state } from './store.ts';
+import type { State } from './types.ts';
 
 /**
  * Returns a part of the state. The view renders again only when this part changes.

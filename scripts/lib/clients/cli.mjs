@@ -2,12 +2,17 @@
 
 import http from 'node:http';
 import { io } from 'socket.io-client';
-import { TIMEOUT_MS, Recorder, deferred, withTimeout } from './await.mjs';
+import { TIMEOUT_MS, Recorder, deferred, withTimeout } from '../await.mjs';
 
 /**
  * How a CLI sends its token: only in the CONNECT packet (`connect`), or with the upgrade in a header (`header`) or in the
  * query (`query`). With `connect`, the worker must read that packet to find the namespace, and relays all later ones.
  * @typedef {'connect' | 'header' | 'query'} TokenIn
+ */
+
+/**
+ * A running hub whose secret is known.
+ * @typedef {{url: string, token: (namespace?: string) => string, web: (namespace?: string) => import('./web.mjs').Web}} Hub
  */
 
 /** Resolves every host name to the loopback address, like a wildcard DNS entry. */
@@ -24,13 +29,13 @@ export class Cli {
   #handlers = new Map();
 
   /**
-   * @param {import('./hub.mjs').Hub | {url: string}} hub without a `Hub`, `token` is needed
+   * @param {Hub | {url: string}} hub without a `Hub`, `token` is needed
    * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
    *   without the token, which is added if `tokenIn` is `connect`; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
-    const { namespace, tokenIn = 'connect', token = /** @type {import('./hub.mjs').Hub} */ (hub).token(namespace), auth = {}, label, reconnection = false } = options;
+    const { namespace, tokenIn = 'connect', token = /** @type {Hub} */ (hub).token(namespace), auth = {}, label, reconnection = false } = options;
     const { socketNamespace = '/cli', transports = ['websocket'] } = options;
     const url = label === undefined ? hub.url : `http://${label}.hub.test:${new URL(hub.url).port}`;
     this.socket = io(`${url}${socketNamespace}`, {
@@ -140,7 +145,7 @@ export async function connectCli(t, hub, options) {
 /**
  * Opens a session, connects its CLI and sends a keep-alive.
  * @param {{after: (step: () => unknown) => void}} t
- * @param {import('./hub.mjs').Hub} hub
+ * @param {Hub} hub
  * @param {ConstructorParameters<typeof Cli>[1] & {tag?: string, metadata?: object, agentState?: unknown}} options
  * @returns {Promise<{session: any, cli: Cli}>}
  */

@@ -2,8 +2,8 @@
 
 import './markdown.css';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { copyToClipboard } from '../ui/clipboard.ts';
-import { renderMarkdown } from './render-markdown.ts';
+import { renderMarkdown } from '../content/render-markdown.ts';
+import { copyToClipboard } from './clipboard.ts';
 
 /** Handles the copy buttons of code blocks. */
 function onClick({ target }: MouseEvent): void {
@@ -14,7 +14,7 @@ function onClick({ target }: MouseEvent): void {
 
 async function highlightBlocks(blocks: HTMLElement[]): Promise<void> {
   // If the highlighter cannot be fetched, the code stays plain. A reload could lose attached files.
-  const highlighter = await import('./highlight.ts').catch(() => null);
+  const highlighter = await import('../content/highlight.ts').catch(() => null);
   if (highlighter) await Promise.all(blocks.map(highlighter.highlightBlock));
 }
 

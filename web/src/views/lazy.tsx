@@ -2,7 +2,7 @@
 
 import type { FunctionComponent } from 'preact';
 import { hasUploads } from '../state/uploads.ts';
-import { reloadOutdatedPage } from './reload.ts';
+import { reloadOutdatedPage } from '../ui/reload.ts';
 
 const FETCH_FAILED = 'This view could not be loaded.';
 const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} The page must be reloaded: send or remove the attached files, then try again.`;

@@ -1,0 +1,106 @@
+/** Processes of this computer by their id: whether they run, when they started, their parent, children and group. */
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+
+const HAS_PROC = existsSync('/proc/self/stat');
+
+/**
+ * @typedef {object} ProcessInfo fields are missing where the system does not provide them
+ * @property {boolean} [isZombie] whether it has ended and its parent has not reaped it
+ * @property {string} [startTime] in the system's format
+ * @property {number} [parent]
+ * @property {string} [name] of its program
+ */
+
+/**
+ * Whether a process runs. A process that has ended and was not reaped does not run: in a container without an init process,
+ * nothing reaps the processes whose parent was killed.
+ * @param {number} pid
+ * @param {string} [startTime] process ids are reused: with another start time, it is another process
+ */
+export function isRunning(pid, startTime = '') {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if (error.code !== 'EPERM') return false;
+  }
+  const info = inspectProcess(pid);
+  return !info.isZombie && (!startTime || !info.startTime || startTime === info.startTime);
+}
+
+/**
+ * Reads /proc on Linux and runs `ps` on other systems.
+ * @param {number} pid
+ * @returns {ProcessInfo}
+ */
+export function inspectProcess(pid) {
+  if (process.platform === 'win32') return {};
+  if (process.platform !== 'linux') {
+    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
+    const { stdout } = spawnSync('ps', ['-o', 'stat=,ppid=,lstart=,comm=', '-p', String(pid)], { env, encoding: 'utf8' });
+    const [, state, parent, startTime, name] = stdout?.trim().match(/^(\S+)\s+(\d+)\s+(.{24})\s+(.*)$/) ?? [];
+    return state === undefined ? {} : { isZombie: state.startsWith('Z'), startTime, parent: Number(parent), name };
+  }
+  try {
+    const { name, fields } = readStat(pid);
+    // While other threads run, the process does: only its first thread has ended.
+    const isZombie = 'ZX'.includes(fields[3]) && Number(fields[20]) <= 1;
+    return { isZombie, startTime: fields[22], parent: Number(fields[4]), name };
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * Reads /proc/PID/stat of Linux.
+ * @param {number} pid
+ * @returns {{name: string, fields: string[]}} `fields`: at the numbers that proc(5) gives them; from field 3 on
+ */
+export function readStat(pid) {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // The name may contain spaces and parentheses.
+  const nameEnd = stat.lastIndexOf(')');
+  const name = stat.slice(stat.indexOf('(') + 1, nameEnd);
+  return { name, fields: ['', '', '', ...stat.slice(nameEnd + 2).split(' ')] };
+}
+
+/**
+ * Returns the process ids of the direct children.
+ * @param {number} parent
+ * @returns {number[]}
+ */
+export function childrenOf(parent) {
+  if (HAS_PROC) {
+    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number);
+    return pids.filter((pid) => inspectProcess(pid).parent === parent);
+  }
+  return listProcesses('pid', 'ppid')
+    .filter(([, ppid]) => Number(ppid) === parent)
+    .map(([pid]) => Number(pid));
+}
+
+/**
+ * Lists all processes with `ps`.
+ * @param {...string} columns keywords of its option `-o`
+ * @returns {string[][]} the values of the columns
+ */
+export function listProcesses(...columns) {
+  return execFileSync('ps', ['-A', '-o', columns.map((column) => `${column}=`).join(',')], { encoding: 'utf8' })
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter((values) => values.length >= columns.length);
+}
+
+/**
+ * Sends a signal to a process group. Has no effect if the group has ended, or could not be started.
+ * @param {number | undefined} leader its process id
+ * @param {NodeJS.Signals} signal
+ */
+export function signalGroup(leader, signal) {
+  try {
+    process.kill(-leader, signal);
+  } catch {
+    // ESRCH; on macOS EPERM for a group of zombies; for a program that could not be started, an invalid argument.
+  }
+}

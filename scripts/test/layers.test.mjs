@@ -1,0 +1,117 @@
+// The layers of the JavaScript and TypeScript: imports go down, and files import each other in no cycle.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import typescript from 'typescript';
+import { ROOT } from '../lib/paths.mjs';
+
+/** All folders with source files, the lowest first. A file imports files of its folder and of folders before it. */
+const FOLDERS = [
+  'packages/cli-kit/src',
+  'cli/src/translate',
+  'cli/src',
+  'cli',
+  'examples/shell-agent/src',
+  'examples/shell-agent',
+  'src/platform',
+  'web',
+  'web/src/api',
+  'web/src/content',
+  'web/src/ui',
+  'web/src/state',
+  'web/src/views',
+  'web/src',
+  'scripts/lib',
+  'scripts/lib/clients',
+  'scripts/lib/backup',
+  'scripts/lib/smoke',
+  'bench/floor',
+  'bench/lib',
+  'bench/scenarios',
+  'bench',
+  'scripts',
+  'packages/cli-kit/test/support',
+  'packages/cli-kit/test',
+  'cli/test/support',
+  'cli/test/translate/support',
+  'cli/test/translate',
+  'cli/test/agents/model',
+  'cli/test/agents',
+  'cli/test',
+  'examples/shell-agent/test/support',
+  'examples/shell-agent/test',
+  'web/test/support',
+  'web/test',
+  'tests/e2e/lib',
+  'tests/e2e/lib/crash',
+  'tests/e2e/agents',
+  'tests/e2e/console',
+  'tests/e2e/load',
+  'tests/e2e',
+  'scripts/test',
+];
+
+const SOURCE = /\.(mjs|js|ts|tsx)$/;
+/** Folders with installed or generated files. */
+const GENERATED = /(^|\/)(node_modules|dist|types)(\/|$)/;
+
+const FILES = ['bench', 'cli', 'examples', 'packages', 'scripts', 'src', 'tests', 'web'].flatMap((folder) =>
+  readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .map((name) => path.posix.join(folder, name.replaceAll(path.sep, '/')))
+    .filter((file) => SOURCE.test(file) && !GENERATED.test(file)),
+);
+
+/** The path of an imported file; an import of a package has no path. @param {string} from @param {string} specifier */
+function resolve(from, specifier) {
+  const ofKit = /^session-gateway-cli-kit\/(.+)/.exec(specifier)?.[1];
+  if (ofKit) return `packages/cli-kit/src/${ofKit}.mjs`;
+  return specifier.startsWith('.') ? path.posix.join(path.posix.dirname(from), specifier) : undefined;
+}
+
+/** @type {Map<string, string[]>} each file with the files that it imports; types in JSDoc comments are no imports */
+const IMPORTS = new Map(
+  FILES.map((file) => {
+    const { importedFiles } = typescript.preProcessFile(readFileSync(path.join(ROOT, file), 'utf8'), true, true);
+    const imported = importedFiles.map(({ fileName }) => resolve(file, fileName));
+    return [file, [...new Set(imported)].filter((name) => FILES.includes(name))];
+  }),
+);
+
+const layerOf = (/** @type {string} */ file) => FOLDERS.indexOf(path.posix.dirname(file));
+
+/**
+ * Finds a cycle of files.
+ * @param {string} file
+ * @param {string[]} path of files that lead to it
+ * @param {Set<string>} done files that are in no cycle
+ * @returns {string[] | undefined}
+ */
+function findCycle(file, path, done) {
+  if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+  if (done.has(file)) return undefined;
+  for (const imported of IMPORTS.get(file)) {
+    const cycle = findCycle(imported, [...path, file], done);
+    if (cycle) return cycle;
+  }
+  done.add(file);
+  return undefined;
+}
+
+test('every folder with source files has a layer, and every layer is a folder', () => {
+  const folders = new Set(FILES.map((file) => path.posix.dirname(file)));
+  assert.deepEqual([...folders].sort(), [...FOLDERS].sort());
+});
+
+test('no file imports a file of a higher layer', () => {
+  const imports = [...IMPORTS].flatMap(([file, imported]) => imported.map((name) => ({ file, name })));
+  assert.ok(imports.some(({ file, name }) => layerOf(file) > layerOf(name)), 'imports are found');
+  const upward = imports.filter(({ file, name }) => layerOf(file) < layerOf(name));
+  assert.deepEqual(upward.map(({ file, name }) => `${file} imports ${name}`), []);
+});
+
+test('files import each other in no cycle', () => {
+  const done = new Set();
+  for (const file of FILES) assert.equal(findCycle(file, [], done)?.join(' -> '), undefined);
+});

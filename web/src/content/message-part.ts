@@ -1,0 +1,27 @@
+/** The typed parts of a message. */
+
+import type { Attachment, TodoItem } from '../api/types.ts';
+
+/** The mark of a text that the next message continues (docs/PROTOCOL.md "Texts in parts"). */
+export interface Continuation {
+  /** The `localId` of the message that continues the text. */
+  localId: string;
+  /** The end of this text that is not part of the joined text, such as the closing fence of code. */
+  end: string;
+  /** The beginning of the next text that is not part of the joined text, such as the opening fence of code. */
+  start: string;
+}
+
+export type MessagePart =
+  | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
+  | { kind: 'text' | 'thinking'; text: string; continuedBy?: Continuation }
+  | { kind: 'tool'; id: string; name: string; input: unknown }
+  /** `images`: data URLs; `isImage`: of an excerpt that ends in an image. `isFinal`: no further result of the call follows. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean; isFinal?: true; isImage?: boolean }
+  | { kind: 'image'; url: string }
+  | { kind: 'plan'; todos: TodoItem[] }
+  | { kind: 'event'; name: string; text: string | undefined }
+  | { kind: 'error'; text: string }
+  /** A message of which no part can be shown before it is loaded. */
+  | { kind: 'large'; isImage?: boolean }
+  | { kind: 'unknown'; json: unknown };
