@@ -150,7 +150,7 @@ async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let mut statements = queue_of("s", messages).take_batch(&team(), &Cache::with(&owner)).unwrap().statements;
+    let mut statements = queue_of("s", messages).take_batch(&team(), &&Cache::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();

@@ -213,7 +213,7 @@ async fn five_hundred_sessions_are_written_in_one_statement() {
         write_queue.queue_session(&session.id, SessionColumns::All);
         cache.sessions.insert(session.id.clone(), session);
     }
-    let mut statements = write_queue.take_batch(&team(), &cache).unwrap().statements;
+    let mut statements = write_queue.take_batch(&team(), &&cache).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
     assert_eq!(load_summaries(&db, &team()).await.unwrap().len(), 500);
