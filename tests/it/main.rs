@@ -63,7 +63,6 @@ mod modes;
 mod overload;
 mod pages;
 mod permissions;
-mod protocol;
 mod push {
     mod notifications;
     mod presence;
